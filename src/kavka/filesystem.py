@@ -1,0 +1,98 @@
+"""The FileSystem port: everything that a broker asks of a disk.
+
+Rooms that keep data (log, zookeeper) are given a `FileSystem`; they never call `os` themselves. In production it is
+`runtime.disk.LocalFileSystem`, in the simulator a disk in memory that can lose, tear and refuse writes.
+
+Durability, which every user of the port must assume: bytes written are durable only after `File.sync`; a created,
+renamed or removed name is durable only after `sync_directory` of its parent. Every method may raise `StorageError`
+(from an OSError: full disk, input/output error, no permission); after one on `append` or `sync` the file's content is
+unknown and its log directory must go offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. It closes when the last reference is gone, so readers may outlive a removal of its name."""
+
+    path: str
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile; only the network room may use it."""
+        ...
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+    def append(self, data: Buffer) -> None:
+        """Writes all of `data` at the end of the file, in a loop where the kernel takes only a part."""
+        ...
+
+    def append_many(self, parts: Sequence[Buffer]) -> None:
+        """Writes the parts one behind another at the end of the file, with as few system calls as there can be."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size` bytes; the next append goes there."""
+        ...
+
+    def sync(self) -> None:
+        """Returns when all that was written is durable. Blocks: call it on a worker thread."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """A disk. Paths are absolute or relative strings with '/'; a missing file raises FileNotFoundError."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File: ...
+
+    def read(self, path: str) -> bytes:
+        """The whole of a small file."""
+        ...
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        """Replaces `path` whole or not at all: written beside it, synced if `durable`, then renamed."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """Names in the directory, sorted."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Makes the directory and its parents; nothing happens if it is there."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None:
+        """Removes the directory with all that is in it."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Renames a file or directory; a file at `target` is replaced."""
+        ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume that `path` is on."""
+        ...
+
+    def lock(self, path: str) -> File:
+        """Holds an exclusive lock until the returned file is closed or the process ends.
+
+        Raises `LogDirectoryLocked` where another process holds it.
+        """
+        ...

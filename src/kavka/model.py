@@ -1,0 +1,62 @@
+"""The nouns that every room shares: partitions, offsets, brokers, and slices of files on their way to a socket."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType, Protocol, TypeAlias
+
+BrokerId = NewType("BrokerId", int)
+TopicName: TypeAlias = str
+Offset: TypeAlias = int
+"""Position of a record in a partition's log, from 0; -1 where there is none."""
+LeaderEpoch: TypeAlias = int
+"""Number of a leader's reign over one partition, from 0; -1 where it is unknown."""
+
+NO_OFFSET: Offset = -1
+NO_EPOCH: LeaderEpoch = -1
+NO_TIMESTAMP = -1
+"""Milliseconds since 1970 are never negative in a log; -1 says that there is none."""
+NO_LEADER = BrokerId(-1)
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic, by name."""
+
+    topic: TopicName
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ReadableFile(Protocol):
+    """A file that bytes can be sent from without copying them through this process."""
+
+    def fileno(self) -> int: ...
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        ...
+
+
+class FileSlice(NamedTuple):
+    """`length` bytes of a file from `position`: a piece of an answer that the network room sends with sendfile.
+
+    The slice keeps `file` open (the file closes when the last reference is gone), so that deleting a segment under a
+    reader cannot send another file's bytes.
+    """
+
+    file: ReadableFile
+    position: int
+    length: int
+
+    def tobytes(self) -> bytes:
+        return self.file.read_at(self.position, self.length)
+
+
+Chunk: TypeAlias = bytes | bytearray | memoryview | FileSlice
+"""One piece of an answer: bytes in memory, or a slice of a file."""
+
+
+def chunk_size(chunk: Chunk) -> int:
+    """Bytes that `chunk` puts on the wire."""
+    return chunk.length if isinstance(chunk, FileSlice) else len(chunk)
