@@ -28,6 +28,19 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class LeaderAndIsr(NamedTuple):
+    """Who leads a partition and who is in sync, as the controller last wrote it.
+
+    `partition_epoch` is the version of the partition's state znode that this was read from; a compare-and-set on it
+    changes the state. `isr` is in the order of the znode.
+    """
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    partition_epoch: int
+
+
 class ReadableFile(Protocol):
     """A file that bytes can be sent from without copying them through this process."""
 

@@ -1,0 +1,1 @@
+"""Replicas of partitions: who leads, who is in sync, what is committed, and who waits for it."""

@@ -1,0 +1,127 @@
+"""Purgatory: requests that wait until a partition has moved far enough, or until their time is up.
+
+Decides: which waiting operations to look at again when a partition changed, and when one has waited long enough.
+Must not know: what an operation waits for; it asks `try_complete`.
+
+    I1  an operation is completed exactly once: by `try_complete`, by expiry, or by `cancel`
+    I2  a completed operation is watched under no key
+    I3  looking at a key costs in proportion to the operations that watch that key, not to all that wait
+
+Source: Kafka's DelayedOperationPurgatory. There an operation stays in the lists of its other keys until a reaper comes
+by, because removal needs locks; here there is one thread and removal is immediate. Timers are the event loop's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+AnswerT = TypeVar("AnswerT")
+
+
+class DelayedOperation(Generic[AnswerT]):
+    """One waiting request. Subclasses say when it is done and what it then answers.
+
+    `answer` is what the request's handler awaits.
+    """
+
+    __slots__ = ("_keys", "_timer", "answer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.answer: asyncio.Future[AnswerT] = loop.create_future()
+        self._keys: Sequence[Hashable] = ()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def try_complete(self, changed: Hashable | None) -> AnswerT | None:
+        """The answer, if the operation is done. `changed` is the key that moved, None when the operation is new."""
+        raise NotImplementedError
+
+    def on_expiration(self) -> AnswerT:
+        """The answer when time is up."""
+        raise NotImplementedError
+
+
+class Purgatory(Generic[AnswerT]):
+    """Operations of one kind ("Produce", "Fetch", ...) that wait.
+
+    `name` labels the metric PurgatorySize.
+    """
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.name = name
+        self._loop = loop
+        self._watchers: dict[Hashable, dict[DelayedOperation[AnswerT], None]] = {}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Operations that wait."""
+        return self._size
+
+    def watch(self, operation: DelayedOperation[AnswerT], keys: Sequence[Hashable], timeout_ms: int) -> None:
+        """Lets `operation` wait for a change of any of `keys`, `timeout_ms` at the longest.
+
+        The caller has seen that it is not done yet; nothing can have moved since, for there is one thread.
+        """
+        operation._keys = keys
+        watchers = self._watchers
+        for key in keys:
+            there = watchers.get(key)
+            if there is None:
+                watchers[key] = {operation: None}
+            else:
+                there[operation] = None
+        self._size += 1
+        operation._timer = self._loop.call_later(timeout_ms / 1000, self._expire, operation)
+
+    def is_watched(self, key: Hashable) -> bool:
+        """Whether anything waits for `key`; cheap enough to ask on every append."""
+        return key in self._watchers
+
+    def check(self, key: Hashable) -> int:
+        """Looks again at all that wait for `key`; returns how many of them are done now."""
+        there = self._watchers.get(key)
+        if there is None:
+            return 0
+        completed = 0
+        for operation in list(there):
+            if operation.answer.done():  # cancelled by its connection meanwhile
+                self._forget(operation)
+                continue
+            answer = operation.try_complete(key)
+            if answer is not None:
+                self._forget(operation)
+                operation.answer.set_result(answer)
+                completed += 1
+        return completed
+
+    def cancel(self, operation: DelayedOperation[AnswerT]) -> None:
+        """Forgets an operation whose client has gone."""
+        if operation._timer is not None:
+            self._forget(operation)
+        operation.answer.cancel()
+
+    def expire_all(self) -> None:
+        """Answers all that wait as if their time were up: the broker is stopping."""
+        for operation in [operation for there in list(self._watchers.values()) for operation in list(there)]:
+            if operation._timer is not None:
+                self._expire(operation)
+
+    def _expire(self, operation: DelayedOperation[AnswerT]) -> None:
+        self._forget(operation)
+        if not operation.answer.done():
+            operation.answer.set_result(operation.on_expiration())
+
+    def _forget(self, operation: DelayedOperation[AnswerT]) -> None:
+        for key in operation._keys:
+            there = self._watchers.get(key)
+            if there is not None:
+                there.pop(operation, None)
+                if not there:
+                    del self._watchers[key]
+        operation._keys = ()
+        if operation._timer is not None:
+            operation._timer.cancel()
+            operation._timer = None
+            self._size -= 1
