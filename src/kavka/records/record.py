@@ -1,0 +1,262 @@
+"""One record inside a batch, and the zigzag varints that it is made of.
+
+Decides where a record's fields begin and end. Knows nothing of headers of batches, codecs or logs.
+
+Invariants
+  I1  A length or count is believed only as far as bytes remain for it.
+  I2  What is malformed raises `RecordsError(INVALID_RECORD)`, as Kafka's InvalidRecordException; never an IndexError.
+
+Source: Kafka's protocol guide ("Record"). All integers but the attributes are zigzag varints; length -1 says null.
+
+    length of the rest | attributes i8 (unused, 0) | timestamp delta (64 bit) | offset delta | key length | key |
+    value length | value | header count | per header: key length | key (UTF-8) | value length | value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from kavka.errors import ErrorCode, RecordsError
+from kavka.records.compression import Buffer
+
+Header: TypeAlias = tuple[str, bytes | None]
+
+MIN_RECORD_SIZE = 7
+"""Length, attributes, two deltas, null key, null value, no headers: one byte each."""
+_MAX_VARINT_BITS = 32
+_MAX_VARLONG_BITS = 64
+
+
+class Record(NamedTuple):
+    """A record as a reader sees it. `timestamp` is in ms since 1970, -1 for none; a null `value` is a tombstone."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+def encode_varint(value: int) -> bytes:
+    """`value` (signed, 32 or 64 bits) as a zigzag varint."""
+    bits = value << 1 if value >= 0 else ~(value << 1)
+    if bits < 0x80:
+        return bytes((bits,))
+    out = bytearray()
+    while bits >= 0x80:
+        out.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    out.append(bits)
+    return bytes(out)
+
+
+VARINTS = tuple(encode_varint(value) for value in range(1 << 13))
+"""Varints of 0 to 8191, which covers nearly all lengths and offset deltas."""
+
+
+def varint(value: int) -> bytes:
+    """`encode_varint` by table for small non-negative values."""
+    return VARINTS[value] if 0 <= value < 8192 else encode_varint(value)
+
+
+def encode_record(
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Iterable[Header] = ()
+) -> bytes:
+    """One record's bytes, its length in front."""
+    fields = [
+        b"\x00",
+        varint(timestamp_delta),
+        varint(offset_delta),
+        *((varint(len(key)), key) if key is not None else (b"\x01",)),
+        *((varint(len(value)), value) if value is not None else (b"\x01",)),
+    ]
+    encoded = [_encode_header(name, content) for name, content in headers]
+    fields.append(varint(len(encoded)))
+    body = b"".join(fields + encoded)
+    return varint(len(body)) + body
+
+
+def _encode_header(name: str, content: bytes | None) -> bytes:
+    key = name.encode()
+    if content is None:
+        return varint(len(key)) + key + b"\x01"
+    return varint(len(key)) + key + varint(len(content)) + content
+
+
+def iterate_records(
+    payload: Buffer, count: int, *, base_offset: int, base_timestamp: int, log_append_time: int | None = None
+) -> Iterator[Record]:
+    """`count` records out of the inflated bytes of a batch, one at a time.
+
+    `log_append_time` (ms) replaces the records' own timestamps. Raises `RecordsError(INVALID_RECORD)` where a record
+    is malformed, or where `payload` holds more or fewer than `count`.
+    """
+    data = bytes(payload)
+    end = len(data)
+    position = 0
+    _check_count(count, end)
+    for index in range(count):
+        try:
+            length = data[position]
+            position += 1
+            if length >= 0x80:
+                length, position = read_varint(data, position - 1)
+            else:
+                length = length >> 1 ^ -(length & 1)
+            record_end = position + length
+            if length < MIN_RECORD_SIZE - 1 or record_end > end:
+                raise _invalid(index, f"record of {length} bytes where {end - position} remain")
+            position += 1  # attributes
+            delta = data[position]
+            position += 1
+            if delta >= 0x80:
+                delta, position = read_varint(data, position - 1, bits=_MAX_VARLONG_BITS)
+            else:
+                delta = delta >> 1 ^ -(delta & 1)
+            timestamp = base_timestamp + delta if log_append_time is None else log_append_time
+            delta = data[position]
+            position += 1
+            if delta >= 0x80:
+                delta, position = read_varint(data, position - 1)
+            else:
+                delta = delta >> 1 ^ -(delta & 1)
+            size = data[position]
+            position += 1
+            if size >= 0x80:
+                size, position = read_varint(data, position - 1)
+            else:
+                size = size >> 1 ^ -(size & 1)
+            key: bytes | None = None
+            if size >= 0:
+                key = data[position : position + size]
+                position += size
+            size = data[position]
+            position += 1
+            if size >= 0x80:
+                size, position = read_varint(data, position - 1)
+            else:
+                size = size >> 1 ^ -(size & 1)
+            value: bytes | None = None
+            if size >= 0:
+                value = data[position : position + size]
+                position += size
+            headers: tuple[Header, ...] = ()
+            if data[position]:
+                headers, position = _read_headers(data, position, record_end, index)
+            else:
+                position += 1
+        except IndexError:
+            raise _invalid(index, "a field reaches behind the end of the records") from None
+        if position != record_end:
+            raise _invalid(index, f"record should end at byte {record_end} and ends at {position}")
+        yield Record(base_offset + delta, timestamp, key, value, headers)
+    if position != end:
+        raise RecordsError(
+            ErrorCode.INVALID_RECORD, f"{end - position} bytes remain behind the {count} records that the batch counts"
+        )
+
+
+def walk_records(payload: Buffer, count: int) -> Iterator[tuple[int, int, bool]]:
+    """(offset delta, timestamp delta, has a key) of each record, without making keys, values or headers.
+
+    Checks and raises as `iterate_records` does.
+    """
+    data = bytes(payload)
+    end = len(data)
+    position = 0
+    _check_count(count, end)
+    for index in range(count):
+        try:
+            length, position = read_varint(data, position)
+            record_end = position + length
+            if length < MIN_RECORD_SIZE - 1 or record_end > end:
+                raise _invalid(index, f"record of {length} bytes where {end - position} remain")
+            timestamp_delta, position = read_varint(data, position + 1, bits=_MAX_VARLONG_BITS)
+            offset_delta, position = read_varint(data, position)
+            key_size, position = read_varint(data, position)
+            value_size, position = read_varint(data, position + max(key_size, 0))
+            position += max(value_size, 0)
+            if data[position]:
+                _, position = _read_headers(data, position, record_end, index)
+            else:
+                position += 1
+        except IndexError:
+            raise _invalid(index, "a field reaches behind the end of the records") from None
+        if position != record_end:
+            raise _invalid(index, f"record should end at byte {record_end} and ends at {position}")
+        yield offset_delta, timestamp_delta, key_size >= 0
+    if position != end:
+        raise RecordsError(
+            ErrorCode.INVALID_RECORD, f"{end - position} bytes remain behind the {count} records that the batch counts"
+        )
+
+
+def lengths_add_up(payload: memoryview, count: int) -> bool:
+    """Whether exactly `count` records fill `payload`, judged by their lengths alone; about 0.2 us a record."""
+    end = len(payload)
+    position = 0
+    try:
+        for _ in range(count):
+            length, position = read_varint(payload, position)
+            if length < MIN_RECORD_SIZE - 1:
+                return False
+            position += length
+    except (IndexError, RecordsError):
+        return False
+    return position == end
+
+
+def read_varint(data: Buffer, position: int, *, bits: int = _MAX_VARINT_BITS) -> tuple[int, int]:
+    """(value, position behind it) of the zigzag varint at `position`.
+
+    Raises IndexError at the end of `data` and `RecordsError(INVALID_RECORD)` for more than `bits` bits.
+    """
+    byte = data[position]
+    position += 1
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), position
+    result = byte & 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift >= bits:
+            raise RecordsError(ErrorCode.INVALID_RECORD, f"varint of more than {bits} bits at byte {position}")
+    result &= (1 << bits) - 1
+    return result >> 1 ^ -(result & 1), position
+
+
+def _read_headers(data: bytes, position: int, record_end: int, index: int) -> tuple[tuple[Header, ...], int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= (record_end - position) // 2:
+        raise _invalid(index, f"{count} headers where {record_end - position} bytes remain")
+    headers: list[Header] = []
+    for _ in range(count):
+        size, position = read_varint(data, position)
+        if not 0 <= size <= record_end - position:
+            raise _invalid(index, f"header key of {size} bytes where {record_end - position} remain")
+        name = data[position : position + size].decode("utf-8", "replace")
+        position += size
+        size, position = read_varint(data, position)
+        if size > record_end - position:
+            raise _invalid(index, f"header of {size} bytes where {record_end - position} remain")
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, data[position : position + size]))
+            position += size
+    return tuple(headers), position
+
+
+def _check_count(count: int, size: int) -> None:
+    if not 0 <= count * MIN_RECORD_SIZE <= size:
+        raise RecordsError(ErrorCode.INVALID_RECORD, f"{count} records cannot fit into {size} bytes")
+
+
+def _invalid(index: int, message: str) -> RecordsError:
+    return RecordsError(ErrorCode.INVALID_RECORD, f"record {index} of the batch: {message}", batch_index=index)
