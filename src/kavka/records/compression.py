@@ -39,6 +39,12 @@ XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_MAX_RATIO = 24
 """A snappy element of 3 bytes yields at most 64 bytes."""
 
+UNTOLD = 1 << 62
+"""Answer of `check_frame` where the blocks are too many to be looked at."""
+_GZIP_MIN_BYTES = 18
+_GZIP_MAX_RATIO = 1032
+"""Deflate's limit: 258 bytes for two bits."""
+
 _LZ4_MAGIC = 0x184D2204
 _LZ4_MAX_RATIO = 255
 _LZ4_BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
@@ -100,9 +106,34 @@ def decompress(codec: Compression, data: Buffer, *, max_size: int = MAX_INFLATED
         case Compression.SNAPPY:
             return _inflate_snappy(data, max_size)
         case Compression.LZ4:
-            return _inflate_into(cramjam.lz4.decompress_into, "lz4", data, _lz4_bound(memoryview(data)), max_size)
+            return _inflate_into(
+                cramjam.lz4.decompress_into, "lz4", data, _lz4_bound(memoryview(data), len(data)), max_size
+            )
         case Compression.ZSTD:
-            return _inflate_into(cramjam.zstd.decompress_into, "zstd", data, _zstd_bound(memoryview(data)), max_size)
+            return _inflate_into(
+                cramjam.zstd.decompress_into, "zstd", data, _zstd_bound(memoryview(data), len(data)), max_size
+            )
+
+
+def check_frame(codec: Compression, data: memoryview, *, max_blocks: int) -> int:
+    """The most bytes that `data` can inflate to, told by the headers of its frame and blocks; nothing is inflated.
+
+    Gives up after `max_blocks` blocks, so that its cost is bounded, and then answers with `UNTOLD`. Raises
+    `CorruptRecords` for what is no stream of the codec, as far as it looked.
+    """
+    match codec:
+        case Compression.NONE:
+            return len(data)
+        case Compression.GZIP:
+            if len(data) < _GZIP_MIN_BYTES or bytes(data[:3]) != b"\x1f\x8b\x08":
+                raise CorruptRecords(f"no gzip member in {len(data)} bytes")
+            return len(data) * _GZIP_MAX_RATIO
+        case Compression.SNAPPY:
+            return _snappy_bound(data, max_blocks)
+        case Compression.LZ4:
+            return _lz4_bound(data, max_blocks)
+        case Compression.ZSTD:
+            return _zstd_bound(data, max_blocks)
 
 
 def _too_large(codec: str, max_size: int) -> RecordsError:
@@ -149,25 +180,52 @@ def _inflate_snappy(data: Buffer, max_size: int) -> Buffer:
     left = max_size
     position = len(XERIAL_HEADER)
     while position < len(view):
-        length = int.from_bytes(view[position : position + 4], "big", signed=True)
-        position += 4
-        if not 0 < length <= len(view) - position:
-            raise CorruptRecords(f"snappy block of {length} bytes where {len(view) - position} remain")
-        part = _inflate_snappy_block(view[position : position + length], left, max_size)
+        position, block = _next_snappy_block(view, position)
+        part = _inflate_snappy_block(block, left, max_size)
         parts.append(part)
         left -= len(part)
-        position += length
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _inflate_snappy_block(block: memoryview, left: int, max_size: int) -> Buffer:
+def _snappy_bound(view: memoryview, max_blocks: int) -> int:
+    if bytes(view[:8]) != _XERIAL_MAGIC:
+        return _snappy_block_size(view)
+    bound = blocks = 0
+    position = len(XERIAL_HEADER)
+    while position < len(view):
+        blocks += 1
+        if blocks > max_blocks:
+            return UNTOLD
+        position, block = _next_snappy_block(view, position)
+        bound += _snappy_block_size(block)
+    return bound
+
+
+def _next_snappy_block(view: memoryview, position: int) -> tuple[int, memoryview]:
+    """(position behind the block, the block) at `position`, where its length stands."""
+    length = int.from_bytes(view[position : position + 4], "big", signed=True)
+    position += 4
+    if not 0 < length <= len(view) - position:
+        raise CorruptRecords(f"snappy block of {length} bytes where {len(view) - position} remain")
+    return position + length, view[position : position + length]
+
+
+def _snappy_block_size(block: memoryview) -> int:
     try:
         size: int = cramjam.snappy.decompress_raw_len(block)
-        if size > len(block) * _SNAPPY_MAX_RATIO:
-            raise CorruptRecords(f"snappy block of {len(block)} bytes claims to hold {size}")
-        if size > left:
-            raise _too_large("snappy", max_size)
-        target = _buffer(size)
+    except cramjam.DecompressionError as failure:
+        raise CorruptRecords(f"snappy records: {failure}") from failure
+    if size > len(block) * _SNAPPY_MAX_RATIO:
+        raise CorruptRecords(f"snappy block of {len(block)} bytes claims to hold {size}")
+    return size
+
+
+def _inflate_snappy_block(block: memoryview, left: int, max_size: int) -> Buffer:
+    size = _snappy_block_size(block)
+    if size > left:
+        raise _too_large("snappy", max_size)
+    target = _buffer(size)
+    try:
         written: int = cramjam.snappy.decompress_raw_into(block, target)
     except cramjam.DecompressionError as failure:
         raise CorruptRecords(f"snappy records: {failure}") from failure
@@ -193,7 +251,7 @@ def _buffer(size: int) -> bytearray | mmap.mmap:
     return bytearray(size) if size < _MAPPED_FROM_BYTES else mmap.mmap(-1, size)
 
 
-def _lz4_bound(view: memoryview) -> int:
+def _lz4_bound(view: memoryview, max_blocks: int) -> int:
     """The most that the LZ4 frames in `view` can inflate to; raises `CorruptRecords` for what is no such frame.
 
     | offset | width | field                                                                    |
@@ -205,7 +263,7 @@ def _lz4_bound(view: memoryview) -> int:
     |        |     4 | per block: length, high bit set where it is stored; 0 ends the frame     |
     """
     end = len(view)
-    position = bound = 0
+    position = bound = blocks = 0
     while position < end:
         if end - position < 7 or int.from_bytes(view[position : position + 4], "little") != _LZ4_MAGIC:
             raise CorruptRecords(f"no lz4 frame at byte {position} of {end}")
@@ -228,13 +286,16 @@ def _lz4_bound(view: memoryview) -> int:
             length &= 0x7FFFFFFF
             if length > block_bytes:
                 raise CorruptRecords(f"lz4 block of {length} bytes in a frame with blocks of {block_bytes}")
+            blocks += 1
+            if blocks > max_blocks:
+                return UNTOLD
             bound += length if stored else min(block_bytes, length * _LZ4_MAX_RATIO)
             position += length + block_sum_bytes
         position += 4 if flags & 0x04 else 0
     return bound
 
 
-def _zstd_bound(view: memoryview) -> int:
+def _zstd_bound(view: memoryview, max_blocks: int) -> int:
     """The most that the zstd frames in `view` can inflate to; raises `CorruptRecords` for what is no such frame.
 
     A frame: magic u32 little-endian, descriptor u8 (bits 6-7 width of the content size, 5 single segment, 2 checksum,
@@ -242,9 +303,12 @@ def _zstd_bound(view: memoryview) -> int:
     little-endian u24 header (bit 0 last, bits 1-2 kind, the rest the size) and their bytes.
     """
     end = len(view)
-    position = bound = 0
+    position = bound = blocks = 0
     while position < end:
         magic = int.from_bytes(view[position : position + 4], "little")
+        blocks += 1
+        if blocks > max_blocks:
+            return UNTOLD
         if magic in _SKIPPABLE_MAGICS:
             position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
             continue
@@ -268,6 +332,9 @@ def _zstd_bound(view: memoryview) -> int:
             size = block >> 3
             if kind == 3 or size > _ZSTD_BLOCK_BYTES:
                 raise CorruptRecords(f"zstd block of kind {kind} and {size} bytes")
+            blocks += 1
+            if blocks > max_blocks:
+                return UNTOLD
             frame_bound += size if kind < 2 else _ZSTD_BLOCK_BYTES
             position += 1 if kind == 1 else size
         position += 4 if descriptor & 4 else 0

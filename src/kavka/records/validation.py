@@ -4,8 +4,8 @@ Decides whether a batch is accepted and, if not, with which code. It must not kn
 (sequences and epochs are the log's matter), and it takes `now_ms` instead of reading a clock.
 
 Invariants
-  I1  `validate_produced` costs the same for every batch size, but for the CRC: at most `WALKED_RECORDS` records are
-      looked at, and nothing is inflated.
+  I1  `validate_produced` costs the same for every batch size, but for the CRC: at most `WALKED_RECORDS` records and
+      `WALKED_BLOCKS` blocks are looked at, and nothing is inflated.
   I2  What is refused is unchanged. What is accepted has a right CRC, and carries the timestamp type of the topic.
   I3  `validate_records` inflates at most the bytes that its caller allows. It blocks: run it on a worker.
 
@@ -14,10 +14,11 @@ KIP-32 and KIP-937 (timestamps), KIP-110 (zstd).
 
 Where this is less than Kafka, and why. Kafka inflates and walks every batch, which costs it most of its processor time
 on produce. Here a batch is walked only where the topic needs it (`needs_record_check`: compacted topics, where each
-record must have a key, and topics that bound how old a record may be) or where it is small and not compressed. In
-other batches the header is believed on three things that only the records could contradict: the number of records
-(checked against the least size that so many can have), their offset deltas, and the largest timestamp. A producer that
-lies about these harms nobody but the readers of its own batch.
+record must have a key, and topics that bound how old a record may be) or where it is small and not compressed; of a
+compressed batch the frame and the headers of its blocks are looked at, which tells garbage from a stream of the codec.
+In other batches the header is believed on what only the records could contradict: their number (checked against the
+least size that so many can have), their offset deltas, the largest timestamp, and that the blocks inflate. A producer
+that lies about these harms the readers of its own batch and nobody else's records.
 Where this is more than Kafka: a walked batch whose offset deltas are not 0, 1, 2, ... is refused (INVALID_RECORD);
 Kafka ignores wrong deltas in plain batches and writes compressed ones anew.
 """
@@ -34,14 +35,17 @@ from kavka.records.batch import (
     HEADER_SIZE,
     LENGTH_PREFIX_SIZE,
     LOG_APPEND_TIME_FLAG,
+    BatchHeader,
     RecordBatch,
     TimestampType,
     batch_at,
     set_timestamp_type,
 )
-from kavka.records.compression import MAX_INFLATED_BYTES, Compression
+from kavka.records.compression import MAX_INFLATED_BYTES, Compression, check_frame
 from kavka.records.record import MIN_RECORD_SIZE, lengths_add_up, walk_records
 
+WALKED_BLOCKS = 64
+"""Blocks of a deflated batch whose headers are looked at, under 1 us each; a default batch of 1 MB has up to 32."""
 WALKED_RECORDS = 8
 """Plain batches of up to so many records are walked length by length on the way in, about 0.2 us each. Small batches
 are where a broken client is met first, and the bound keeps the cost of a batch constant."""
@@ -60,7 +64,7 @@ class ProduceRules(NamedTuple):
     """message.timestamp.type"""
     timestamp_before_max_ms: int = NO_LIMIT_MS
     """message.timestamp.before.max.ms"""
-    timestamp_after_max_ms: int = 3_600_000
+    timestamp_after_max_ms: int = NO_LIMIT_MS
     """message.timestamp.after.max.ms"""
     compacted: bool = False
     """Whether cleanup.policy contains compact."""
@@ -99,7 +103,7 @@ def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> 
       CORRUPT_MESSAGE      an impossible length, an unknown magic, a wrong CRC
       MESSAGE_TOO_LARGE    over max.message.bytes
       INVALID_TIMESTAMP    too far in the future, or stamped as if by a broker
-      UNKNOWN_SERVER_ERROR an unknown codec (sic: Kafka has no better answer)
+      UNKNOWN_SERVER_ERROR an unknown codec, or bytes that are not of the codec named (sic: Kafka has no better answer)
     """
     batch = _single_batch(records)
     view, header = batch
@@ -112,10 +116,9 @@ def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> 
         )
     if not batch.crc_is_right():
         raise CorruptRecords(f"the batch's CRC is not the {header.crc:#010x} that its header says")
-    _check_counts(batch)
+    _check_counts(header)
+    _check_payload(batch)
     attributes = header.attributes
-    if attributes & CODEC_MASK > Compression.ZSTD:
-        raise RecordsError(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression type id {attributes & CODEC_MASK}")
     if attributes & CONTROL_FLAG:
         raise _invalid("clients are not allowed to write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
@@ -147,11 +150,15 @@ def validate_records(
     """Looks at every record of a batch that `validate_produced` let through. Blocks for about 1 us a record.
 
     Raises `RecordsError` with the index of the first offending record in `batch_index`: INVALID_RECORD for a malformed
-    record, a wrong count, wrong offset deltas or a missing key in a compacted topic; INVALID_TIMESTAMP; CORRUPT_MESSAGE
-    where the codec cannot read the bytes; MESSAGE_TOO_LARGE where they inflate to more than `max_inflated_bytes`.
+    record, a wrong count, wrong offset deltas or a missing key in a compacted topic; INVALID_TIMESTAMP;
+    UNKNOWN_SERVER_ERROR where the codec cannot read the bytes; MESSAGE_TOO_LARGE where they inflate to more than
+    `max_inflated_bytes`.
     """
     header = batch.header
-    payload = batch.inflate(max_size=max_inflated_bytes)
+    try:
+        payload = batch.inflate(max_size=max_inflated_bytes)
+    except CorruptRecords as failure:
+        raise _unreadable(failure) from failure
     bounded = rules.timestamp_type is TimestampType.CREATE_TIME
     max_timestamp, delta_of_max = NO_TIMESTAMP, -1
     for expected, (offset_delta, timestamp_delta, has_key) in enumerate(walk_records(payload, header.record_count)):
@@ -206,8 +213,7 @@ def _single_batch(records: memoryview) -> RecordBatch:
     return batch
 
 
-def _check_counts(batch: RecordBatch) -> None:
-    header = batch.header
+def _check_counts(header: BatchHeader) -> None:
     count = header.record_count
     if header.last_offset_delta < 0:
         raise _invalid(f"the batch has an invalid offset range: [0, {header.last_offset_delta}]")
@@ -215,11 +221,28 @@ def _check_counts(batch: RecordBatch) -> None:
         raise _invalid(f"invalid count of records: {count}")
     if header.last_offset_delta + 1 != count:
         raise _invalid(f"the batch has offsets [0, {header.last_offset_delta}] and a count of {count}")
-    if not header.attributes & CODEC_MASK:
-        if count * MIN_RECORD_SIZE > header.batch_length - (HEADER_SIZE - LENGTH_PREFIX_SIZE):
-            raise _invalid(f"{count} records cannot fit into a batch of {header.size_bytes} bytes")
+
+
+def _check_payload(batch: RecordBatch) -> None:
+    """Whether the records' bytes can be what the header says of them, as far as a bounded look tells."""
+    header = batch.header
+    count = header.record_count
+    if header.attributes & CODEC_MASK:
+        try:
+            most_bytes = check_frame(header.compression, batch.payload, max_blocks=WALKED_BLOCKS)
+        except CorruptRecords as failure:
+            raise _unreadable(failure) from failure
+    else:
+        most_bytes = len(batch.view) - HEADER_SIZE
         if count <= WALKED_RECORDS and not lengths_add_up(batch.payload, count):
             raise _invalid(f"the batch's bytes are not {count} records")
+    if count * MIN_RECORD_SIZE > most_bytes:
+        raise _invalid(f"{count} records cannot fit into {most_bytes} bytes")
+
+
+def _unreadable(failure: CorruptRecords) -> RecordsError:
+    """Kafka's answer to bytes that their codec cannot read; unlike CORRUPT_MESSAGE no producer sends them again."""
+    return RecordsError(ErrorCode.UNKNOWN_SERVER_ERROR, failure.message)
 
 
 def _invalid(message: str, record_index: int = -1) -> RecordsError:

@@ -1,0 +1,125 @@
+"""Building batches, the markers of transactions, and what compaction leaves of a batch."""
+
+import pytest
+
+from kavka.errors import CorruptRecords
+from kavka.records.batch import RecordBatch, batch_at
+from kavka.records.builder import BatchBuilder, ProducerStamp, recompress, retain_records
+from kavka.records.compression import Compression
+from kavka.records.control import ControlType, EndTransactionMarker, build_marker, read_marker
+
+NOW_MS = 1_700_000_000_000
+
+
+def parse(data: bytes) -> RecordBatch:
+    batch = batch_at(memoryview(data))
+    assert batch is not None
+    assert batch.crc_is_right()
+    assert len(batch.view) == len(data)
+    return batch
+
+
+def test_the_first_record_sets_the_base_timestamp_and_the_largest_the_maximum() -> None:
+    builder = BatchBuilder()
+    for delta in (0, -5, 9, 3):
+        builder.append(NOW_MS + delta, None, b"v")
+    header = parse(builder.build()).header
+    assert (header.base_timestamp, header.max_timestamp) == (NOW_MS, NOW_MS + 9)
+    assert (header.record_count, header.last_offset_delta, header.producer_id, header.base_sequence) == (4, 3, -1, -1)
+
+
+def test_values_in_bulk_give_the_same_bytes_as_one_by_one() -> None:
+    values = [b"", b"x", b"y" * 63, b"z" * 64, b"w" * 9000] * 2000
+    bulk, single = BatchBuilder(), BatchBuilder()
+    assert bulk.append_values(NOW_MS, values, 0, 1 << 30) == len(values)
+    for value in values:
+        single.append(NOW_MS, None, value)
+    assert bulk.size_bytes == single.size_bytes
+    assert bulk.build() == single.build()
+
+
+def test_values_in_bulk_stop_at_the_size_but_take_at_least_one() -> None:
+    values = [b"v" * 100] * 10
+    builder = BatchBuilder()
+    taken = builder.append_values(NOW_MS, values, 0, 350)
+    assert taken == 3
+    assert builder.payload_bytes <= 350
+    assert BatchBuilder().append_values(NOW_MS, values, 9, 1) == 10
+
+
+def test_a_batch_may_be_built_again_with_another_stamp() -> None:
+    builder = BatchBuilder(Compression.ZSTD)
+    builder.append(NOW_MS, b"k", b"v", (("h", b"1"), ("h", None)))
+    first = parse(builder.build(ProducerStamp(7, 0, 0)))
+    second = parse(builder.build(ProducerStamp(7, 1, 5, is_transactional=True)))
+    assert list(first.records()) == list(second.records())
+    assert (second.header.producer_epoch, second.header.base_sequence) == (1, 5)
+    assert second.header.is_transactional
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_another_codec_keeps_records_and_header(compression: Compression) -> None:
+    builder = BatchBuilder(Compression.SNAPPY)
+    for index in range(100):
+        builder.append(NOW_MS, b"%d" % index, b"v")
+    original = parse(builder.build(ProducerStamp(5, 1, 3), base_offset=9))
+    changed = parse(recompress(original, compression))
+    assert changed.header.compression is compression
+    assert list(changed.records()) == list(original.records())
+    assert changed.header.base_sequence == 3
+
+
+def test_compaction_keeps_the_offsets_of_what_it_keeps() -> None:
+    builder = BatchBuilder(Compression.LZ4)
+    for index in range(10):
+        builder.append(NOW_MS + index, b"%d" % index, b"v", (("h", b"x"),))
+    original = parse(builder.build(ProducerStamp(5, 1, 3), base_offset=100))
+    kept = [record for record in original.records() if record.offset % 3 == 0]
+    batch = parse(retain_records(original, kept))
+    assert list(batch.records()) == kept
+    assert (batch.header.base_offset, batch.header.last_offset, batch.header.last_sequence) == (100, 109, 12)
+    assert batch.header.record_count == 3
+    assert batch.header.max_timestamp == NOW_MS + 8
+
+
+def test_a_delete_horizon_is_kept_and_does_not_move_timestamps() -> None:
+    builder = BatchBuilder()
+    for index in range(3):
+        builder.append(NOW_MS + index, b"k%d" % index, None)
+    original = parse(builder.build(base_offset=5))
+    marked = parse(retain_records(original, list(original.records()), delete_horizon_ms=NOW_MS + 86_400_000))
+    assert marked.header.delete_horizon_ms == NOW_MS + 86_400_000
+    assert list(marked.records()) == list(original.records())
+    again = parse(retain_records(marked, list(marked.records())[1:]))
+    assert again.header.delete_horizon_ms == NOW_MS + 86_400_000
+
+
+def test_a_batch_of_which_nothing_is_left_still_tells_offsets_and_sequences() -> None:
+    builder = BatchBuilder(Compression.GZIP)
+    builder.append(NOW_MS, b"k", b"v")
+    original = parse(builder.build(ProducerStamp(5, 1, 3), base_offset=100))
+    empty = parse(retain_records(original, []))
+    assert list(empty.records()) == []
+    assert (empty.header.last_offset, empty.header.producer_id, empty.header.record_count) == (100, 5, 0)
+    assert len(empty.view) == 61
+
+
+@pytest.mark.parametrize("control_type", list(ControlType))
+def test_a_marker_reads_as_it_was_written(control_type: ControlType) -> None:
+    marker = EndTransactionMarker(control_type, 12)
+    batch = parse(build_marker(marker, producer_id=9, producer_epoch=2, timestamp=NOW_MS, base_offset=77))
+    assert read_marker(batch) == marker
+    header = batch.header
+    assert header.is_control
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, -1)
+
+
+def test_a_control_batch_without_a_control_record_is_corrupt_and_unknown_kinds_are_skipped() -> None:
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"\x00", b"")
+    with pytest.raises(CorruptRecords):
+        read_marker(parse(builder.build(ProducerStamp(is_control=True))))
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"\x00\x00\x00\x05", b"")
+    assert read_marker(parse(builder.build(ProducerStamp(is_control=True)))) is None
