@@ -1,0 +1,75 @@
+"""Fixtures that every part of the test suite may use: brokers in processes of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+# The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from apache_kafka import ApacheKafka, PeerMissing
+from kavka_process import KavkaProcess, free_port
+
+# Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
+TEST_HEAP = "-Xmx512M -Xms256M"
+
+StartKavka = Callable[..., KavkaProcess]
+
+
+@pytest.fixture(scope="module")
+def kavka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
+    """One running `kavka up` with default settings for all tests of a module. Use topics of your own, leave it running."""
+    with KavkaProcess(tmp_path_factory.mktemp("kavka") / "data") as broker:
+        yield broker
+
+
+@pytest.fixture
+def start_kavka(tmp_path: Path) -> Iterator[StartKavka]:
+    """Start brokers for one test: start_kavka(settings={...}, data_dir=..., port=...). They are killed when it ends."""
+    started: list[KavkaProcess] = []
+
+    def start(
+        *, settings: Mapping[str, str] | None = None, data_dir: Path | None = None, port: int | None = None
+    ) -> KavkaProcess:
+        directory = data_dir or tmp_path / f"kavka-{len(started)}"
+        log_file = tmp_path / f"kavka-{len(started)}.log"
+        broker = KavkaProcess(directory, port=port, settings=settings, log_file=log_file)
+        started.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in started:
+        broker.kill()
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """One running Apache Kafka 3.9 with ZooKeeper for the whole run; skips where there is none. Mark tests `kafka`."""
+    try:
+        kafka = ApacheKafka(tmp_path_factory.mktemp("apache-kafka") / "zk", heap=TEST_HEAP)
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    with kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """One running Apache Kafka 4.x in KRaft mode for the whole run; skips where there is none. Mark tests `kafka`."""
+    try:
+        kafka = ApacheKafka(tmp_path_factory.mktemp("apache-kafka") / "kraft", mode="kraft", heap=TEST_HEAP)
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    with kafka:
+        yield kafka
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A loopback port that nobody listens on."""
+    return free_port()
