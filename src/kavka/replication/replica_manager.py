@@ -26,7 +26,7 @@ from kavka.replication.purgatory import DelayedOperation, Purgatory
 
 
 class AppendOutcome(NamedTuple):
-    """What happened to the records of one partition. On success `error` is NONE and `base_offset` their first offset."""
+    """What happened to the records of one partition. `base_offset` is their first offset where `error` is NONE."""
 
     error: ErrorCode
     base_offset: Offset = NO_OFFSET
@@ -247,6 +247,8 @@ class ReplicaManager:
         partition = self._partitions.get(spec.topic_partition)
         if partition is None:
             return FetchOutcome(spec, self._absence(*spec.topic_partition))
+        if spec.topic_id.int and spec.topic_id != partition.topic_id:
+            return FetchOutcome(spec, ErrorCode.INCONSISTENT_TOPIC_ID)
         log = partition.log
         diverging = None
         try:

@@ -1,0 +1,48 @@
+# make            what there is
+# make demo       the main job, on a fresh machine too
+# make test       all tests, on a fresh machine too
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test unit conformance demo bench fuzz kill9 messages clean
+
+help: ## the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: ## lays .venv with kavka in it, and the system packages that tests need
+	@tools/setup.sh
+
+check: setup ## format, lint, types, the rooms' borders
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+test: setup ## all tests that belong to every change
+	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup
+
+unit: setup ## the quick ones: no process, no socket
+	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property
+
+conformance: setup ## every client and Apache Kafka itself beside kavka
+	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance
+
+demo: setup ## a broker, 336,776 real records in and out, kill -9 half-way, nothing lost
+	@$(PYTHON) demo/demo.py
+
+bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
+	@$(PYTHON) -m benchmarks.run
+
+fuzz: setup ## malformed requests for every API, from the message schemas
+	@$(PYTHON) tools/fuzz_protocol.py
+
+kill9: setup ## kill -9 under load, many times
+	@KAVKA_KILLS=100 $(PYTHON) -m pytest tests/integration/durability
+
+messages: setup ## writes src/kavka/protocol/messages anew from the kafka-clients jars
+	@$(PYTHON) tools/generate_messages.py
+
+clean: ## all that is made here
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache build dist

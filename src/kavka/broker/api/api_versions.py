@@ -1,0 +1,48 @@
+"""ApiVersions (key 18): which APIs and versions this broker serves.
+
+Behaviour   The ranges are those of `broker.api_table`; nothing is advertised that is not served, except Produce 0-2:
+            librdkafka drops compression, or falls back to an old record format, unless Produce is offered from 0. A
+            request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the ranges (KIP-511).
+Versions    0; 1 throttle time; 2; 3 flexible, client software name and version (KIP-511), features (KIP-584); 4
+Not supported  supported and finalized features: there are none on a ZooKeeper cluster of 3.9 either.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kavka.broker.api_table import advertised_versions
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
+from kavka.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+    if request.header.api_version >= 3:
+        if not (
+            _SOFTWARE_NAME.fullmatch(message.client_software_name)
+            and _SOFTWARE_NAME.fullmatch(message.client_software_version)
+        ):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        request.context.client_software_name = message.client_software_name
+        request.context.client_software_version = message.client_software_version
+    return response(ErrorCode.NONE)
+
+
+def response(error: ErrorCode) -> ApiVersionsResponse:
+    """The ranges, with `error` above them; an unknown version is answered with it too."""
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=[
+            ApiVersion(api_key=int(key), min_version=lowest, max_version=highest)
+            for key, lowest, highest in advertised_versions()
+        ],
+        zk_migration_ready=False,
+    )

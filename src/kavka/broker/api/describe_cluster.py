@@ -1,0 +1,55 @@
+"""DescribeCluster (key 60): the cluster's id, its controller and its live brokers.
+
+Versions    0; 1 endpoint type (KIP-919); 2 fenced brokers.
+Not supported  Endpoint type "controllers" (2): a ZooKeeper cluster has no controller listeners. Fenced brokers: there
+            are none without KRaft.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from kavka.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def handle(broker: Broker, request: Request, message: DescribeClusterRequest) -> DescribeClusterResponse:
+    if message.endpoint_type != BROKERS:
+        error = (
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if message.endpoint_type == CONTROLLERS
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        )
+        return DescribeClusterResponse(
+            error_code=error,
+            error_message=f"this endpoint is a broker's; endpoint type {message.endpoint_type} was asked for",
+            endpoint_type=BROKERS,
+        )
+    brokers = []
+    for metadata in broker.metadata.brokers():
+        endpoint = metadata.endpoints.get(request.context.listener_name)
+        if endpoint is not None:
+            brokers.append(
+                DescribeClusterBroker(
+                    broker_id=metadata.broker_id, host=endpoint.host, port=endpoint.port, rack=metadata.rack
+                )
+            )
+    return DescribeClusterResponse(
+        error_code=ErrorCode.NONE,
+        endpoint_type=BROKERS,
+        cluster_id=broker.metadata.cluster_id,
+        controller_id=broker.metadata.controller_id,
+        brokers=brokers,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if message.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )

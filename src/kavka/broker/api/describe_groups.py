@@ -1,0 +1,76 @@
+"""DescribeGroups (key 15): members and assignments of groups.
+
+Behaviour   An unknown group is in state Dead; from version 6 on it is GROUP_ID_NOT_FOUND as well. Assignments and
+            metadata are shown only while the group is stable.
+Versions    0; 1; 2; 3 authorised operations; 4 static members; 5 flexible; 6 GROUP_ID_NOT_FOUND (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from kavka.coordinator.group import GroupState
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from kavka.protocol.messages.describe_groups_response import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    operations = GROUP_OPERATIONS if message.include_authorized_operations else NOT_ASKED
+    return DescribeGroupsResponse(
+        groups=[_group(broker, request.header.api_version, group_id, operations) for group_id in message.groups]
+    )
+
+
+def _group(broker: Broker, version: int, group_id: str, operations: int) -> DescribedGroup:
+    try:
+        group = broker.groups.describe_group(group_id)
+    except RequestError as refused:
+        return DescribedGroup(
+            error_code=refused.code,
+            group_id=group_id,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=[],
+        )
+    if group is None:
+        return DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE,
+            error_message=f"Group {group_id} not found." if version >= 6 else None,
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            protocol_type="",
+            protocol_data="",
+            members=[],
+            authorized_operations=operations,
+        )
+    stable = group.state is GroupState.STABLE and group.protocol is not None
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol or "") if stable else b"",
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+        authorized_operations=operations,
+    )

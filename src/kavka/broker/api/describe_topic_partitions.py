@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions (key 75): topics and partitions page by page (KIP-966).
+
+Behaviour   Topics in the order of their names, from the cursor on, at most min(response_partition_limit,
+            max.request.partition.size.limit) partitions; the next cursor names where to go on. No topics named means
+            all.
+Versions    0.
+Not supported  Eligible leader replicas: empty lists, as from Apache Kafka while the feature is off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.authorized_operations import TOPIC_OPERATIONS
+from kavka.broker.metadata_cache import NO_TOPIC_ID, TopicMetadata
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER
+from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from kavka.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: Broker, request: Request, message: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    room = min(message.response_partition_limit, broker.config.max_request_partition_size_limit)
+    names = sorted({topic.name for topic in message.topics} or {topic.name for topic in broker.metadata.topics()})
+    first_partition = 0
+    if message.cursor is not None:
+        start = message.cursor.topic_name
+        names = [name for name in names if name >= start]
+        if names and names[0] == start:
+            first_partition = max(message.cursor.partition_index, 0)
+    response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
+    for name in names:
+        topic = broker.metadata.topic(name)
+        if topic is None:
+            response.topics.append(_unknown(broker, name))
+        elif room <= 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        else:
+            end = min(len(topic.partitions), first_partition + room)
+            response.topics.append(_topic(topic, range(first_partition, end)))
+            room -= end - first_partition
+            if end < len(topic.partitions):
+                response.next_cursor = Cursor(topic_name=name, partition_index=end)
+                break
+        first_partition = 0
+    return response
+
+
+def _unknown(broker: Broker, name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=broker.invalid_topic_name(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        name=name,
+        topic_id=NO_TOPIC_ID,
+        is_internal=broker.is_internal(name),
+        partitions=[],
+    )
+
+
+def _topic(topic: TopicMetadata, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in indexes:
+        partition = topic.partitions[index]
+        leader = partition.state.leader
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=partition.state.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.state.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=list(partition.offline_replicas),
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

@@ -1,0 +1,149 @@
+"""Fetch (key 1): record batches from partitions led here, as slices of the log's own files.
+
+Behaviour   Incremental fetch sessions (KIP-227). Waits up to max_wait_ms in the purgatory for min_bytes. The first
+            batch is returned whole whatever its size (KIP-74); others end at the limits, possibly within a batch, which
+            clients cut off. Consumers read below the high watermark, read_committed ones below the last stable offset
+            and with the list of aborted transactions. An offset within a batch gets the whole batch. Records never pass
+            through this process: answers carry slices that the network room sends with sendfile.
+Versions    4 isolation level; 5 log start offset; 6; 7 sessions; 8; 9 current leader epoch (KIP-320); 10 zstd; 11 rack
+            (KIP-392); 12 flexible, last fetched epoch (KIP-595); 13 topic ids (KIP-516); 14; 15 replica state
+            (KIP-903); 16 node endpoints (KIP-951); 17 directory id; 18 high watermark of the replica.
+Not supported  Versions 0-3 (old record formats; Apache Kafka 4 dropped them too). Fetches by followers: this broker has
+            none yet, so a replica id >= 0 is answered as a partition that has no such replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.current_leader import leader_of, node_endpoint
+from kavka.broker.fetch_session import FetchContext
+from kavka.broker.metadata_cache import NO_TOPIC_ID
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from kavka.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from kavka.replication.replica_manager import FetchOutcome, FetchParams, FetchSpec
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_READ_COMMITTED = 1
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    try:
+        context = broker.fetch_sessions.context(
+            message.session_id,
+            message.session_epoch,
+            [_spec(topic, partition) for topic in message.topics for partition in topic.partitions],
+            [
+                (topic.topic_id if topic.topic_id.int else topic.topic, index)
+                for topic in message.forgotten_topics_data
+                for index in topic.partitions
+            ],
+            broker.now_ms(),
+        )
+    except RequestError as error:
+        return FetchResponse(error_code=error.code)
+    specs, refused = context.specs, []
+    if request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+        specs, refused = _resolve(broker, context.specs)
+    params = FetchParams(
+        message.max_wait_ms if not refused else 0,
+        message.min_bytes,
+        min(message.max_bytes, broker.config.fetch_max_bytes),
+        message.isolation_level == _READ_COMMITTED,
+    )
+    outcomes = broker.replicas.fetch(params, specs)
+    if isinstance(outcomes, asyncio.Future):
+        return _await_outcomes(broker, request, context, outcomes)
+    return _response(broker, request, context, [*outcomes, *refused] if refused else outcomes)
+
+
+def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
+    return FetchSpec(
+        TopicPartition(topic.topic, partition.partition),
+        topic.topic_id,
+        partition.fetch_offset,
+        partition.partition_max_bytes,
+        partition.current_leader_epoch,
+        partition.last_fetched_epoch,
+    )
+
+
+def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec], list[FetchOutcome]]:
+    """Finds the topics' names by their ids; ids that are unknown here are answered so."""
+    resolved, refused = [], []
+    for spec in specs:
+        name = broker.metadata.topic_name(spec.topic_id)
+        if name is None:
+            refused.append(FetchOutcome(spec, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            resolved.append(spec._replace(topic_partition=TopicPartition(name, spec.topic_partition.partition)))
+    return resolved, refused
+
+
+async def _await_outcomes(
+    broker: Broker, request: Request, context: FetchContext, outcomes: asyncio.Future[list[FetchOutcome]]
+) -> FetchResponse:
+    return _response(broker, request, context, await outcomes)
+
+
+def _response(
+    broker: Broker, request: Request, context: FetchContext, outcomes: Sequence[FetchOutcome]
+) -> FetchResponse:
+    version = request.header.api_version
+    topics: dict[tuple[str, object], FetchableTopicResponse] = {}
+    leaders = set()
+    for outcome in context.worth_sending(outcomes):
+        spec = outcome.spec
+        name, index = spec.topic_partition
+        key = (name, spec.topic_id)
+        topic = topics.get(key)
+        if topic is None:
+            topic_id = spec.topic_id if version >= _FIRST_VERSION_WITH_TOPIC_IDS else NO_TOPIC_ID
+            topic = topics[key] = FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[])
+        data = PartitionData(
+            partition_index=index,
+            error_code=outcome.error,
+            high_watermark=outcome.high_watermark,
+            last_stable_offset=outcome.last_stable_offset,
+            log_start_offset=outcome.log_start_offset,
+            records=list(outcome.chunks),
+        )
+        if outcome.aborted_transactions is not None:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in outcome.aborted_transactions
+            ]
+        if outcome.diverging_epoch is not None:
+            data.diverging_epoch = EpochEndOffset(
+                epoch=outcome.diverging_epoch.leader_epoch, end_offset=outcome.diverging_epoch.end_offset
+            )
+        if version >= 12 and outcome.error in _MOVED:
+            leader = leader_of(broker, name, index)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
+            leaders.add(leader.leader)
+        topic.partitions.append(data)
+    response = FetchResponse(session_id=context.session_id, responses=list(topics.values()))
+    for leader_id in sorted(leaders):
+        endpoint = node_endpoint(broker, request, leader_id)
+        if endpoint is not None and version >= 16:
+            response.node_endpoints.append(
+                NodeEndpoint(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+            )
+    return response

@@ -1,0 +1,83 @@
+"""FindCoordinator (key 10): which broker coordinates a group.
+
+Behaviour   A group belongs to the leader of one partition of `__consumer_offsets`, by the hash of its id. The topic is
+            created by the first question, with offsets.topic.num.partitions and offsets.topic.replication.factor
+            (capped by the live brokers), and the answer waits until it is there.
+Versions    0; 1 key type; 2; 3 flexible; 4 many keys at once (KIP-699); 5; 6 share groups (refused).
+Not supported  Transaction coordinators (key type 1): COORDINATOR_NOT_AVAILABLE, there are none yet. Share groups (2):
+            INVALID_REQUEST, as 3.9 answers while the feature is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.broker.api.current_leader import node_endpoint
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from kavka.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+GROUP = 0
+TRANSACTION = 1
+_NOBODY = -1
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = _NOBODY
+    host: str = ""
+    port: int = -1
+    message: str | None = None
+
+
+def handle(
+    broker: Broker, request: Request, message: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    return _find_all(broker, request, message)
+
+
+async def _find_all(broker: Broker, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if request.header.api_version < 4:
+        found = await _find(broker, request, message.key_type, message.key)
+        return FindCoordinatorResponse(
+            error_code=found.error,
+            error_message=found.message or found.error.name,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    coordinators = []
+    for key in message.coordinator_keys:
+        found = await _find(broker, request, message.key_type, key)
+        coordinators.append(
+            Coordinator(
+                key=key,
+                node_id=found.node_id,
+                host=found.host,
+                port=found.port,
+                error_code=found.error,
+                error_message=found.message,
+            )
+        )
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+async def _find(broker: Broker, request: Request, key_type: int, key: str) -> _Found:
+    if key_type == TRANSACTION:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, message="this broker has no transaction coordinator")
+    if key_type != GROUP:
+        return _Found(ErrorCode.INVALID_REQUEST)
+    try:
+        await broker.ensure_offsets_topic()
+        partition = broker.offsets_partition(key)
+    except RequestError as refused:
+        return _Found(refused.code)
+    endpoint = node_endpoint(broker, request, partition.state.leader)
+    if endpoint is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, endpoint.node_id, endpoint.host, endpoint.port)

@@ -1,0 +1,42 @@
+"""ListGroups (key 16): the groups that this broker coordinates.
+
+Versions    0; 1; 2; 3 flexible; 4 states, and a filter on them (KIP-518); 5 types, and a filter on them (KIP-848).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.list_groups_request import ListGroupsRequest
+from kavka.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+CLASSIC = "classic"
+
+
+def handle(broker: Broker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+    try:
+        groups = broker.groups.list_groups()
+    except RequestError as refused:
+        return ListGroupsResponse(error_code=refused.code, groups=[])
+    states = {state.lower() for state in message.states_filter}
+    types = {kind.lower() for kind in message.types_filter}
+    if types and CLASSIC not in types:
+        groups = []
+    return ListGroupsResponse(
+        error_code=ErrorCode.NONE,
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in groups
+            if not states or group.state.value.lower() in states
+        ],
+    )

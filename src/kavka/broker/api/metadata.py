@@ -1,0 +1,143 @@
+"""Metadata (key 3): brokers, topics, partitions and their leaders.
+
+Behaviour   All topics (null, or empty in version 0), or those named. An unknown topic is created where both the client
+            and `auto.create.topics.enable` allow it, with num.partitions and default.replication.factor, and is in the
+            same answer, ready to be written to. (Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and creates it
+            meanwhile; a client that retries sees the same end.)
+Versions    0; 1 controller id, is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline
+            replicas; 7 leader epoch; 8 authorised operations (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id;
+            13 error code above all (KIP-1102).
+Not supported  Authorisation: every operation is reported as allowed, as by Apache Kafka without an authorizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kavka.broker.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER
+from kavka.protocol.messages.metadata_request import MetadataRequest
+from kavka.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: Broker, request: Request, message: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    version = request.header.api_version
+    topics = message.topics
+    if topics is None or (version == 0 and not topics):
+        answers = [_topic(broker, request, topic, message) for topic in broker.metadata.topics()]
+        return _response(broker, request, message, answers)
+    missing = [topic.name for topic in topics if topic.name is not None and broker.metadata.topic(topic.name) is None]
+    if missing and broker.config.auto_create_topics_enable and (version < 4 or message.allow_auto_topic_creation):
+        return _create_and_answer(broker, request, message, missing)
+    return _response(broker, request, message, _named(broker, request, message, {}))
+
+
+async def _create_and_answer(
+    broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    errors = await broker.auto_create_topics(missing)
+    return _response(broker, request, message, _named(broker, request, message, errors))
+
+
+def _named(
+    broker: Broker, request: Request, message: MetadataRequest, errors: dict[str, ErrorCode]
+) -> list[MetadataResponseTopic]:
+    """An answer for each topic that was named. `errors` says why a topic was not created."""
+    answers = []
+    for wanted in message.topics or ():
+        name = wanted.name
+        if name is None:
+            name = broker.metadata.topic_name(wanted.topic_id)
+            if name is None:
+                answers.append(
+                    MetadataResponseTopic(
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
+                    )
+                )
+                continue
+        topic = broker.metadata.topic(name)
+        if topic is not None:
+            answers.append(_topic(broker, request, topic, message))
+            continue
+        error = errors.get(name, ErrorCode.NONE)
+        if error is ErrorCode.NONE:
+            error = broker.invalid_topic_name(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answers.append(
+            MetadataResponseTopic(
+                error_code=error,
+                name=name,
+                topic_id=NO_TOPIC_ID,
+                is_internal=broker.is_internal(name),
+                partitions=[],
+                topic_authorized_operations=NOT_ASKED,
+            )
+        )
+    return answers
+
+
+def _topic(broker: Broker, request: Request, topic: TopicMetadata, message: MetadataRequest) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(broker, request, index, partition) for index, partition in enumerate(topic.partitions)],
+        topic_authorized_operations=TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED,
+    )
+
+
+def _partition(broker: Broker, request: Request, index: int, partition: PartitionMetadata) -> MetadataResponsePartition:
+    leader = partition.state.leader
+    error = ErrorCode.NONE
+    if leader == NO_LEADER or not broker.metadata.is_alive(leader):
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        leader = NO_LEADER
+    elif broker.metadata.endpoint(leader, request.context.listener_name) is None:
+        error = ErrorCode.LISTENER_NOT_FOUND
+        leader = NO_LEADER
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.state.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.state.isr),
+        offline_replicas=list(partition.offline_replicas),
+    )
+
+
+def _response(
+    broker: Broker, request: Request, message: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    brokers = []
+    for metadata in broker.metadata.brokers():
+        endpoint = metadata.endpoints.get(request.context.listener_name)
+        if endpoint is not None:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=metadata.broker_id, host=endpoint.host, port=endpoint.port, rack=metadata.rack
+                )
+            )
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=broker.metadata.cluster_id,
+        controller_id=broker.metadata.controller_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if message.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )

@@ -1,0 +1,73 @@
+"""OffsetCommit (key 8): a group's offsets, kept in `__consumer_offsets` before the answer goes out.
+
+Behaviour   Partitions that are unknown here, or metadata over offset.metadata.max.bytes, are refused one by one, the
+            rest is committed.
+Versions    2 retention time (ignored since KIP-211); 3; 4; 5 no retention time; 6 leader epoch; 7 static members;
+            8 flexible; 9 the newer group protocol; 10 topic ids (KIP-848, 1107).
+Not supported  Versions 0-1 (offsets in ZooKeeper, timestamps of the client).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.coordinator.shard import OffsetToCommit
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.offset_commit_request import OffsetCommitRequest
+from kavka.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+
+def handle(broker: Broker, request: Request, message: OffsetCommitRequest) -> Awaitable[OffsetCommitResponse]:
+    return _commit(broker, request, message)
+
+
+async def _commit(broker: Broker, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse:
+    by_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    offsets: list[OffsetToCommit] = []
+    accepted: list[OffsetCommitResponsePartition] = []
+    topics = []
+    for topic in message.topics:
+        name: str | None = broker.metadata.topic_name(topic.topic_id) if by_id else topic.name
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partitions = []
+        for partition in topic.partitions:
+            answer = OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=ErrorCode.NONE)
+            partitions.append(answer)
+            if name is None or broker.metadata.partition(name, partition.partition_index) is None:
+                answer.error_code = unknown if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            accepted.append(answer)
+            offsets.append(
+                OffsetToCommit(
+                    name,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+            )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    try:
+        errors = await broker.groups.commit_offsets(
+            message.group_id,
+            message.member_id,
+            message.group_instance_id,
+            message.generation_id_or_member_epoch,
+            offsets,
+        )
+    except RequestError as refused:
+        errors = [refused.code] * len(accepted)
+    for answer, error in zip(accepted, errors, strict=True):
+        answer.error_code = error
+    return OffsetCommitResponse(topics=topics)

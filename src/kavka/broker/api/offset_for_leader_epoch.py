@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends in this leader's log, so that a reader finds divergence.
+
+Behaviour   The answer is the largest epoch not above the one asked for, with its end offset; (-1, -1) where there is
+            none.
+Versions    2 current leader epoch (KIP-320); 3 replica id; 4 flexible.
+Not supported  Versions 0-1, which only brokers older than 2.1 sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from kavka.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_partition(broker, topic.topic, partition) for partition in topic.partitions],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _partition(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.replicas.require_partition(topic, wanted.partition)
+        partition.check_leads(wanted.current_leader_epoch)
+    except RequestError as refused:
+        return EpochEndOffset(error_code=refused.code, partition=wanted.partition)
+    end = partition.end_offset_for_epoch(wanted.leader_epoch)
+    return EpochEndOffset(
+        error_code=ErrorCode.NONE,
+        partition=wanted.partition,
+        leader_epoch=end.leader_epoch,
+        end_offset=end.end_offset,
+    )

@@ -1,0 +1,162 @@
+"""Produce (key 0): appends record batches to partitions led here.
+
+Behaviour   The checks come in this order: acks is one of -1, 0, 1; the topic and partition exist; the request carries
+            exactly one batch of magic 2 per partition; this broker leads; acks=all finds min.insync.replicas; the batch
+            is valid and not larger than max.message.bytes. Each partition answers for itself. acks=0 gets no answer;
+            where one of its partitions failed the connection is closed, so that the client looks for the leader again.
+            acks=all waits in the purgatory until the high watermark has passed the records.
+Versions    0-2 advertised, refused (see ApiVersions); 3 transactional id; 4; 5 log start offset; 6; 7 zstd; 8 which
+            batch was refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11-12
+            transactions verified (KIP-890); 13 topic ids (KIP-516).
+Not supported  Records of magic 0 and 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.current_leader import leader_of, node_endpoint
+from kavka.broker.metadata_cache import INTERNAL_TOPICS
+from kavka.errors import ErrorCode, RecordsError
+from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
+from kavka.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kavka.records.validation import check_produce_version
+from kavka.replication.partition import ACKS_ALL
+from kavka.replication.replica_manager import AppendOutcome
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_ADMIN_CLIENT_ID = "__admin_client"
+"""Kafka's own tools write to internal topics under this client id."""
+_ACKS = (-1, 0, 1)
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(
+    broker: Broker, request: Request, message: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse] | Response:
+    version = request.header.api_version
+    acks = message.acks
+    now_ms = broker.now_ms()
+    pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]] = []
+    failed = False
+    topics = []
+    for topic in message.topic_data:
+        name: str | None = topic.name
+        if version >= 13:
+            name = broker.metadata.topic_name(topic.topic_id)
+        answers = []
+        for data in topic.partition_data:
+            outcome = _append(broker, request, name, data, acks, now_ms)
+            answer = _answer(broker, request, name, data.index, outcome)
+            if outcome.error is not ErrorCode.NONE:
+                failed = True
+            elif acks == ACKS_ALL and name is not None and not broker.replicas.is_committed(name, data.index, outcome):
+                pending.append((name, answer, outcome))
+            answers.append(answer)
+        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    if acks == 0:
+        return CLOSE_CONNECTION if failed else NO_RESPONSE
+    response = ProduceResponse(responses=topics)
+    if version >= 10 and failed:
+        _add_endpoints(broker, request, response)
+    if pending:
+        return _await_committed(broker, request, response, pending, message.timeout_ms)
+    return response
+
+
+def _append(
+    broker: Broker, request: Request, topic: str | None, data: PartitionProduceData, acks: int, now_ms: int
+) -> AppendOutcome:
+    if acks not in _ACKS:
+        return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
+    if topic is None:
+        return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+    if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
+        return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    records = data.records
+    if records is None:
+        return AppendOutcome(ErrorCode.INVALID_RECORD, message="no records")
+    try:
+        check_produce_version(records, request.header.api_version)
+    except RecordsError as refused:
+        return AppendOutcome(refused.code, message=refused.message, batch_index=refused.batch_index)
+    return broker.replicas.append(topic, data.index, records, required_acks=acks, now_ms=now_ms)
+
+
+def _answer(
+    broker: Broker, request: Request, topic: str | None, index: int, outcome: AppendOutcome
+) -> PartitionProduceResponse:
+    if outcome.error is ErrorCode.NONE:
+        return PartitionProduceResponse(
+            index=index,
+            error_code=0,
+            base_offset=outcome.base_offset,
+            log_append_time_ms=outcome.log_append_time_ms,
+            log_start_offset=outcome.log_start_offset,
+        )
+    answer = PartitionProduceResponse(
+        index=index,
+        error_code=outcome.error,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=outcome.log_start_offset,
+        error_message=outcome.message,
+    )
+    if outcome.batch_index >= 0:
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=outcome.batch_index, batch_index_error_message=outcome.message)
+        ]
+    if outcome.error in _MOVED and topic is not None:
+        leader = leader_of(broker, topic, index)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader.leader, leader_epoch=leader.leader_epoch)
+    return answer
+
+
+def _add_endpoints(broker: Broker, request: Request, response: ProduceResponse) -> None:
+    """Tells where the current leaders are that the answer names (KIP-951)."""
+    leaders = {
+        answer.current_leader.leader_id
+        for topic in response.responses
+        for answer in topic.partition_responses
+        if answer.error_code in _MOVED
+    }
+    for leader in sorted(leaders):
+        endpoint = node_endpoint(broker, request, leader)
+        if endpoint is not None:
+            response.node_endpoints.append(
+                NodeEndpoint(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+            )
+
+
+async def _await_committed(
+    broker: Broker,
+    request: Request,
+    response: ProduceResponse,
+    pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]],
+    timeout_ms: int,
+) -> ProduceResponse:
+    outcomes = await asyncio.gather(
+        *(
+            broker.replicas.await_committed(topic, answer.index, outcome, timeout_ms)
+            for topic, answer, outcome in pending
+        )
+    )
+    for (_topic, answer, _before), outcome in zip(pending, outcomes, strict=True):
+        if outcome.error is not ErrorCode.NONE:
+            answer.error_code = outcome.error
+            answer.base_offset = -1
+            answer.error_message = outcome.message
+    return response

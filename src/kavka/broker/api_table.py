@@ -1,0 +1,62 @@
+"""Which APIs this broker serves, in which versions, and where each is handled: a row per API key.
+
+Modules are imported with the first request of their API, so that a start-up pays for none of them.
+
+Ranges are those of Apache Kafka 3.9 and 4.x together where both ends are served here, less the versions that KIP-896
+dropped. Nothing is advertised that is not served, but for Produce 0-2 (see api/api_versions.py).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kavka.protocol.api import ApiKey
+
+
+class Served(NamedTuple):
+    """One API: `module` is its file in broker/api/."""
+
+    module: str
+    min_version: int
+    max_version: int
+    min_advertised: int
+
+
+def _row(module: str, min_version: int, max_version: int, *, min_advertised: int | None = None) -> Served:
+    return Served(module, min_version, max_version, min_version if min_advertised is None else min_advertised)
+
+
+SERVED: dict[int, Served] = {
+    ApiKey.PRODUCE: _row("produce", 3, 13, min_advertised=0),
+    ApiKey.FETCH: _row("fetch", 4, 18),
+    ApiKey.LIST_OFFSETS: _row("list_offsets", 1, 11),
+    ApiKey.METADATA: _row("metadata", 0, 13),
+    ApiKey.OFFSET_COMMIT: _row("offset_commit", 2, 10),
+    ApiKey.OFFSET_FETCH: _row("offset_fetch", 1, 10),
+    ApiKey.FIND_COORDINATOR: _row("find_coordinator", 0, 6),
+    ApiKey.JOIN_GROUP: _row("join_group", 0, 9),
+    ApiKey.HEARTBEAT: _row("heartbeat", 0, 4),
+    ApiKey.LEAVE_GROUP: _row("leave_group", 0, 5),
+    ApiKey.SYNC_GROUP: _row("sync_group", 0, 5),
+    ApiKey.DESCRIBE_GROUPS: _row("describe_groups", 0, 6),
+    ApiKey.LIST_GROUPS: _row("list_groups", 0, 5),
+    ApiKey.API_VERSIONS: _row("api_versions", 0, 4),
+    ApiKey.CREATE_TOPICS: _row("create_topics", 2, 7),
+    ApiKey.DELETE_TOPICS: _row("delete_topics", 1, 6),
+    ApiKey.DELETE_RECORDS: _row("delete_records", 0, 2),
+    ApiKey.INIT_PRODUCER_ID: _row("init_producer_id", 0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _row("offset_for_leader_epoch", 2, 4),
+    ApiKey.DESCRIBE_CONFIGS: _row("describe_configs", 1, 4),
+    ApiKey.ALTER_CONFIGS: _row("alter_configs", 0, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: _row("describe_log_dirs", 1, 4),
+    ApiKey.CREATE_PARTITIONS: _row("create_partitions", 0, 3),
+    ApiKey.DELETE_GROUPS: _row("delete_groups", 0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _row("incremental_alter_configs", 0, 1),
+    ApiKey.DESCRIBE_CLUSTER: _row("describe_cluster", 0, 2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),
+}
+
+
+def advertised_versions() -> list[tuple[int, int, int]]:
+    """(API key, lowest version, highest version) as ApiVersions tells them, by key."""
+    return [(int(key), SERVED[key].min_advertised, SERVED[key].max_version) for key in sorted(SERVED)]

@@ -1,0 +1,121 @@
+"""MetadataCache: what this broker tells clients about the cluster.
+
+Holds what the controller last sent (UpdateMetadata): live brokers, topics, partitions, leaders. Decides nothing. It may
+be older than ZooKeeper, never newer, and every broker has one.
+
+    I1  a topic is found by its name and by its id, or by neither
+    I2  the values in here are replaced, never changed: whoever holds one has a consistent view
+
+Source: Kafka's ZkMetadataCache.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr
+
+NO_TOPIC_ID = uuid.UUID(int=0)
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+"""Topics that only the broker itself writes."""
+
+
+class Endpoint(NamedTuple):
+    """Where a listener is reached."""
+
+    host: str
+    port: int
+
+
+class BrokerMetadata(NamedTuple):
+    """A live broker: an endpoint per listener name."""
+
+    broker_id: BrokerId
+    endpoints: Mapping[str, Endpoint]
+    rack: str | None = None
+
+
+class PartitionMetadata(NamedTuple):
+    """A partition as the controller last published it."""
+
+    replicas: tuple[BrokerId, ...]
+    state: LeaderAndIsr
+    offline_replicas: tuple[BrokerId, ...] = ()
+
+
+class TopicMetadata(NamedTuple):
+    """A topic; `partitions` is indexed by partition number."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: tuple[PartitionMetadata, ...]
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class MetadataCache:
+    """What is known of the cluster."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.controller_id: BrokerId = NO_LEADER
+        self._brokers: dict[BrokerId, BrokerMetadata] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._names: dict[uuid.UUID, str] = {}
+
+    # -- questions
+
+    def brokers(self) -> list[BrokerMetadata]:
+        """The live brokers, by id."""
+        return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
+
+    def endpoint(self, broker_id: BrokerId, listener_name: str) -> Endpoint | None:
+        """Where a live broker is reached by who came in through `listener_name`."""
+        broker = self._brokers.get(broker_id)
+        return None if broker is None else broker.endpoints.get(listener_name)
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        return broker_id in self._brokers
+
+    def topics(self) -> Iterable[TopicMetadata]:
+        return self._topics.values()
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        return self._topics.get(name)
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        return self._names.get(topic_id)
+
+    def topic_id(self, name: str) -> uuid.UUID:
+        """The topic's id, the zero id where the topic is unknown."""
+        topic = self._topics.get(name)
+        return NO_TOPIC_ID if topic is None else topic.topic_id
+
+    def partition(self, name: str, index: int) -> PartitionMetadata | None:
+        topic = self._topics.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    # -- what the controller says
+
+    def set_brokers(self, brokers: Iterable[BrokerMetadata]) -> None:
+        self._brokers = {broker.broker_id: broker for broker in brokers}
+
+    def set_topic(self, topic: TopicMetadata) -> None:
+        known = self._topics.get(topic.name)
+        if known is not None:
+            self._names.pop(known.topic_id, None)
+        self._topics[topic.name] = topic
+        self._names[topic.topic_id] = topic.name
+
+    def remove_topic(self, name: str) -> None:
+        topic = self._topics.pop(name, None)
+        if topic is not None:
+            self._names.pop(topic.topic_id, None)

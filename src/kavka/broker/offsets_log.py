@@ -1,0 +1,87 @@
+"""The group coordinator's way to `__consumer_offsets`: appends with acks=all, and reads all that is committed.
+
+Decides nothing but how much is read at a time. A record batch that cannot be read ends the loading of its partition
+with what came before it, and is logged: groups that are further back in the log than the damage are served as
+they were.
+
+Source: Kafka's CoordinatorLoaderImpl and PartitionWriter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import structlog
+
+from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.errors import ErrorCode, RecordsError
+from kavka.model import FileSlice
+from kavka.records.batch import iterate_batches
+from kavka.records.builder import BatchBuilder
+from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
+
+logger = structlog.get_logger(__name__)
+
+
+class OffsetsTopicLog:
+    """`load_bytes` is how much of a log is read at a time; `commit_timeout_ms` how long a commit may take."""
+
+    def __init__(
+        self, replicas: ReplicaManager, *, wall_ms: Callable[[], int], load_bytes: int, commit_timeout_ms: int
+    ) -> None:
+        self._replicas = replicas
+        self._wall_ms = wall_ms
+        self._load_bytes = load_bytes
+        self._commit_timeout_ms = commit_timeout_ms
+
+    async def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        """Appends the records as one batch; NONE when they are committed."""
+        now_ms = self._wall_ms()
+        builder = BatchBuilder()
+        for record in records:
+            builder.append(now_ms, record.key, record.value)
+        batch = memoryview(bytearray(builder.build()))
+        outcome = self._replicas.append(GROUP_METADATA_TOPIC, partition, batch, required_acks=ACKS_ALL, now_ms=now_ms)
+        if not self._replicas.is_committed(GROUP_METADATA_TOPIC, partition, outcome):
+            outcome = await self._replicas.await_committed(
+                GROUP_METADATA_TOPIC, partition, outcome, self._commit_timeout_ms
+            )
+        return outcome.error
+
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
+        """The committed records, in order, a stretch of the log at a time; other work goes on in between."""
+        hosted = self._replicas.partition(GROUP_METADATA_TOPIC, partition)
+        if hosted is None:
+            return
+        log = hosted.log
+        offset = log.log_start_offset
+        while offset < log.high_watermark:
+            result = log.read(offset, self._load_bytes, max_offset=log.high_watermark, min_one_batch=True)
+            if not result.size_bytes:
+                return
+            records: list[CoordinatorRecord] = []
+            try:
+                offset = _decode(result.chunks, offset, records)
+            except RecordsError as damage:
+                logger.error("offsets log damaged", partition=partition, offset=offset, why=str(damage))
+                yield records
+                return
+            yield records
+            await asyncio.sleep(0)
+
+
+def _decode(chunks: Sequence[FileSlice], offset: int, records: list[CoordinatorRecord]) -> int:
+    """Adds the chunks' records from `offset` on; returns the offset after the last whole batch."""
+    for chunk in chunks:
+        for batch in iterate_batches(memoryview(chunk.tobytes())):
+            header = batch.header
+            if not header.is_control:
+                records.extend(
+                    CoordinatorRecord(bytes(record.key), None if record.value is None else bytes(record.value))
+                    for record in batch.records()
+                    if record.offset >= offset and record.key is not None
+                )
+            offset = header.last_offset + 1
+    return offset

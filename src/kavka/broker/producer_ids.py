@@ -1,0 +1,65 @@
+"""ProducerIds: ids that no producer of this cluster has had before (P2).
+
+A block of 1,000 ids is reserved in `/latest_producer_id_block` by compare-and-set before its first id is given out. A
+write with an unknown outcome may have reserved the block already; the next try then reserves the one behind it, and
+at the worst a block of ids is never used.
+
+Source: Kafka's ZkProducerIdManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.model import BrokerId
+from kavka.zookeeper.port import BadVersion, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
+from kavka.zookeeper.znodes import ProducerIdBlock
+
+BLOCK_SIZE = 1000
+"""Ids reserved at a time, as Kafka's PRODUCER_ID_BLOCK_SIZE."""
+MAX_ATTEMPTS = 10
+"""Tries to reserve a block before a producer is told to come again."""
+_MAX_PRODUCER_ID = 2**63 - 1
+
+
+class ProducerIds:
+    """Gives out producer ids; one at a time reserves the next block."""
+
+    def __init__(self, zookeeper: ZooKeeper, broker_id: BrokerId) -> None:
+        self._zookeeper = zookeeper
+        self._broker_id = broker_id
+        self._next = 0
+        self._end = 0
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> int:
+        """An id. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if no block can be reserved now."""
+        async with self._lock:
+            if self._next == self._end:
+                block = await self._reserve()
+                self._next, self._end = block.first, block.last + 1
+            self._next += 1
+            return self._next - 1
+
+    async def _reserve(self) -> ProducerIdBlock:
+        path = ProducerIdBlock.PATH
+        for _attempt in range(MAX_ATTEMPTS):
+            try:
+                try:
+                    data, stat = await self._zookeeper.get(path)
+                except NoNode:
+                    block = ProducerIdBlock(self._broker_id, 0, BLOCK_SIZE - 1)
+                    await self._zookeeper.create(path, block.encode())
+                    return block
+                first = ProducerIdBlock.decode(data or b"").last + 1 if data else 0
+                if first > _MAX_PRODUCER_ID - BLOCK_SIZE:
+                    raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
+                block = ProducerIdBlock(self._broker_id, first, first + BLOCK_SIZE - 1)
+                await self._zookeeper.set(path, block.encode(), version=stat.version)
+            except (BadVersion, NodeExists, OutcomeUnknown):
+                continue
+            except ZooKeeperError as failure:
+                raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failure)) from failure
+            return block
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no block of producer ids after {MAX_ATTEMPTS} tries")

@@ -1,0 +1,746 @@
+"""ClassicGroup: the membership of one consumer group in the classic (JoinGroup/SyncGroup) protocol.
+
+Decides: who is a member, when a generation begins and ends, who leads it, which protocol it uses, and what each request
+is answered with. Must not know: sockets, futures, the log; it is given `now_ms`, and returns what follows in `Effects`.
+
+    I1  the generation only rises; a request of another generation or of an unknown member changes nothing (G2)
+    I2  every join and sync that is held is answered exactly once: by the rebalance, by time, or by removal
+    I3  a rebalance ends within the largest rebalance time-out of its members, whatever they do (G5)
+    I4  an assignment is handed out only after the record that holds it was written
+
+    state                 what moves it                                     to
+    EMPTY                 a member joins                                    PREPARING_REBALANCE
+    PREPARING_REBALANCE   all members have joined, or time is up            COMPLETING_REBALANCE (EMPTY if none is left)
+    COMPLETING_REBALANCE  the leader's assignment is written                STABLE
+                          a member joins, leaves, changes, or is late       PREPARING_REBALANCE
+    STABLE                a member joins, leaves, changes, or times out     PREPARING_REBALANCE
+    any                   the group is deleted                              DEAD
+
+Source: Kafka's GroupCoordinator and ClassicGroup of 3.9; KIP-62 (two time-outs), 134 (initial delay), 345 (static
+members), 389 (size limit), 394 (member id first), 559 (protocol in answers), 800 (reasons), 814 (skip the assignment).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from kavka.errors import ErrorCode, InvariantViolation, RequestError
+
+NO_MEMBER = ""
+NO_GENERATION = -1
+
+
+class GroupState(Enum):
+    """States under the names that ListGroups and DescribeGroups give."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+_MOVES: Mapping[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset(),
+}
+
+
+class JoinProtocol(NamedTuple):
+    """One assignor that a member supports, with its subscription in the assignor's own bytes."""
+
+    name: str
+    metadata: bytes
+
+
+class JoinRequest(NamedTuple):
+    """What a member says of itself. Times in milliseconds."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[JoinProtocol]
+    require_known_member_id: bool
+    supports_skipping_assignment: bool = False
+    reason: str = ""
+
+
+class JoinedMember(NamedTuple):
+    """A member as the group's leader sees it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinAnswer(NamedTuple):
+    """The answer to a JoinGroup. `members` is empty but for the leader."""
+
+    error: ErrorCode
+    member_id: str = NO_MEMBER
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = NO_MEMBER
+    members: Sequence[JoinedMember] = ()
+    skip_assignment: bool = False
+
+
+class SyncAnswer(NamedTuple):
+    """The answer to a SyncGroup."""
+
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(slots=True)
+class Member:
+    """One member. `join_token` and `sync_token` are set while its request is held."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[JoinProtocol]
+    assignment: bytes = b""
+    join_token: int | None = None
+    sync_token: int | None = None
+    session_deadline_ms: int = 0
+    is_new: bool = False
+
+    def metadata(self, protocol: str) -> bytes:
+        for candidate in self.protocols:
+            if candidate.name == protocol:
+                return candidate.metadata
+        raise InvariantViolation(f"member {self.member_id} does not support the group's protocol {protocol}")
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """Its own first choice among those that all members support."""
+        for protocol in self.protocols:
+            if protocol.name in candidates:
+                return protocol.name
+        raise InvariantViolation(f"member {self.member_id} supports none of {sorted(candidates)}")
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a decision leads to. `joins` and `syncs` answer held requests by their tokens."""
+
+    joins: list[tuple[int, JoinAnswer]] = field(default_factory=list)
+    syncs: list[tuple[int, SyncAnswer]] = field(default_factory=list)
+    write_group: bool = False
+    """The group's record must be written: a generation was assigned, or the group became empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The broker's settings for groups."""
+
+    min_session_timeout_ms: int
+    max_session_timeout_ms: int
+    initial_rebalance_delay_ms: int
+    max_size: int
+
+
+class ClassicGroup:
+    """One group. Every method that can move it takes `now_ms` and an `Effects` to add to."""
+
+    def __init__(self, group_id: str, limits: GroupLimits, now_ms: int) -> None:
+        self.group_id = group_id
+        self.limits = limits
+        self.state = GroupState.EMPTY
+        self.state_since_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self._static: dict[str, str] = {}
+        # Member ids given out by MEMBER_ID_REQUIRED, with the time until which they hold a place.
+        self._pending: dict[str, int] = {}
+        self._join_deadline_ms: int | None = None
+        self._initial_delay_until_ms: int | None = None
+        self._new_member_since_delay = False
+        self._sync_deadline_ms: int | None = None
+        self._writing_generation: int | None = None
+
+    # -- joining
+
+    def join(self, request: JoinRequest, token: int, new_member_id: str, now_ms: int, effects: Effects) -> None:
+        """Takes in a JoinGroup; its answer comes in `effects` now or later, under `token`.
+
+        `new_member_id` is the id that a member without one gets.
+        """
+        try:
+            answer = self._join(request, token, new_member_id, now_ms, effects)
+        except RequestError as refused:
+            answer = JoinAnswer(refused.code, request.member_id)
+        if answer is not None:
+            effects.joins.append((token, answer))
+
+    def _join(
+        self, request: JoinRequest, token: int, new_member_id: str, now_ms: int, effects: Effects
+    ) -> JoinAnswer | None:
+        limits = self.limits
+        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
+            raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if self.state is GroupState.DEAD:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self._is_full(request):
+            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if not self._supports(request):
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.member_id == NO_MEMBER:
+            return self._join_without_id(request, token, new_member_id, now_ms, effects)
+        return self._join_with_id(request, token, now_ms, effects)
+
+    def _join_without_id(
+        self, request: JoinRequest, token: int, new_member_id: str, now_ms: int, effects: Effects
+    ) -> JoinAnswer | None:
+        instance = request.group_instance_id
+        if instance is not None and instance in self._static:
+            return self._replace_static(request, token, new_member_id, now_ms, effects)
+        if request.require_known_member_id and instance is None:
+            self._pending[new_member_id] = now_ms + request.session_timeout_ms
+            return JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, new_member_id)
+        self._add(request, new_member_id, token, now_ms, effects)
+        return None
+
+    def _join_with_id(self, request: JoinRequest, token: int, now_ms: int, effects: Effects) -> JoinAnswer | None:
+        if request.member_id in self._pending:
+            if request.group_instance_id is not None:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+            self._add(request, request.member_id, token, now_ms, effects)
+            return None
+        member = self.require_member(request.member_id, request.group_instance_id)
+        unchanged = list(member.protocols) == list(request.protocols)
+        match self.state:
+            case GroupState.COMPLETING_REBALANCE if unchanged:
+                # It lost the answer to its JoinGroup: the same again, for the generation that is being completed.
+                return self._joined(member)
+            case GroupState.STABLE if unchanged and member.member_id != self.leader_id:
+                # A follower that rejoins with nothing new does not disturb the group; a leader asks for a rebalance.
+                return self._joined(member)
+            case GroupState.EMPTY | GroupState.DEAD:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._hold_join(member, request, token, now_ms, effects)
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            self._prepare_rebalance(now_ms, effects)
+        self._maybe_complete_join(now_ms, effects)
+        return None
+
+    def _replace_static(
+        self, request: JoinRequest, token: int, new_member_id: str, now_ms: int, effects: Effects
+    ) -> JoinAnswer | None:
+        """A static member came back without its id: it takes its old place under a new id; the old id is fenced."""
+        instance = request.group_instance_id
+        assert instance is not None
+        old = self.members[self._static[instance]]
+        if old.join_token is not None:
+            effects.joins.append((old.join_token, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID, old.member_id)))
+            old.join_token = None
+        if old.sync_token is not None:
+            effects.syncs.append((old.sync_token, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID)))
+            old.sync_token = None
+        same_choice = self.state is GroupState.STABLE and self._selection_with(request, old) == self.protocol
+        was_leader = self.leader_id == old.member_id
+        # The place in the order of members is kept, so that the leader's view is the same as before.
+        replacement = Member(
+            new_member_id,
+            instance,
+            request.client_id,
+            request.client_host,
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms,
+            request.protocol_type,
+            list(request.protocols),
+            assignment=old.assignment,
+            session_deadline_ms=now_ms + request.session_timeout_ms,
+        )
+        unchanged = self.protocol is not None and [
+            protocol for protocol in old.protocols if protocol.name == self.protocol
+        ] == [protocol for protocol in request.protocols if protocol.name == self.protocol]
+        self.members = {
+            (new_member_id if key == old.member_id else key): (replacement if key == old.member_id else value)
+            for key, value in self.members.items()
+        }
+        self._static[instance] = new_member_id
+        if was_leader:
+            self.leader_id = new_member_id
+        if same_choice and unchanged:
+            # The new member id is part of the group's record.
+            effects.write_group = True
+            answer = self._joined(replacement)
+            if was_leader and not request.supports_skipping_assignment:
+                # An old client that leads would compute an assignment that nobody waits for: name the old id as leader.
+                return answer._replace(leader=old.member_id, members=())
+            return answer._replace(skip_assignment=was_leader)
+        replacement.join_token = token
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            self._prepare_rebalance(now_ms, effects)
+        self._maybe_complete_join(now_ms, effects)
+        return None
+
+    def _add(self, request: JoinRequest, member_id: str, token: int, now_ms: int, effects: Effects) -> None:
+        self._pending.pop(member_id, None)
+        member = Member(
+            member_id,
+            request.group_instance_id,
+            request.client_id,
+            request.client_host,
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms,
+            request.protocol_type,
+            list(request.protocols),
+            join_token=token,
+            # A new member may wait long for its first generation without heartbeats.
+            session_deadline_ms=now_ms + max(request.session_timeout_ms, request.rebalance_timeout_ms),
+            is_new=True,
+        )
+        if not self.members:
+            self.protocol_type = request.protocol_type
+        self.members[member_id] = member
+        if request.group_instance_id is not None:
+            self._static[request.group_instance_id] = member_id
+        if self.leader_id is None:
+            self.leader_id = member_id
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self._new_member_since_delay = True
+        else:
+            self._prepare_rebalance(now_ms, effects)
+        self._maybe_complete_join(now_ms, effects)
+
+    def _hold_join(self, member: Member, request: JoinRequest, token: int, now_ms: int, effects: Effects) -> None:
+        if member.join_token is not None:
+            # A second JoinGroup of the same member: the first one's connection is gone.
+            effects.joins.append((member.join_token, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)))
+        member.protocols = list(request.protocols)
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.client_id = request.client_id
+        member.client_host = request.client_host
+        member.join_token = token
+        self._renew(member, now_ms)
+
+    def _is_full(self, request: JoinRequest) -> bool:
+        if request.member_id in self.members:
+            return False
+        if request.group_instance_id is not None and request.group_instance_id in self._static:
+            return False
+        taken = len(self.members) + len(self._pending) - (1 if request.member_id in self._pending else 0)
+        return taken >= self.limits.max_size
+
+    def _supports(self, request: JoinRequest) -> bool:
+        if not request.protocol_type or not request.protocols:
+            return False
+        others = [
+            member
+            for member in self.members.values()
+            if member.member_id != request.member_id
+            and (member.group_instance_id is None or member.group_instance_id != request.group_instance_id)
+        ]
+        if not others:
+            return True
+        if request.protocol_type != self.protocol_type:
+            return False
+        common = self._candidates(others)
+        return any(protocol.name in common for protocol in request.protocols)
+
+    def _candidates(self, members: Sequence[Member]) -> frozenset[str]:
+        """The protocols that all of `members` support."""
+        counts = Counter(name for member in members for name in {protocol.name for protocol in member.protocols})
+        return frozenset(name for name, count in counts.items() if count == len(members))
+
+    def _select_protocol(self) -> str:
+        members = list(self.members.values())
+        candidates = self._candidates(members)
+        votes = Counter(member.vote(candidates) for member in members)
+        # Counter keeps the order of first votes, so that a tie goes to the earliest member's choice.
+        return max(votes, key=lambda name: votes[name])
+
+    def _selection_with(self, request: JoinRequest, replaced: Member) -> str | None:
+        before = replaced.protocols
+        replaced.protocols = list(request.protocols)
+        try:
+            return self._select_protocol()
+        finally:
+            replaced.protocols = before
+
+    def _joined(self, member: Member) -> JoinAnswer:
+        is_leader = member.member_id == self.leader_id
+        return JoinAnswer(
+            ErrorCode.NONE,
+            member.member_id,
+            self.generation,
+            self.protocol_type,
+            self.protocol,
+            self.leader_id or NO_MEMBER,
+            self._members_for_leader() if is_leader else (),
+        )
+
+    def _members_for_leader(self) -> list[JoinedMember]:
+        assert self.protocol is not None
+        return [
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol))
+            for member in self.members.values()
+        ]
+
+    # -- the rebalance
+
+    def _prepare_rebalance(self, now_ms: int, effects: Effects) -> None:
+        """Begins a rebalance: syncs that are held end, and all members must join again."""
+        for member in self.members.values():
+            if member.sync_token is not None:
+                effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
+                member.sync_token = None
+        initial = self.state is GroupState.EMPTY
+        self._move(GroupState.PREPARING_REBALANCE, now_ms)
+        self._sync_deadline_ms = None
+        self._writing_generation = None
+        timeout_ms = max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        self._join_deadline_ms = now_ms + timeout_ms
+        self._new_member_since_delay = False
+        delay_ms = self.limits.initial_rebalance_delay_ms
+        # The first members of an empty group wait a little for the others (KIP-134), and again while new ones come.
+        self._initial_delay_until_ms = now_ms + min(delay_ms, timeout_ms) if initial and delay_ms > 0 else None
+
+    def _maybe_complete_join(self, now_ms: int, effects: Effects) -> None:
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            return
+        if self._initial_delay_until_ms is not None:
+            return
+        if not self._pending and all(member.join_token is not None for member in self.members.values()):
+            self._complete_join(now_ms, effects)
+
+    def _complete_join(self, now_ms: int, effects: Effects) -> None:
+        """Ends the joining: who has not joined is out (static members stay for their session), a generation begins."""
+        for member in list(self.members.values()):
+            if member.join_token is None and member.group_instance_id is None:
+                self._remove(member, effects)
+        joined = [member for member in self.members.values() if member.join_token is not None]
+        self._initial_delay_until_ms = None
+        if self.members and not joined:
+            # Only static members are left and none has come back yet: wait on.
+            timeout_ms = max(member.rebalance_timeout_ms for member in self.members.values())
+            self._join_deadline_ms = now_ms + timeout_ms
+            return
+        self._join_deadline_ms = None
+        self.generation += 1
+        if not self.members:
+            self.protocol = None
+            self.leader_id = None
+            self._move(GroupState.EMPTY, now_ms)
+            effects.write_group = True
+            return
+        if self.leader_id is None or self.members[self.leader_id].join_token is None:
+            self.leader_id = joined[0].member_id
+        self.protocol = self._select_protocol()
+        self._move(GroupState.COMPLETING_REBALANCE, now_ms)
+        for member in self.members.values():
+            member.assignment = b""
+            if member.join_token is not None:
+                effects.joins.append((member.join_token, self._joined(member)))
+                member.join_token = None
+            member.is_new = False
+            self._renew(member, now_ms)
+        self._sync_deadline_ms = now_ms + max(member.rebalance_timeout_ms for member in self.members.values())
+
+    # -- syncing
+
+    def sync(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: Mapping[str, bytes],
+        token: int,
+        now_ms: int,
+        effects: Effects,
+    ) -> None:
+        """Takes in a SyncGroup; its answer comes in `effects` now or later, under `token`."""
+        try:
+            answer = self._sync(
+                member_id, group_instance_id, generation, protocol_type, protocol, assignments, token, now_ms, effects
+            )
+        except RequestError as refused:
+            answer = SyncAnswer(refused.code)
+        if answer is not None:
+            effects.syncs.append((token, answer))
+
+    def _sync(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: Mapping[str, bytes],
+        token: int,
+        now_ms: int,
+        effects: Effects,
+    ) -> SyncAnswer | None:
+        member = self.require_current(member_id, group_instance_id, generation)
+        if (protocol_type is not None and protocol_type != self.protocol_type) or (
+            protocol is not None and protocol != self.protocol
+        ):
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        match self.state:
+            case GroupState.EMPTY:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+            case GroupState.PREPARING_REBALANCE:
+                raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+            case GroupState.STABLE:
+                self._renew(member, now_ms)
+                return self._synced(member)
+            case _:
+                pass
+        if member.sync_token is not None:
+            effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
+        member.sync_token = token
+        self._renew(member, now_ms)
+        if member_id == self.leader_id and self._writing_generation is None:
+            for other in self.members.values():
+                other.assignment = assignments.get(other.member_id, b"")
+            self._writing_generation = self.generation
+            effects.write_group = True
+        return None
+
+    def on_written(self, generation: int, error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        """The group's record of `generation` is committed, or could not be written (I4)."""
+        if self.state is not GroupState.COMPLETING_REBALANCE or self._writing_generation != generation:
+            return
+        self._writing_generation = None
+        if error is not ErrorCode.NONE:
+            for member in self.members.values():
+                member.assignment = b""
+                if member.sync_token is not None:
+                    effects.syncs.append((member.sync_token, SyncAnswer(error)))
+                    member.sync_token = None
+            self._prepare_rebalance(now_ms, effects)
+            return
+        self._move(GroupState.STABLE, now_ms)
+        for member in self.members.values():
+            if member.sync_token is not None:
+                effects.syncs.append((member.sync_token, self._synced(member)))
+                member.sync_token = None
+                self._renew(member, now_ms)
+
+    def _synced(self, member: Member) -> SyncAnswer:
+        return SyncAnswer(ErrorCode.NONE, self.protocol_type, self.protocol, member.assignment)
+
+    # -- staying and leaving
+
+    def heartbeat(self, member_id: str, group_instance_id: str | None, generation: int, now_ms: int) -> None:
+        """Keeps a member alive. Raises `RequestError`, REBALANCE_IN_PROGRESS among others."""
+        member = self.require_current(member_id, group_instance_id, generation)
+        if self.state is GroupState.EMPTY:
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._renew(member, now_ms)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def leave(self, member_id: str, group_instance_id: str | None, now_ms: int, effects: Effects) -> str:
+        """Takes a member out, by its id or (static, id unknown) by its instance id. Returns the member's id.
+
+        Raises `RequestError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """
+        if member_id == NO_MEMBER and group_instance_id is not None:
+            member_id = self._static.get(group_instance_id, NO_MEMBER)
+            if member_id == NO_MEMBER:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if member_id in self._pending:
+            if group_instance_id is not None:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+            del self._pending[member_id]
+            self._maybe_complete_join(now_ms, effects)
+            return member_id
+        member = self.require_member(member_id, group_instance_id)
+        self._remove_and_rebalance(member, now_ms, effects)
+        return member_id
+
+    def next_deadline_ms(self) -> int | None:
+        """When `on_time` must be called next; None while nothing can run out."""
+        deadlines = [member.session_deadline_ms for member in self.members.values()]
+        deadlines.extend(self._pending.values())
+        deadlines.extend(
+            deadline
+            for deadline in (self._join_deadline_ms, self._initial_delay_until_ms, self._sync_deadline_ms)
+            if deadline is not None
+        )
+        return min(deadlines, default=None)
+
+    def on_time(self, now_ms: int, effects: Effects) -> list[str]:
+        """Lets run out what is due. Returns the ids of members that were removed for their silence."""
+        removed = []
+        for member_id, deadline_ms in list(self._pending.items()):
+            if deadline_ms <= now_ms:
+                del self._pending[member_id]
+                removed.append(member_id)
+        for member in list(self.members.values()):
+            if member.session_deadline_ms > now_ms or member.member_id not in self.members:
+                continue
+            if member.join_token is not None or member.sync_token is not None:
+                # It waits for us, not we for it.
+                if not member.is_new:
+                    self._renew(member, now_ms)
+                    continue
+                if self.state is GroupState.PREPARING_REBALANCE:
+                    member.session_deadline_ms = now_ms + member.session_timeout_ms
+                    continue
+            removed.append(member.member_id)
+            self._remove_and_rebalance(member, now_ms, effects)
+        self._on_join_time(now_ms, effects)
+        if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
+            removed.extend(self._on_sync_time(now_ms, effects))
+        self._maybe_complete_join(now_ms, effects)
+        return removed
+
+    def _on_join_time(self, now_ms: int, effects: Effects) -> None:
+        if self._initial_delay_until_ms is not None and self._initial_delay_until_ms <= now_ms:
+            assert self._join_deadline_ms is not None
+            if self._new_member_since_delay and now_ms < self._join_deadline_ms:
+                self._new_member_since_delay = False
+                delay_ms = self.limits.initial_rebalance_delay_ms
+                self._initial_delay_until_ms = min(now_ms + delay_ms, self._join_deadline_ms)
+            else:
+                self._initial_delay_until_ms = None
+                self._complete_join(now_ms, effects)
+                return
+        if self._join_deadline_ms is not None and self._join_deadline_ms <= now_ms:
+            self._pending.clear()
+            self._complete_join(now_ms, effects)
+
+    def _on_sync_time(self, now_ms: int, effects: Effects) -> list[str]:
+        self._sync_deadline_ms = None
+        if self.state is not GroupState.COMPLETING_REBALANCE:
+            return []
+        late = [member for member in self.members.values() if member.sync_token is None]
+        for member in late:
+            self._remove(member, effects)
+        if late:
+            self._prepare_rebalance(now_ms, effects)
+        return [member.member_id for member in late]
+
+    def _remove_and_rebalance(self, member: Member, now_ms: int, effects: Effects) -> None:
+        self._remove(member, effects)
+        if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self._prepare_rebalance(now_ms, effects)
+        self._maybe_complete_join(now_ms, effects)
+
+    def _remove(self, member: Member, effects: Effects) -> None:
+        del self.members[member.member_id]
+        if member.group_instance_id is not None and self._static.get(member.group_instance_id) == member.member_id:
+            del self._static[member.group_instance_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+        if member.join_token is not None:
+            effects.joins.append((member.join_token, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)))
+            member.join_token = None
+        if member.sync_token is not None:
+            effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID)))
+            member.sync_token = None
+
+    # -- questions
+
+    def require_member(self, member_id: str, group_instance_id: str | None) -> Member:
+        """The member. Raises `RequestError`: COORDINATOR_NOT_AVAILABLE, FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID."""
+        if self.state is GroupState.DEAD:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if group_instance_id is not None:
+            current = self._static.get(group_instance_id)
+            if current is None:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if current != member_id:
+                raise RequestError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def require_current(self, member_id: str, group_instance_id: str | None, generation: int) -> Member:
+        """The member, if `generation` is the group's. Raises `RequestError`, ILLEGAL_GENERATION among others."""
+        member = self.require_member(member_id, group_instance_id)
+        if generation != self.generation:
+            raise RequestError(ErrorCode.ILLEGAL_GENERATION)
+        return member
+
+    def check_commit(self, member_id: str, group_instance_id: str | None, generation: int, now_ms: int) -> None:
+        """Whether an offset commit may come from this member. Raises `RequestError`.
+
+        Without a generation (-1) it comes from a consumer that assigns partitions by hand: allowed while the group
+        has no members.
+        """
+        if generation < 0 and self.state is GroupState.EMPTY:
+            return
+        if generation < 0 and member_id == NO_MEMBER and group_instance_id is None:
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = self.require_current(member_id, group_instance_id, generation)
+        self._renew(member, now_ms)
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    # -- life
+
+    def restore(
+        self,
+        *,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        leader_id: str | None,
+        members: Sequence[Member],
+        now_ms: int,
+    ) -> None:
+        """Takes over what the group's record in the log says; members get a full session from `now_ms`."""
+        self.generation = generation
+        self.protocol_type = protocol_type or None
+        self.protocol = protocol
+        self.leader_id = leader_id
+        self.members = {member.member_id: member for member in members}
+        self._static = {
+            member.group_instance_id: member.member_id for member in members if member.group_instance_id is not None
+        }
+        self.state = GroupState.STABLE if members else GroupState.EMPTY
+        self.state_since_ms = now_ms
+        for member in members:
+            self._renew(member, now_ms)
+
+    def die(self, now_ms: int, error: ErrorCode, effects: Effects) -> None:
+        """Ends the group (deleted, or its coordinator moved): all that is held is answered with `error`."""
+        for member in self.members.values():
+            if member.join_token is not None:
+                effects.joins.append((member.join_token, JoinAnswer(error, member.member_id)))
+                member.join_token = None
+            if member.sync_token is not None:
+                effects.syncs.append((member.sync_token, SyncAnswer(error)))
+                member.sync_token = None
+        self._pending.clear()
+        self._join_deadline_ms = self._initial_delay_until_ms = self._sync_deadline_ms = None
+        self._move(GroupState.DEAD, now_ms)
+
+    def _renew(self, member: Member, now_ms: int) -> None:
+        member.session_deadline_ms = now_ms + member.session_timeout_ms
+
+    def _move(self, to: GroupState, now_ms: int) -> None:
+        if to not in _MOVES[self.state]:
+            raise InvariantViolation(f"group {self.group_id} cannot go from {self.state.value} to {to.value}")
+        self.state = to
+        self.state_since_ms = now_ms

@@ -1,0 +1,407 @@
+"""GroupCoordinator: the flow around the shards: futures, timers, and the log that they live in.
+
+Decides nothing: a shard or a group decides; this writes its records, waits until they are committed, replays them, and
+answers. Must not know: sockets, the wire format of requests, which broker leads what (it is told by `load`, `unload`).
+
+    I1  an answer that stands on records goes out after they are committed
+    I2  a request for a partition that is not loaded here changes nothing: NOT_COORDINATOR, or
+        COORDINATOR_LOAD_IN_PROGRESS while its log is being read
+
+Source: Kafka's CoordinatorRuntime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from kavka.coordinator.group import (
+    ClassicGroup,
+    Effects,
+    GroupLimits,
+    GroupState,
+    JoinAnswer,
+    JoinRequest,
+    SyncAnswer,
+)
+from kavka.coordinator.group_records import CommittedOffset, CoordinatorRecord, decode_record
+from kavka.coordinator.shard import GroupShard, OffsetToCommit
+from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+
+logger = structlog.get_logger(__name__)
+
+
+class OffsetsLog(Protocol):
+    """The port to `__consumer_offsets`."""
+
+    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+        """Appends in order, as one batch, with acks=all; NONE once it is committed."""
+        ...
+
+    def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
+        """All that is committed, from the start, in pieces."""
+        ...
+
+
+class GroupListing(NamedTuple):
+    """A group in ListGroups."""
+
+    group_id: str
+    protocol_type: str
+    state: GroupState
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode, which Kafka uses to place a group: over UTF-16 code units, as a signed 32-bit integer."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
+    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+
+
+class _Active:
+    """A shard that is loaded here."""
+
+    __slots__ = ("leader_epoch", "loading", "shard", "timers")
+
+    def __init__(self, shard: GroupShard, leader_epoch: int) -> None:
+        self.shard = shard
+        self.leader_epoch = leader_epoch
+        self.loading = True
+        self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+
+
+class GroupCoordinator:
+    """All groups that this broker coordinates.
+
+    Time-outs run on the loop's own clock, so that a jump of the wall clock throws nobody out; `wall_ms` gives the
+    milliseconds since 1970 that commits are stamped with. `random` gives member ids.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        log: OffsetsLog,
+        limits: GroupLimits,
+        *,
+        wall_ms: Callable[[], int],
+        random: random.Random,
+        offset_metadata_max_bytes: int,
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._limits = limits
+        self._wall_ms = wall_ms
+        self._random = random
+        self._offset_metadata_max_bytes = offset_metadata_max_bytes
+        self._partition_count = 0
+        self._active: dict[int, _Active] = {}
+        self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
+        self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
+        self._next_token = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    # -- which partitions are here
+
+    def set_partition_count(self, count: int) -> None:
+        """How many partitions `__consumer_offsets` has; 0 while there is none."""
+        self._partition_count = count
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition that keeps a group. Raises `RequestError` while there is no offsets topic."""
+        if self._partition_count == 0:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return (java_string_hash(group_id) & 0x7FFFFFFF) % self._partition_count
+
+    async def load(self, partition: int, leader_epoch: int) -> None:
+        """Reads a partition's log and serves its groups from then on."""
+        known = self._active.get(partition)
+        if known is not None and known.leader_epoch >= leader_epoch:
+            return
+        if known is not None:
+            self.unload(partition)
+        active = _Active(
+            GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes), leader_epoch
+        )
+        self._active[partition] = active
+        shard = active.shard
+        async for records in self._log.read(partition):
+            for record in records:
+                self._replay(shard, partition, record, loading=True)
+        if self._active.get(partition) is not active:
+            return
+        shard.on_loaded()
+        active.loading = False
+        for group in shard.groups.values():
+            self._arm(active, group)
+
+    def unload(self, partition: int) -> None:
+        """Serves a partition's groups no longer; what is held is answered with NOT_COORDINATOR."""
+        active = self._active.pop(partition, None)
+        if active is None:
+            return
+        for _deadline, timer in active.timers.values():
+            timer.cancel()
+        effects = Effects()
+        for group in active.shard.groups.values():
+            if group.state is not GroupState.DEAD:
+                group.die(self._now_ms(), ErrorCode.NOT_COORDINATOR, effects)
+        self._deliver(effects)
+
+    def shut_down(self) -> None:
+        for partition in list(self._active):
+            self.unload(partition)
+        for task in self._tasks:
+            task.cancel()
+
+    def _replay(self, shard: GroupShard, partition: int, record: CoordinatorRecord, *, loading: bool) -> None:
+        try:
+            decoded = decode_record(record.key, record.value)
+        except ProtocolViolation as garbage:
+            logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
+            return
+        if decoded is not None:
+            shard.replay(decoded, self._now_ms(), loading=loading)
+
+    def _shard(self, group_id: str, *, empty_allowed: bool = False) -> _Active:
+        if not group_id and not empty_allowed:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID)
+        active = self._active.get(self.partition_for(group_id))
+        if active is None:
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        if active.loading:
+            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return active
+
+    # -- membership
+
+    async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
+        """Answers when the member's generation begins."""
+        active = self._shard(group_id)
+        now_ms = self._now_ms()
+        shard = active.shard
+        if request.member_id and group_id not in shard.groups:
+            return JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+        group = shard.group_or_new(group_id, now_ms)
+        token, future = self._token(self._joins)
+        effects = Effects()
+        group.join(request, token, self._new_member_id(request), now_ms, effects)
+        self._settle(active, group, effects)
+        return await future
+
+    async def sync(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: Mapping[str, bytes],
+    ) -> SyncAnswer:
+        """Answers when the leader's assignment is kept in the log."""
+        active = self._shard(group_id)
+        group = active.shard.group(group_id)
+        token, future = self._token(self._syncs)
+        effects = Effects()
+        group.sync(
+            member_id,
+            group_instance_id,
+            generation,
+            protocol_type,
+            protocol,
+            assignments,
+            token,
+            self._now_ms(),
+            effects,
+        )
+        self._settle(active, group, effects)
+        return await future
+
+    def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        """Raises `RequestError` with what the member must be told."""
+        group = self._shard(group_id).shard.group(group_id)
+        group.heartbeat(member_id, group_instance_id, generation, self._now_ms())
+
+    def leave(self, group_id: str, member_id: str, group_instance_id: str | None) -> str:
+        """Returns the id of the member that left. Raises `RequestError`."""
+        active = self._shard(group_id)
+        group = active.shard.group(group_id)
+        effects = Effects()
+        left = group.leave(member_id, group_instance_id, self._now_ms(), effects)
+        self._settle(active, group, effects)
+        return left
+
+    # -- offsets
+
+    async def commit_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        offsets: Sequence[OffsetToCommit],
+    ) -> list[ErrorCode]:
+        """An error per offset, in order, once those that are fine are committed. Raises `RequestError` for all."""
+        active = self._shard(group_id, empty_allowed=generation < 0)
+        decision = active.shard.commit(
+            group_id, member_id, group_instance_id, generation, offsets, self._now_ms(), wall_ms=self._wall_ms()
+        )
+        error = await self._write(active, self.partition_for(group_id), decision.records)
+        return [own if own is not ErrorCode.NONE else error for own in decision.errors]
+
+    def fetch_offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._shard(group_id, empty_allowed=True).shard.offset(group_id, topic, partition)
+
+    def fetch_offsets(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
+        """All offsets of a group, by topic and partition. Raises `RequestError`."""
+        return self._shard(group_id, empty_allowed=True).shard.offsets(group_id)
+
+    def check_member(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        """Whether who asks is a member of this generation. Raises `RequestError`."""
+        group = self._shard(group_id).shard.group(group_id)
+        group.require_current(member_id, group_instance_id, generation)
+
+    async def on_topics_deleted(self, topics: Sequence[str]) -> None:
+        """Deletes the offsets that groups committed for these topics."""
+        for partition, active in list(self._active.items()):
+            await self._write(active, partition, active.shard.forget_topics(topics))
+
+    # -- administration
+
+    def list_groups(self) -> list[GroupListing]:
+        """All groups here. Raises `RequestError`: COORDINATOR_LOAD_IN_PROGRESS while some are not read yet."""
+        listing = []
+        for active in self._active.values():
+            if active.loading:
+                raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            listing.extend(
+                GroupListing(group.group_id, group.protocol_type or "", group.state)
+                for group in active.shard.groups.values()
+            )
+        return sorted(listing, key=lambda group: group.group_id)
+
+    def describe_group(self, group_id: str) -> ClassicGroup | None:
+        """The group, None where there is none. Raises `RequestError`."""
+        return self._shard(group_id, empty_allowed=True).shard.groups.get(group_id)
+
+    async def delete_group(self, group_id: str) -> None:
+        """Deletes an empty group with its offsets. Raises `RequestError`."""
+        active = self._shard(group_id)
+        effects = Effects()
+        records = active.shard.delete_group(group_id, self._now_ms(), effects)
+        error = await self._write(active, self.partition_for(group_id), records)
+        if error is not ErrorCode.NONE:
+            active.shard.revive(group_id, self._now_ms())
+            raise RequestError(error)
+
+    # -- carrying out
+
+    def _token(
+        self, waiting: dict[int, asyncio.Future[JoinAnswer]] | dict[int, asyncio.Future[SyncAnswer]]
+    ) -> tuple[int, asyncio.Future]:  # type: ignore[type-arg] # one of two answer types, as the caller's dict says
+        self._next_token += 1
+        future = self._loop.create_future()
+        waiting[self._next_token] = future
+        return self._next_token, future
+
+    def _new_member_id(self, request: JoinRequest) -> str:
+        prefix = request.group_instance_id or request.client_id
+        return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
+
+    def _settle(self, active: _Active, group: ClassicGroup, effects: Effects) -> None:
+        """Carries out what a group decided."""
+        self._arm(active, group)
+        if not effects.write_group:
+            self._deliver(effects)
+            return
+        task = self._loop.create_task(self._write_group(active, group, effects))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write_group(self, active: _Active, group: ClassicGroup, effects: Effects) -> None:
+        generation = group.generation
+        record = active.shard.record_of(group, wall_ms=self._wall_ms())
+        error = await self._write(active, self.partition_for(group.group_id), [record])
+        self._deliver(effects)
+        after = Effects()
+        group.on_written(generation, error, self._now_ms(), after)
+        self._settle(active, group, after)
+
+    async def _write(self, active: _Active, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        if not records:
+            return ErrorCode.NONE
+        error = _answer_for(await self._log.append(partition, records))
+        if error is ErrorCode.NONE:
+            for record in records:
+                self._replay(active.shard, partition, record, loading=False)
+        return error
+
+    def _deliver(self, effects: Effects) -> None:
+        for token, join in effects.joins:
+            waiting_join = self._joins.pop(token, None)
+            if waiting_join is not None and not waiting_join.done():
+                waiting_join.set_result(join)
+        for token, sync in effects.syncs:
+            waiting_sync = self._syncs.pop(token, None)
+            if waiting_sync is not None and not waiting_sync.done():
+                waiting_sync.set_result(sync)
+
+    def _arm(self, active: _Active, group: ClassicGroup) -> None:
+        """Sees to it that `on_time` comes no later than the group's next deadline.
+
+        A deadline that moves further away leaves the timer as it is: it then finds nothing due and is set anew. So a
+        heartbeat costs no timer.
+        """
+        deadline_ms = group.next_deadline_ms()
+        armed = active.timers.get(group.group_id)
+        if deadline_ms is None:
+            if armed is not None:
+                armed[1].cancel()
+                del active.timers[group.group_id]
+            return
+        if armed is not None:
+            if armed[0] <= deadline_ms:
+                return
+            armed[1].cancel()
+        delay_s = max(deadline_ms - self._now_ms(), 0) / 1000
+        active.timers[group.group_id] = (
+            deadline_ms,
+            self._loop.call_later(delay_s, self._on_time, active, group),
+        )
+
+    def _on_time(self, active: _Active, group: ClassicGroup) -> None:
+        active.timers.pop(group.group_id, None)
+        if active.shard.groups.get(group.group_id) is not group:
+            return
+        effects = Effects()
+        now_ms = self._now_ms()
+        for member_id in group.on_time(now_ms, effects):
+            logger.info(
+                "group member removed", group=group.group_id, member=member_id, why="no heartbeat, join or sync in time"
+            )
+        self._settle(active, group, effects)
+
+
+def _answer_for(error: ErrorCode) -> ErrorCode:
+    """What a client of a group is told when the offsets log answered `error` (Kafka's mapping)."""
+    match error:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return ErrorCode.NOT_COORDINATOR
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        case _:
+            return error

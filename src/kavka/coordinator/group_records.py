@@ -1,0 +1,180 @@
+"""Records of `__consumer_offsets`, in Kafka's own formats: committed offsets and groups.
+
+A key and a value each begin with a two-byte version; a null value deletes what the key names.
+
+    key version   key                        value
+    0, 1          group, topic, partition    OffsetCommitValue, written in version 3
+    2             group                      GroupMetadataValue, written in version 3
+
+Keys of other versions belong to the newer group protocols and are passed over here.
+
+Source: Kafka's GroupCoordinatorRecordHelpers; written so that its dump-log decodes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple, TypeAlias
+
+from kavka.coordinator.group import ClassicGroup, GroupState, JoinProtocol, Member
+from kavka.errors import ProtocolViolation
+from kavka.model import NO_EPOCH, LeaderEpoch, Offset
+from kavka.protocol.codec import decode, encode
+from kavka.protocol.messages.group_metadata_key import GroupMetadataKey
+from kavka.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kavka.protocol.messages.offset_commit_key import OffsetCommitKey
+from kavka.protocol.messages.offset_commit_value import OffsetCommitValue
+
+OFFSET_KEY_VERSION = 1
+GROUP_KEY_VERSION = 2
+OFFSET_VALUE_VERSION = 3
+GROUP_VALUE_VERSION = 3
+_VERSION = struct.Struct(">h")
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record to write, or read back."""
+
+    key: bytes
+    value: bytes | None
+
+
+class CommittedOffset(NamedTuple):
+    """An offset that a group committed for one partition; `commit_timestamp_ms` is the broker's."""
+
+    offset: Offset
+    leader_epoch: LeaderEpoch
+    metadata: str
+    commit_timestamp_ms: int
+
+
+class OffsetRecord(NamedTuple):
+    """`committed` is None where the offset was deleted."""
+
+    group_id: str
+    topic: str
+    partition: int
+    committed: CommittedOffset | None
+
+
+class GroupRecord(NamedTuple):
+    """`value` is None where the group was deleted."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+DecodedRecord: TypeAlias = OffsetRecord | GroupRecord
+
+
+def offset_record(group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> CoordinatorRecord:
+    """The record that commits an offset, or with None deletes it."""
+    key = _versioned(
+        OFFSET_KEY_VERSION,
+        encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), OFFSET_KEY_VERSION),
+    )
+    if committed is None:
+        return CoordinatorRecord(key, None)
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+    )
+    return CoordinatorRecord(key, _versioned(OFFSET_VALUE_VERSION, encode(value, OFFSET_VALUE_VERSION)))
+
+
+def group_record(group: ClassicGroup, *, wall_ms: int) -> CoordinatorRecord:
+    """The record that keeps a group's generation, members and assignments; `wall_ms` is when it came to them."""
+    members = [
+        MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.metadata(group.protocol) if group.protocol is not None else b"",
+            assignment=member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader_id if members else None,
+        current_state_timestamp=wall_ms,
+        members=members if group.state is not GroupState.EMPTY else [],
+    )
+    return CoordinatorRecord(
+        _group_key(group.group_id), _versioned(GROUP_VALUE_VERSION, encode(value, GROUP_VALUE_VERSION))
+    )
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    """The record that deletes a group."""
+    return CoordinatorRecord(_group_key(group_id), None)
+
+
+def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
+    """What a record of the log says; None for a kind that this coordinator does not know.
+
+    Raises `ProtocolViolation` for bytes that are no such record.
+    """
+    key_version, key_body = _split(key)
+    if key_version in (0, OFFSET_KEY_VERSION):
+        offset_key = decode(OffsetCommitKey, key_body, key_version)
+        committed = None
+        if value is not None:
+            version, body = _split(value)
+            offset = decode(OffsetCommitValue, body, version)
+            committed = CommittedOffset(
+                offset.offset,
+                offset.leader_epoch if version >= 3 else NO_EPOCH,
+                offset.metadata,
+                offset.commit_timestamp,
+            )
+        return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
+    if key_version == GROUP_KEY_VERSION:
+        group_key = decode(GroupMetadataKey, key_body, key_version)
+        if value is None:
+            return GroupRecord(group_key.group, None)
+        version, body = _split(value)
+        return GroupRecord(group_key.group, decode(GroupMetadataValue, body, version))
+    return None
+
+
+def members_of(value: GroupMetadataValue) -> list[Member]:
+    """The members that a group's record keeps."""
+    protocol = value.protocol or ""
+    return [
+        Member(
+            stored.member_id,
+            stored.group_instance_id,
+            stored.client_id,
+            stored.client_host,
+            stored.session_timeout,
+            # Version 0 had one time-out for both.
+            stored.rebalance_timeout if stored.rebalance_timeout >= 0 else stored.session_timeout,
+            value.protocol_type,
+            [JoinProtocol(protocol, stored.subscription)],
+            assignment=stored.assignment,
+        )
+        for stored in value.members
+    ]
+
+
+def _group_key(group_id: str) -> bytes:
+    return _versioned(GROUP_KEY_VERSION, encode(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION))
+
+
+def _versioned(version: int, body: bytes) -> bytes:
+    return _VERSION.pack(version) + body
+
+
+def _split(data: bytes) -> tuple[int, bytes]:
+    if len(data) < _VERSION.size:
+        raise ProtocolViolation(f"a coordinator record of {len(data)} bytes has no version")
+    return _VERSION.unpack_from(data)[0], data[_VERSION.size :]

@@ -1,0 +1,335 @@
+"""The rules of a classic group, event by event."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.coordinator.group import (
+    ClassicGroup,
+    Effects,
+    GroupLimits,
+    GroupState,
+    JoinAnswer,
+    JoinProtocol,
+    JoinRequest,
+    SyncAnswer,
+)
+from kavka.errors import ErrorCode, InvariantViolation, RequestError
+
+LIMITS = GroupLimits(
+    min_session_timeout_ms=6_000, max_session_timeout_ms=1_800_000, initial_rebalance_delay_ms=0, max_size=3
+)
+SESSION_MS = 10_000
+REBALANCE_MS = 30_000
+
+
+class Driver:
+    """A group with a clock of its own; collects answers by member name."""
+
+    def __init__(self, limits: GroupLimits = LIMITS) -> None:
+        self.now_ms = 1_000
+        self.group = ClassicGroup("orders", limits, self.now_ms)
+        self.joins: dict[int, JoinAnswer] = {}
+        self.syncs: dict[int, SyncAnswer] = {}
+        self.writes = 0
+        self._token = 0
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        new_id: str = "m",
+        instance: str | None = None,
+        protocols: tuple[str, ...] = ("range",),
+        protocol_type: str = "consumer",
+        known: bool = False,
+        session_ms: int = SESSION_MS,
+        subscription: bytes = b"topics",
+        skipping: bool = False,
+    ) -> int:
+        self._token += 1
+        effects = Effects()
+        request = JoinRequest(
+            member_id,
+            instance,
+            "client",
+            "/127.0.0.1",
+            session_ms,
+            REBALANCE_MS,
+            protocol_type,
+            [JoinProtocol(name, subscription) for name in protocols],
+            require_known_member_id=known,
+            supports_skipping_assignment=skipping,
+        )
+        self.group.join(request, self._token, new_id, self.now_ms, effects)
+        self.take(effects)
+        return self._token
+
+    def sync(
+        self, member_id: str, assignments: dict[str, bytes] | None = None, *, generation: int | None = None
+    ) -> int:
+        self._token += 1
+        effects = Effects()
+        self.group.sync(
+            member_id,
+            None,
+            self.group.generation if generation is None else generation,
+            None,
+            None,
+            assignments or {},
+            self._token,
+            self.now_ms,
+            effects,
+        )
+        self.take(effects)
+        return self._token
+
+    def written(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        effects = Effects()
+        self.group.on_written(self.group.generation, error, self.now_ms, effects)
+        self.take(effects)
+
+    def leave(self, member_id: str) -> None:
+        effects = Effects()
+        self.group.leave(member_id, None, self.now_ms, effects)
+        self.take(effects)
+
+    def pass_time(self, ms: int) -> list[str]:
+        self.now_ms += ms
+        effects = Effects()
+        removed = self.group.on_time(self.now_ms, effects)
+        self.take(effects)
+        return removed
+
+    def take(self, effects: Effects) -> None:
+        for token, join in effects.joins:
+            assert token not in self.joins, "a join was answered twice"
+            self.joins[token] = join
+        for token, sync in effects.syncs:
+            assert token not in self.syncs, "a sync was answered twice"
+            self.syncs[token] = sync
+        self.writes += effects.write_group
+
+    def stable_with(self, *members: str) -> None:
+        """Brings the group to a generation with these members."""
+        for member in members:
+            self.join(new_id=member)
+            for other in list(self.group.members):
+                if other != member:
+                    self.join(other)
+        leader = self.group.leader_id
+        assert leader is not None
+        for member in members:
+            self.sync(member, {name: name.encode() for name in members} if member == leader else None)
+        self.written()
+        assert self.group.state is GroupState.STABLE
+
+
+def test_the_first_member_leads_generation_1_and_sees_its_own_subscription() -> None:
+    driver = Driver()
+    answer = driver.joins[driver.join(new_id="a")]
+    assert answer.error is ErrorCode.NONE
+    assert (answer.generation, answer.leader, answer.protocol) == (1, "a", "range")
+    assert [member.metadata for member in answer.members] == [b"topics"]
+
+
+def test_a_member_without_an_id_is_given_one_first() -> None:
+    driver = Driver()
+    answer = driver.joins[driver.join(new_id="client-1", known=True)]
+    assert answer == JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, "client-1")
+    assert driver.group.state is GroupState.EMPTY
+    assert driver.joins[driver.join("client-1")].generation == 1
+
+
+def test_an_id_that_was_given_out_and_not_used_is_forgotten_after_the_session() -> None:
+    driver = Driver()
+    driver.join(new_id="late", known=True)
+    assert driver.pass_time(SESSION_MS) == ["late"]
+    answer = driver.joins[driver.join("late")]
+    assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_assignments_go_out_only_after_the_record_is_written() -> None:
+    driver = Driver()
+    driver.join(new_id="a")
+    token = driver.sync("a", {"a": b"p0"})
+    assert driver.writes == 1
+    assert token not in driver.syncs
+    driver.written()
+    assert driver.syncs[token].assignment == b"p0"
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_a_record_that_could_not_be_written_starts_another_rebalance() -> None:
+    driver = Driver()
+    driver.join(new_id="a")
+    token = driver.sync("a", {"a": b"p0"})
+    driver.written(ErrorCode.NOT_COORDINATOR)
+    assert driver.syncs[token].error is ErrorCode.NOT_COORDINATOR
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_second_member_makes_the_first_rejoin() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    waiting = driver.join(new_id="b")
+    assert waiting not in driver.joins
+    with pytest.raises(RequestError) as refused:
+        driver.group.heartbeat("a", None, 1, driver.now_ms)
+    assert refused.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+    first = driver.join("a")
+    assert driver.joins[first].generation == driver.joins[waiting].generation == 2
+    assert len(driver.joins[first].members) == 2
+    assert driver.joins[waiting].members == ()
+
+
+def test_who_does_not_rejoin_in_time_is_out() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    waiting = driver.join(new_id="b")
+    driver.pass_time(REBALANCE_MS)
+    assert driver.joins[waiting].leader == "b"
+    assert list(driver.group.members) == ["b"]
+
+
+def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance() -> None:
+    driver = Driver()
+    driver.stable_with("a", "b")
+    driver.now_ms += SESSION_MS - 1
+    driver.group.heartbeat("a", None, driver.group.generation, driver.now_ms)
+    assert driver.pass_time(1) == ["b"]
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_the_last_member_to_leave_leaves_an_empty_group_of_the_next_generation() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    driver.leave("a")
+    assert driver.group.state is GroupState.EMPTY
+    assert driver.group.generation == 2
+    assert driver.writes == 2
+
+
+def test_a_member_that_does_not_sync_in_time_is_out() -> None:
+    driver = Driver()
+    driver.join(new_id="a", session_ms=200_000)
+    assert driver.pass_time(REBALANCE_MS) == ["a"]
+    assert driver.group.state is GroupState.EMPTY
+
+
+def test_generations_and_members_that_are_not_current_change_nothing() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    for member, generation, code in (
+        ("a", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("a", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("stranger", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        with pytest.raises(RequestError) as refused:
+            driver.group.heartbeat(member, None, generation, driver.now_ms)
+        assert refused.value.code is code
+    assert driver.syncs[driver.sync("a", generation=7)].error is ErrorCode.ILLEGAL_GENERATION
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_members_agree_on_a_protocol_by_vote() -> None:
+    driver = Driver()
+    driver.join(new_id="a", protocols=("range", "sticky"))
+    second = driver.join(new_id="b", protocols=("sticky", "range"))
+    third = driver.join(new_id="c", protocols=("sticky",))
+    driver.join("a", protocols=("range", "sticky"))
+    assert driver.joins[second].protocol == driver.joins[third].protocol == "sticky"
+
+
+@pytest.mark.parametrize(
+    ("protocols", "protocol_type"),
+    [((), "consumer"), (("range",), ""), (("other",), "consumer"), (("range",), "connect")],
+)
+def test_protocols_that_do_not_fit_are_refused(protocols: tuple[str, ...], protocol_type: str) -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    answer = driver.joins[driver.join(new_id="b", protocols=protocols, protocol_type=protocol_type)]
+    assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_a_full_group_takes_no_more() -> None:
+    driver = Driver()
+    driver.stable_with("a", "b", "c")
+    assert driver.joins[driver.join(new_id="d")].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
+def test_session_timeouts_have_bounds(session_ms: int) -> None:
+    driver = Driver()
+    assert driver.joins[driver.join(new_id="a", session_ms=session_ms)].error is ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_a_follower_that_rejoins_unchanged_does_not_disturb() -> None:
+    driver = Driver()
+    driver.stable_with("a", "b")
+    follower = next(member for member in driver.group.members if member != driver.group.leader_id)
+    generation = driver.group.generation
+    assert driver.joins[driver.join(follower)].generation == generation
+    assert driver.group.state is GroupState.STABLE
+    assert driver.group.leader_id is not None
+    driver.join(driver.group.leader_id)
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_static_member_that_comes_back_takes_its_place_without_a_rebalance() -> None:
+    driver = Driver()
+    driver.join(new_id="i-1", instance="i")
+    driver.sync("i-1", {"i-1": b"p0"})
+    driver.written()
+    answer = driver.joins[driver.join(new_id="i-2", instance="i", skipping=True)]
+    assert (answer.error, answer.member_id, answer.generation) == (ErrorCode.NONE, "i-2", 1)
+    assert answer.skip_assignment
+    assert driver.group.state is GroupState.STABLE
+    assert driver.group.members["i-2"].assignment == b"p0"
+    with pytest.raises(RequestError) as refused:
+        driver.group.heartbeat("i-1", "i", 1, driver.now_ms)
+    assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_the_first_members_wait_for_others_at_most_for_the_rebalance_timeout() -> None:
+    driver = Driver(LIMITS.__class__(6_000, 1_800_000, 3_000, 3))
+    first = driver.join(new_id="a")
+    driver.pass_time(2_000)
+    second = driver.join(new_id="b")
+    driver.pass_time(1_000)
+    assert first not in driver.joins, "a new member extends the delay"
+    driver.pass_time(3_000)
+    assert driver.joins[first].generation == driver.joins[second].generation == 1
+    assert len(driver.group.members) == 2
+
+
+def test_death_answers_all_that_wait() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    waiting = driver.join(new_id="b")
+    effects = Effects()
+    driver.group.die(driver.now_ms, ErrorCode.NOT_COORDINATOR, effects)
+    driver.take(effects)
+    assert driver.joins[waiting].error is ErrorCode.NOT_COORDINATOR
+    assert driver.joins[driver.join(new_id="c")].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_an_illegal_move_is_a_bug() -> None:
+    group = ClassicGroup("orders", LIMITS, 0)
+    group.die(0, ErrorCode.NONE, Effects())
+    with pytest.raises(InvariantViolation):
+        group.die(0, ErrorCode.NONE, Effects())
+
+
+def test_a_commit_needs_the_current_generation_unless_the_group_is_empty() -> None:
+    driver = Driver()
+    driver.group.check_commit("", None, -1, driver.now_ms)
+    driver.stable_with("a")
+    driver.group.check_commit("a", None, 1, driver.now_ms)
+    with pytest.raises(RequestError) as refused:
+        driver.group.check_commit("", None, -1, driver.now_ms)
+    assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    with pytest.raises(RequestError) as refused:
+        driver.group.check_commit("a", None, 0, driver.now_ms)
+    assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
