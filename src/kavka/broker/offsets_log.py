@@ -12,17 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-import structlog
-
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.coordinator.group_records import CoordinatorRecord
 from kavka.errors import ErrorCode, RecordsError
+from kavka.logger import Logger
 from kavka.model import FileSlice
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import BatchBuilder
 from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
 
-logger = structlog.get_logger(__name__)
+logger = Logger(__name__)
 
 
 class OffsetsTopicLog:

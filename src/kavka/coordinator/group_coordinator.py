@@ -18,8 +18,6 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-import structlog
-
 from kavka.coordinator.group import (
     ClassicGroup,
     Effects,
@@ -32,8 +30,9 @@ from kavka.coordinator.group import (
 from kavka.coordinator.group_records import CommittedOffset, CoordinatorRecord, decode_record
 from kavka.coordinator.shard import GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+from kavka.logger import Logger
 
-logger = structlog.get_logger(__name__)
+logger = Logger(__name__)
 
 
 class OffsetsLog(Protocol):
