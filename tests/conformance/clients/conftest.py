@@ -1,0 +1,66 @@
+"""Which broker the clients talk to.
+
+Each test runs against kavka; with `-m kafka` it runs against Apache Kafka 3.9 (ZooKeeper) and 4.x (KRaft), so that
+what a test expects is known to be what Kafka does. KAVKA_TEST_BOOTSTRAP=host:port is a running broker in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+# The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+TopicFactory = Callable[..., str]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("kavka_broker", id="kavka"),
+        pytest.param("apache_kafka", id="kafka-zk", marks=pytest.mark.kafka),
+        pytest.param("apache_kafka_kraft", id="kafka-kraft", marks=pytest.mark.kafka),
+    ],
+)
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """host:port of the broker under test."""
+    if request.param == "kavka_broker" and "KAVKA_TEST_BOOTSTRAP" in os.environ:
+        return os.environ["KAVKA_TEST_BOOTSTRAP"]
+    return str(request.getfixturevalue(request.param).bootstrap)
+
+
+@pytest.fixture(scope="module")
+def admin(bootstrap: str) -> AdminClient:
+    """An administrator of the broker under test, for tests whose subject is something else."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def make_topic(admin: AdminClient) -> TopicFactory:
+    """make_topic(partitions=1, **config) creates a topic with a fresh name; config names have _ for the dots."""
+
+    def make(partitions: int = 1, **config: object) -> str:
+        name = fresh_name("topic")
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        for future in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
+            future.result(timeout=30)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def fresh() -> Callable[[str], str]:
+    """fresh(prefix) is a name that nothing else has."""
+    return fresh_name
+
+
+def fresh_name(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"
