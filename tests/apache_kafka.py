@@ -96,6 +96,7 @@ class ApacheKafka:
         self.brokers = brokers
         self.data_dir = data_dir.resolve()
         self.port = free_port(following=[*PORT_DISTANCES, *range(1, brokers)])
+        self.start_times_s: dict[str, float] = {}
         self._environment = dict(os.environ)
         if settings:
             self._environment["KAFKA_EXTRA"] = ";".join(f"{name}={value}" for name, value in settings.items())
@@ -127,12 +128,17 @@ class ApacheKafka:
         return [int(path.read_text()) for path in sorted(self.data_dir.glob("*.pid"))]
 
     def start(self) -> float:
-        """Lay out and start; waits until every broker answers. Returns the seconds it took. Raises ProcessFailed."""
+        """Lay out and start; waits until every broker answers. Returns the seconds it took. Raises ProcessFailed.
+
+        start_times_s then has run.sh's own times, for example brokers_first_metadata_s: from the launch of the broker, after
+        ZooKeeper's start or KRaft's formatting, to its first answer."""
         started_at = time.perf_counter()
         _running.add(self)
         result = subprocess.run(self.command, capture_output=True, text=True, check=False, env=self._environment)
         if result.returncode != 0:
             raise ProcessFailed(f"Apache Kafka {self.version} did not start: {result.stderr[-3000:]}")
+        printed = (line.partition("=") for line in result.stdout.splitlines())
+        self.start_times_s = {name: float(value) for name, _, value in printed if name.endswith("_s")}
         return time.perf_counter() - started_at
 
     def start_node(self, name: str) -> None:

@@ -22,7 +22,7 @@ StartKavka = Callable[..., KavkaProcess]
 
 @pytest.fixture(scope="module")
 def kavka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
-    """One running `kavka up` with default settings for all tests of a module. Use topics of your own, leave it running."""
+    """One running `kavka up` for all tests of a module, with default settings. Use topics of your own."""
     with KavkaProcess(tmp_path_factory.mktemp("kavka") / "data") as broker:
         yield broker
 

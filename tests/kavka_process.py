@@ -84,7 +84,7 @@ def answers_metadata(port: int, *, timeout_s: float = 2.0) -> bool:
 
 
 def _names_a_controller(body: bytes) -> bool:
-    """Metadata response v4: correlation id, throttle time, brokers (id, host, port, rack), cluster id, controller id."""
+    """Metadata response v4: correlation id, throttle time, brokers (id, host, port, rack), cluster id, controller."""
     (broker_count,) = struct.unpack_from(">i", body, 8)
     position = 12
     for _ in range(broker_count):

@@ -1,0 +1,144 @@
+"""Candidates: what is compared. Each starts one broker in a fresh directory, says what it used, and ends it.
+
+It must not know what is measured. All candidates run with the default settings of their project.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from apache_kafka import VERSIONS, ApacheKafka
+from kavka_process import CpuSeconds, KavkaProcess
+
+
+class Candidate(Protocol):
+    """One broker at a time. start() on a candidate that runs is an error of the caller's."""
+
+    name: str
+
+    def version(self) -> str:
+        """What runs, in a few words."""
+
+    def start(self, directory: Path) -> float:
+        """Start on a directory that does not exist yet; returns the seconds from launch to the first Metadata answer."""
+
+    def stop(self) -> None:
+        """End the broker and delete its directory."""
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port."""
+
+    @property
+    def command(self) -> list[str]:
+        """How the broker that runs was started."""
+
+    def cpu_seconds(self) -> CpuSeconds:
+        """Processor time of the broker's process since it began."""
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the broker's process."""
+
+
+class Kavka:
+    """`kavka up` of the virtual environment that runs this."""
+
+    name = "kavka"
+
+    def __init__(self) -> None:
+        self._process: KavkaProcess | None = None
+
+    def version(self) -> str:
+        root = Path(__file__).resolve().parent.parent
+        described = subprocess.run(
+            ["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        )
+        python = ".".join(map(str, sys.version_info[:3]))
+        return f"kavka at {described.stdout.strip() or 'an unknown commit'}, Python {python}"
+
+    def start(self, directory: Path) -> float:
+        directory.mkdir(parents=True)
+        self._process = KavkaProcess(directory / "data", log_file=directory / "kavka.log")
+        return self._process.start()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            shutil.rmtree(self._process.data_dir.parent, ignore_errors=True)
+            self._process = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self._running.bootstrap
+
+    @property
+    def command(self) -> list[str]:
+        return self._running.command
+
+    def cpu_seconds(self) -> CpuSeconds:
+        return self._running.cpu_seconds()
+
+    def resident_bytes(self) -> int:
+        return self._running.resident_bytes()
+
+    @property
+    def _running(self) -> KavkaProcess:
+        if self._process is None:
+            raise RuntimeError("kavka is not running")
+        return self._process
+
+
+class Kafka:
+    """Apache Kafka, as ../shared/peers/kafka/run.sh starts it: heap 1 GB, otherwise default settings."""
+
+    def __init__(self, mode: str) -> None:
+        """mode: "zk" (the broker is measured, its ZooKeeper is not) or "kraft" (combined mode)."""
+        self.name = mode
+        self._kafka: ApacheKafka | None = None
+
+    def version(self) -> str:
+        kind = {"zk": "ZooKeeper mode", "kraft": "KRaft, combined mode"}[self.name]
+        return f"Apache Kafka {VERSIONS[self.name]}, {kind}"
+
+    def start(self, directory: Path) -> float:
+        self._kafka = ApacheKafka(directory, mode=self.name)
+        self._kafka.start()
+        # Neither ZooKeeper's start nor KRaft's formatting of the directory: both are said to cost 0.5 to 1 s more.
+        return self._kafka.start_times_s["brokers_first_metadata_s"]
+
+    def stop(self) -> None:
+        if self._kafka is not None:
+            self._kafka.stop(at_once=True)
+            shutil.rmtree(self._kafka.data_dir, ignore_errors=True)
+            self._kafka = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self._running.bootstrap
+
+    @property
+    def command(self) -> list[str]:
+        return self._running.command
+
+    def cpu_seconds(self) -> CpuSeconds:
+        return self._running.cpu_seconds()
+
+    def resident_bytes(self) -> int:
+        return self._running.resident_bytes()
+
+    @property
+    def _running(self) -> ApacheKafka:
+        if self._kafka is None:
+            raise RuntimeError(f"Apache Kafka ({self.name}) is not running")
+        return self._kafka
+
+
+def candidate(name: str) -> Candidate:
+    """The candidate of a name: kavka, zk or kraft."""
+    if name == "kavka":
+        return Kavka()
+    return Kafka(name)

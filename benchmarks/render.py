@@ -1,0 +1,156 @@
+"""Renders docs/benchmarks.md from benchmarks/results/*.json. `python -m benchmarks.render`.
+
+It must not measure and must not judge beyond the targets: what is in the files is all that it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import PROJECT
+from benchmarks.results import Comparison, Run, Spread, compare, read
+
+DOCUMENT = PROJECT / "docs" / "benchmarks.md"
+RESULTS = PROJECT / "benchmarks" / "results"
+PEERS = {"kraft": "Apache Kafka, KRaft mode", "zk": "Apache Kafka, ZooKeeper mode"}
+
+ROW_NAMES = {
+    "startup": "start-up",
+    "idle": "idle broker",
+    "produce_100b_acks_1": "produce 100 B, acks=1",
+    "produce_100b_acks_all": "produce 100 B, acks=all",
+    "produce_1k_acks_1": "produce 1 KiB, acks=1",
+    "produce_1k_acks_all": "produce 1 KiB, acks=all",
+    "produce_1k_acks_all_java": "produce 1 KiB, acks=all, Kafka's Java producer (16 KiB batches)",
+    "consume_100b": "consume 100 B",
+    "consume_1k": "consume 1 KiB",
+    "after_load": "after produce and consume",
+    "small_requests": "one record per request, 50 in flight",
+    "latency_acks_1": "one record at a time, acks=1",
+    "latency_end_to_end": "one record at a time, end to end",
+    "partitions_1000": "topic of 1,000 partitions",
+}
+FIGURE_NAMES = {
+    "first_answer_s": "launch to first Metadata answer, s",
+    "broker_cpu_s": "broker CPU until then, s",
+    "resident_mb": "resident memory, MB",
+    "cpu_percent": "CPU, % of one core",
+    "records_per_s": "records/s",
+    "megabytes_per_s": "MB/s",
+    "broker_cpu_s_per_million": "broker CPU, s per million (= us each)",
+    "broker_user_s_per_million": "- of it user",
+    "broker_system_s_per_million": "- of it system",
+    "client_user_s_per_million": "client user CPU, s per million",
+    "client_system_s_per_million": "client system CPU, s per million",
+    "p50_us": "p50, us",
+    "p90_us": "p90, us",
+    "p99_us": "p99, us",
+    "max_us": "slowest, us",
+    "answered_s": "CreateTopics answered, s",
+    "every_log_answers_s": "every log answers ListOffsets, s",
+    "kb_per_partition": "memory per partition, KB",
+    "broker_user_s": "broker user CPU, s",
+    "broker_system_s": "broker system CPU, s",
+}
+
+OPENING = """# Benchmarks
+
+kavka and Apache Kafka, one broker each, measured in turn (A B A B) on one machine with the same load generator: a C
+program on librdkafka ([load.c](../benchmarks/load/load.c)). Each round gives each candidate a new process on a fresh
+directory with its default settings, warmed up by the same load. Memory of the page cache has been written to before the
+first round. CPU seconds are the broker process's own, user and system apart; the client's are those of the measured time.
+A ratio is kavka / Apache Kafka of the same round; its median is the figure that counts, and what a target is set for.
+
+This page is rendered by `python -m benchmarks.render` from [benchmarks/results](../benchmarks/results); `make bench`
+measures and renders.
+"""
+
+
+def row_name(row: str) -> str:
+    return ROW_NAMES.get(row, row)
+
+
+def figure_name(figure: str) -> str:
+    return FIGURE_NAMES.get(figure, figure)
+
+
+def number(value: float) -> str:
+    """Three figures or so, with thousands marked."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    if abs(value) >= 1:
+        return f"{value:.2f}"
+    return f"{value:.3g}"
+
+
+def spread_text(spread: Spread | None) -> str:
+    """minimum / median / maximum, or the one value where they agree."""
+    if spread is None:
+        return ""
+    texts = [number(value) for value in spread]
+    return texts[0] if len(set(texts)) == 1 else " / ".join(texts)
+
+
+def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
+    """Write the document from whatever results there are."""
+    parts = [OPENING]
+    for peer, title in PEERS.items():
+        runs = read(results / f"one-broker-{peer}.json")
+        if runs:
+            parts.append("\n".join(_section(peer, title, runs)))
+    document.parent.mkdir(parents=True, exist_ok=True)
+    document.write_text("\n".join(parts))
+
+
+def _section(peer: str, title: str, runs: list[Run]) -> Iterator[str]:
+    comparisons = [one for run in runs for one in compare(run["measurements"], "kavka", peer)]
+    judged = [one for one in comparisons if one.verdict]
+    reached = [one for one in judged if one.verdict == "reached"]
+    yield f"## kavka and {title}\n"
+    yield f"Targets reached: {len(reached)} of {len(judged)}."
+    for one in judged:
+        if one.verdict == "short" and one.ratio is not None:
+            ratio = number(one.ratio.median)
+            yield f"\nShort: {row_name(one.row)}, {figure_name(one.figure)}: {ratio} instead of {one.target}."
+    yield ""
+    yield from _table(comparisons)
+    yield ""
+    for run in runs:
+        yield from _circumstances(run)
+
+
+def _table(comparisons: list[Comparison]) -> Iterator[str]:
+    yield "| what | figure | kavka min / median / max | Apache Kafka min / median / max | ratio | target | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    last = ""
+    for one in comparisons:
+        cells = [
+            row_name(one.row) if one.row != last else "",
+            figure_name(one.figure),
+            spread_text(one.subject),
+            spread_text(one.peer),
+            spread_text(one.ratio),
+            str(one.target) if one.target else "",
+            f"**{one.verdict}**" if one.verdict else "",
+        ]
+        last = one.row
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _circumstances(run: Run) -> Iterator[str]:
+    rows = dict.fromkeys(row_name(one["row"]) for one in run["measurements"])
+    loads = sorted(one["load_average"] for one in run["measurements"])
+    rounds = len({one["round"] for one in run["measurements"]})
+    yield f"Measured {run['started']} in {rounds} rounds: {'; '.join(rows)}.\n"
+    yield f"* Command: `{' '.join(run['command'])}`"
+    yield f"* Machine: {', '.join(f'{key} {value}' for key, value in run['machine'].items())}; load average {loads[0]:.2f} to {loads[-1]:.2f}"
+    yield f"* Versions: {'; '.join(run['versions'].values())}"
+    yield f"* Operations: {', '.join(f'{key} {value:,}' for key, value in run['operations'].items())}\n"
+
+
+if __name__ == "__main__":
+    render()
+    print(f"wrote {DOCUMENT}")

@@ -1,0 +1,175 @@
+"""The harness: `python -m benchmarks.run [GROUP ...] [--peer kraft|zk|both] [--rounds N] [--quick]`.
+
+Runs the groups of rows.py for each candidate in turn, prints each figure as it comes, the comparison at the end, and keeps
+everything in benchmarks/results/ with docs/benchmarks.md rendered from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from apache_kafka import PeerMissing, installed
+from kavka_process import ProcessFailed
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import PROJECT, load_generator, render
+from benchmarks.candidates import Candidate, candidate
+from benchmarks.results import Measured, Run, compare, machine, merge, read, write
+from benchmarks.rows import GROUPS, Group, Sizes, live
+
+QUICK_DIVISOR = 5
+# The most that one candidate writes in one life, twice over (Kafka deletes a topic's files a minute later).
+TOUCHED_BYTES = 4 * 2**30
+TOUCH_STEP_BYTES = 2**24
+
+console = Console(highlight=False)
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers are ended on the way out
+    names = [arguments.subject, *(("kraft", "zk") if arguments.peer == "both" else (arguments.peer,))]
+    groups = {name: GROUPS[name] for name in arguments.groups or GROUPS}
+    rounds = arguments.rounds or (1 if arguments.quick else 3)
+    sizes = Sizes().divided(QUICK_DIVISOR) if arguments.quick else Sizes()
+    place = Path(tempfile.mkdtemp(prefix="kavka-bench-", dir=arguments.data))
+    try:
+        for name in names:
+            if name != "kavka":
+                installed(name)
+        load_generator.build()
+        run = start_run(names, place, sizes)
+        touch_page_cache(place, TOUCHED_BYTES // (QUICK_DIVISOR if arguments.quick else 1))
+        for measured in measure([candidate(name) for name in names], groups, rounds, sizes, place, run):
+            run["measurements"].append(measured)
+            show(measured)
+    except (PeerMissing, ProcessFailed, load_generator.LoadFailed) as failure:
+        console.print(f"[red]{failure}[/red]")
+        return 1
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    to_keep = arguments.subject == "kavka" and not arguments.quick
+    directory = render.RESULTS if to_keep else PROJECT / "build" / "benchmarks"
+    for peer in names[1:]:
+        keep(run, arguments.subject, peer, directory)
+        show_comparison(run, arguments.subject, peer)
+    if to_keep:
+        render.render()
+        console.print(f"docs/benchmarks.md is rendered from {directory.relative_to(PROJECT)}/")
+    return 0
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.run", description="Measure kavka and Apache Kafka in turn.")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all when none is named")
+    parser.add_argument(
+        "--peer", choices=["kraft", "zk", "both"], default="kraft", help="the Apache Kafka to compare with"
+    )
+    parser.add_argument("--rounds", type=int, default=0, help="A B A B ...: 3 by default, 1 with --quick")
+    parser.add_argument(
+        "--quick", action="store_true", help="a fifth of the operations; the result is not kept in docs/"
+    )
+    parser.add_argument(
+        "--data", type=Path, help="where the brokers keep their data (the system's temporary directory)"
+    )
+    parser.add_argument("--subject", choices=["kavka", "kraft", "zk"], default="kavka", help=argparse.SUPPRESS)
+    parsed = parser.parse_args(arguments)
+    unknown = [name for name in parsed.groups if name not in GROUPS]
+    if unknown:
+        parser.error(f"{unknown[0]}: no such group; choose from {', '.join(GROUPS)}")
+    return parsed
+
+
+def start_run(names: list[str], place: Path, sizes: Sizes) -> Run:
+    versions = {name: candidate(name).version() for name in names}
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    return Run(
+        started=time.strftime("%Y-%m-%d %H:%M"),
+        command=["python", "-m", "benchmarks.run", *sys.argv[1:]],
+        machine=machine(place),
+        versions={**versions, "java": java[0] if java else "", "harness": f"Python {platform.python_version()}"},
+        broker_commands={},
+        operations=sizes._asdict(),
+        measurements=[],
+    )
+
+
+def touch_page_cache(place: Path, size_bytes: int) -> None:
+    """Write and delete as much as a candidate will write. Memory that a virtual machine has never touched costs the kernel
+    several times as much on first use, and whoever ran first would pay for it."""
+    block = b"\1" * TOUCH_STEP_BYTES
+    path = place / "touch"
+    with path.open("wb", buffering=0) as file:
+        for _ in range(size_bytes // TOUCH_STEP_BYTES):
+            file.write(block)
+    path.unlink()
+
+
+def measure(
+    candidates: list[Candidate], groups: dict[str, Group], rounds: int, sizes: Sizes, place: Path, run: Run
+) -> Iterator[Measured]:
+    """Every group in its rounds, the candidates in turn."""
+    for name, group in groups.items():
+        for number in range(1, rounds + 1):
+            for one in candidates:
+                for measurement in live(one, place / f"{name}-{number}-{one.name}", group, sizes):
+                    run["broker_commands"].setdefault(one.name, " ".join(one.command))
+                    yield Measured(
+                        row=measurement.row,
+                        candidate=one.name,
+                        round=number,
+                        at=time.strftime("%H:%M:%S"),
+                        load_average=os.getloadavg()[0],
+                        figures=measurement.figures,
+                    )
+
+
+def show(measured: Measured) -> None:
+    figures = "  ".join(f"{name} {render.number(value)}" for name, value in measured["figures"].items())
+    console.print(
+        f"{measured['at']} load {measured['load_average']:.1f}  [bold]{measured['row']}[/bold] "
+        f"{measured['candidate']} round {measured['round']}: {figures}",
+        soft_wrap=True,
+    )
+
+
+def keep(run: Run, subject: str, peer: str, directory: Path) -> None:
+    """Put the run, less the measurements of other peers, into the file of the peer."""
+    theirs = [one for one in run["measurements"] if one["candidate"] in (subject, peer)]
+    path = directory / f"one-broker-{peer}.json"
+    write(path, merge(read(path), Run(**{**run, "measurements": theirs})))  # type: ignore[typeddict-item]  # the same keys
+
+
+def show_comparison(run: Run, subject: str, peer: str) -> None:
+    table = Table(title=f"{run['versions'][subject]}  /  {run['versions'][peer]}  (min / median / max)")
+    for heading in ("what", "figure", subject, peer, "ratio", "target", ""):
+        table.add_column(heading)
+    last = ""
+    for one in compare(run["measurements"], subject, peer):
+        colour = {"reached": "green", "short": "red"}.get(one.verdict, "")
+        table.add_row(
+            render.row_name(one.row) if one.row != last else "",
+            render.figure_name(one.figure),
+            render.spread_text(one.subject),
+            render.spread_text(one.peer),
+            render.spread_text(one.ratio),
+            str(one.target or ""),
+            f"[{colour}]{one.verdict}[/{colour}]" if colour else "",
+        )
+        last = one.row
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
