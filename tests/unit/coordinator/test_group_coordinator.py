@@ -1,0 +1,232 @@
+"""The flow around groups: what is committed is there after a restart, and nothing is answered before."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import pytest
+
+from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
+from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_hash
+from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.coordinator.shard import OffsetToCommit
+from kavka.errors import ErrorCode, RequestError
+
+LIMITS = GroupLimits(10, 1_800_000, 0, 100)
+
+
+class MemoryLog:
+    """`__consumer_offsets` in memory; `gate` holds appends back while it is closed."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, list[CoordinatorRecord]] = {}
+        self.gate: asyncio.Event | None = None
+        self.error = ErrorCode.NONE
+
+    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+        return self._append(partition, records)
+
+    async def _append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is ErrorCode.NONE:
+            self.records.setdefault(partition, []).extend(records)
+        return self.error
+
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
+        yield list(self.records.get(partition, []))
+
+
+async def coordinator(log: MemoryLog, *, partitions: int = 3) -> GroupCoordinator:
+    groups = GroupCoordinator(
+        asyncio.get_running_loop(),
+        log,
+        LIMITS,
+        wall_ms=lambda: 1_700_000_000_000,
+        random=random.Random(1),
+        offset_metadata_max_bytes=16,
+    )
+    groups.set_partition_count(partitions)
+    for partition in range(partitions):
+        await groups.load(partition, leader_epoch=0)
+    return groups
+
+
+def member(member_id: str = "", *, session_ms: int = 60_000) -> JoinRequest:
+    return JoinRequest(
+        member_id,
+        None,
+        "client",
+        "/127.0.0.1",
+        session_ms,
+        60_000,
+        "consumer",
+        [JoinProtocol("range", b"s")],
+        require_known_member_id=False,
+    )
+
+
+def offset(value: int, metadata: str = "") -> OffsetToCommit:
+    return OffsetToCommit("orders", 0, value, 3, metadata)
+
+
+def runs(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(scenario(), 10)
+
+    asyncio.run(bounded())
+
+
+def test_committed_offsets_and_members_survive_a_restart() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        joined = await groups.join("g", member())
+        synced = await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {joined.member_id: b"mine"})
+        assert synced.assignment == b"mine"
+        assert await groups.commit_offsets("g", joined.member_id, None, 1, [offset(42, "note")]) == [ErrorCode.NONE]
+
+        restarted = await coordinator(log)
+        found = restarted.fetch_offset("g", "orders", 0)
+        assert found is not None
+        assert (found.offset, found.leader_epoch, found.metadata) == (42, 3, "note")
+        group = restarted.describe_group("g")
+        assert group is not None
+        assert group.state is GroupState.STABLE
+        assert group.members[joined.member_id].assignment == b"mine"
+        restarted.heartbeat("g", joined.member_id, None, 1)
+
+    runs(scenario)
+
+
+def test_an_offset_is_invisible_until_its_record_is_committed() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        log.gate = asyncio.Event()
+        committing = asyncio.ensure_future(groups.commit_offsets("g", "", None, -1, [offset(7)]))
+        await asyncio.sleep(0)
+        assert groups.fetch_offset("g", "orders", 0) is None
+        assert not committing.done()
+        log.gate.set()
+        assert await committing == [ErrorCode.NONE]
+        found = groups.fetch_offset("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 7
+
+    runs(scenario)
+
+
+def test_a_commit_that_could_not_be_written_changes_nothing() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await groups.commit_offsets("g", "", None, -1, [offset(7)]) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert groups.fetch_offset("g", "orders", 0) is None
+
+    runs(scenario)
+
+
+def test_metadata_over_its_bound_is_refused_alone() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog())
+        errors = await groups.commit_offsets("g", "", None, -1, [offset(1, "x" * 17), offset(2, "x" * 16)])
+        assert errors == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
+
+    runs(scenario)
+
+
+def test_a_deleted_group_is_gone_after_a_restart_too() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        await groups.delete_group("g")
+        for there in (groups, await coordinator(log)):
+            assert there.fetch_offset("g", "orders", 0) is None
+            assert there.list_groups() == []
+        with pytest.raises(RequestError) as refused:
+            await groups.delete_group("g")
+        assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+    runs(scenario)
+
+
+def test_a_group_with_members_is_not_deleted() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog())
+        await groups.join("g", member())
+        with pytest.raises(RequestError) as refused:
+            await groups.delete_group("g")
+        assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
+
+    runs(scenario)
+
+
+def test_a_member_that_falls_silent_is_removed_by_the_timer() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog())
+        joined = await groups.join("g", member(session_ms=20))
+        await groups.sync("g", joined.member_id, None, 1, None, None, {})
+        group = groups.describe_group("g")
+        assert group is not None
+        while group.state is not GroupState.EMPTY:  # noqa: ASYNC110 - the group is pure: nobody sets an event in it
+            await asyncio.sleep(0.005)
+        assert group.generation == 2
+
+    runs(scenario)
+
+
+def test_a_partition_that_moved_away_answers_all_that_wait() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=1)
+        first = await groups.join("g", member())
+        waiting = asyncio.ensure_future(groups.sync("g", first.member_id + "x", None, 1, None, None, {}))
+        assert (await waiting).error is ErrorCode.UNKNOWN_MEMBER_ID
+        second = asyncio.ensure_future(groups.join("g", member()))
+        await asyncio.sleep(0)
+        groups.unload(0)
+        assert (await second).error is ErrorCode.NOT_COORDINATOR
+        with pytest.raises(RequestError) as refused:
+            groups.heartbeat("g", first.member_id, None, 1)
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    runs(scenario)
+
+
+def test_garbage_in_the_log_is_passed_over() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        good = log.records[0]
+        log.records[0] = [
+            CoordinatorRecord(b"", b""),
+            CoordinatorRecord(b"\x00\x01\xff", b"x"),
+            CoordinatorRecord(b"\x7f\xff", None),
+            CoordinatorRecord(good[0].key, b"\x00\x03\x01"),
+            *good,
+        ]
+        found = (await coordinator(log, partitions=1)).fetch_offset("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 7
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("my-group", -1906497762),
+        ("console-consumer-12345", 158455506),
+        ("žába", 11599522),
+        ("💥", 1772552),
+    ],
+)
+def test_the_hash_is_java_s(text: str, expected: int) -> None:
+    assert java_string_hash(text) == expected
