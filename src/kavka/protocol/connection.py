@@ -1,0 +1,252 @@
+"""The server's side of one connection: bytes become requests, answers become bytes, in the order of the requests.
+
+What it decides: which bytes are a request, when an answer may leave, how it is framed. It must not know: sockets,
+loops, what a request means. The theory, as in h11: two independent halves.
+
+    reading   frames (frames.py) -> header -> Request;  a frame without a valid header is a violation, which ends it
+    writing   answer at once          nothing older is waiting -> straight into `output`
+              answer at once          something older waits    -> a filled slot behind it
+              defer                   an empty slot, filled by `complete`
+              complete                fills its slot; all filled slots at the front leave
+
+I1  Answers leave in the order in which their requests came, whatever order they are completed in.
+I2  An answer that must not be sent (acks=0) keeps its place in the order and puts nothing on the wire.
+I3  After CLOSE_CONNECTION has its turn nothing more leaves.
+
+    answer = length (4) correlation id (4) [tagged fields (1): only in flexible versions, never for ApiVersions] body
+
+Kafka answers one request of a connection before it reads the next (it mutes the channel); clients may rely on the
+order only, so that later requests can go on here while an earlier one waits for replicas or for data.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+from kavka.protocol.api import RequestHeader, decode_request_header, response_header_version
+
+from kavka.errors import ProtocolViolation
+from kavka.model import Chunk, FileSlice
+from kavka.protocol.frames import BufferPool, FrameReader
+
+_head = Struct(">ii").pack
+_flexible_head = Struct(">iib").pack
+_CORRELATION_BYTES = 4
+_FLEXIBLE_BYTES = 5
+JOINED_BYTES = 16 * 1024
+"""Up to this size an answer's body is copied behind its header, which is cheaper than one more piece to send."""
+
+
+class ConnectionContext:
+    """Who is at the other end. The broker updates the last three fields when it learns them (SASL, ApiVersions)."""
+
+    __slots__ = (
+        "client_host",
+        "client_port",
+        "client_software_name",
+        "client_software_version",
+        "connection_id",
+        "listener_name",
+        "principal",
+    )
+
+    def __init__(
+        self,
+        connection_id: str,
+        client_host: str,
+        client_port: int,
+        listener_name: str,
+        *,
+        principal: str = "User:ANONYMOUS",
+    ) -> None:
+        self.connection_id = connection_id
+        self.client_host = client_host
+        self.client_port = client_port
+        self.listener_name = listener_name
+        self.principal = principal
+        self.client_software_name = "unknown"
+        self.client_software_version = "unknown"
+
+    def __repr__(self) -> str:
+        return f"<ConnectionContext {self.connection_id} {self.listener_name} {self.principal}>"
+
+
+class Request(NamedTuple):
+    """One request.
+
+    `body` (what follows the header) and every `records` field decoded from it are views of a receive buffer. They may
+    be changed in place. They are meant to live until the handler returns: one that is kept longer stays valid, but
+    costs its buffer (I1 of frames.py).
+    """
+
+    header: RequestHeader
+    body: memoryview
+    context: ConnectionContext
+
+
+class Response(NamedTuple):
+    """The body of an answer, in pieces. For `mute_ms` after it nothing is read from the connection (KIP-219)."""
+
+    chunks: Sequence[Chunk]
+    mute_ms: int = 0
+
+
+NO_RESPONSE = Response(())
+"""The request has no answer, as a Produce with acks=0. Known by identity."""
+CLOSE_CONNECTION = Response(())
+"""Close the connection when the answers before this one have left. Known by identity."""
+
+
+Outcome: TypeAlias = Response | Awaitable[Response]
+"""What a handler gives: the answer, or something that will be the answer."""
+Handler: TypeAlias = Callable[[Request], Outcome]
+"""Who decides about requests. It is called once for each, in their order, and never waits inside."""
+
+
+class Slot:
+    """The place of one answer in the order of answers."""
+
+    __slots__ = ("header", "response")
+
+    def __init__(self, header: RequestHeader, response: Response | None) -> None:
+        self.header = header
+        self.response = response
+
+
+class ServerConnection:
+    """State of one connection. `output` is what must be sent, in order; `output_bytes` its size.
+
+    Reading: receive into `reader.target`, take the requests with `received`, handle them, `reader.release` them; while
+    there is a `reader.backlog`, take `more` first. It ends at `violation`.
+    Writing: `answer`, or `defer` and `complete`; then send what `take_output` gives, and close the socket after that
+    when `closing` is set.
+    """
+
+    __slots__ = ("_slots", "closing", "context", "mute_ms", "output", "output_bytes", "reader", "violation")
+
+    def __init__(self, context: ConnectionContext, pool: BufferPool, maximum_request_bytes: int) -> None:
+        self.context = context
+        self.reader = FrameReader(pool, maximum_request_bytes)
+        """The framing: where to receive, and what is left over; requests are taken through this connection."""
+        self.violation: ProtocolViolation | None = None
+        """Why nothing more may be read; the requests given out before it are good."""
+        self.output: list[Chunk] = []
+        self.output_bytes = 0
+        self.closing = False
+        self.mute_ms = 0
+        """How long the connection must be muted, by the answers since the user set it to 0."""
+        self._slots: deque[Slot] | None = None
+
+    # Reading
+
+    def received(self, shared: memoryview, count: int, limit: int) -> list[Request]:
+        """The requests, at most `limit` (>= 1), that are complete now that `count` bytes came into the target."""
+        return self._requests(self.reader.received(shared, count, limit))
+
+    def more(self, limit: int) -> list[Request]:
+        """Up to `limit` (>= 1) requests of the reader's backlog."""
+        return self._requests(self.reader.more(limit))
+
+    def close(self) -> None:
+        """Gives back what the connection holds; answers that still come are dropped."""
+        self.reader.close()
+        self._slots = None
+        self.output = []
+        self.output_bytes = 0
+        self.closing = True
+
+    def _requests(self, frames: list[memoryview]) -> list[Request]:
+        requests: list[Request] = []
+        context = self.context
+        self.violation = self.reader.violation
+        try:
+            for frame in frames:
+                header, body_offset = decode_request_header(frame)
+                requests.append(Request(header, frame[body_offset:], context))
+        except ProtocolViolation as violation:
+            self.violation = violation
+        return requests
+
+    # Writing
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer on its way, and answers that wait for older ones."""
+        return len(self._slots) if self._slots else 0
+
+    def answer(self, header: RequestHeader, response: Response) -> None:
+        """Answers a request at once."""
+        if self._slots:
+            self._slots.append(Slot(header, response))
+        else:
+            self._put(header, response)
+
+    def defer(self, header: RequestHeader) -> Slot:
+        """Keeps the place of an answer that comes later, through `complete`."""
+        if self._slots is None:
+            self._slots = deque()
+        slot = Slot(header, None)
+        self._slots.append(slot)
+        return slot
+
+    def complete(self, slot: Slot, response: Response) -> None:
+        """Gives a slot its answer, which leaves when all older ones have. Once for each slot."""
+        slot.response = response
+        slots = self._slots
+        while slots and (answer := slots[0].response) is not None:
+            self._put(slots.popleft().header, answer)
+
+    def end(self) -> None:
+        """Closes the connection when the answers to all requests so far have left."""
+        if self._slots:
+            self._slots.append(Slot(self._slots[-1].header, CLOSE_CONNECTION))
+        else:
+            self.closing = True
+
+    def take_output(self) -> list[Chunk]:
+        """All that is ready to be sent; the caller sends it."""
+        output = self.output
+        self.output = []
+        self.output_bytes = 0
+        return output
+
+    def _put(self, header: RequestHeader, response: Response) -> None:
+        if self.closing:
+            return
+        if response is NO_RESPONSE:
+            return
+        if response is CLOSE_CONNECTION:
+            self.closing = True
+            return
+        chunks = response.chunks
+        size = 0
+        for chunk in chunks:
+            size += chunk.length if chunk.__class__ is FileSlice else len(chunk)
+        if _is_flexible(header):
+            head = _flexible_head(size + _FLEXIBLE_BYTES, header.correlation_id, 0)
+        else:
+            head = _head(size + _CORRELATION_BYTES, header.correlation_id)
+        output = self.output
+        if size <= JOINED_BYTES and len(chunks) == 1 and chunks[0].__class__ is bytes:
+            output.append(head + chunks[0])
+        else:
+            output.append(head)
+            output.extend(chunks)
+        self.output_bytes += size + len(head)
+        if response.mute_ms > self.mute_ms:
+            self.mute_ms = response.mute_ms
+
+
+_flexible: dict[int, bool] = {}
+
+
+def _is_flexible(header: RequestHeader) -> bool:
+    """Whether the header of the answer has tagged fields; remembered, for it is asked with every answer."""
+    key = header.api_key << 16 | header.api_version
+    known = _flexible.get(key)
+    if known is None:
+        known = _flexible[key] = response_header_version(header.api_key, header.api_version) >= 1
+    return known

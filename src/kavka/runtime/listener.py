@@ -1,0 +1,247 @@
+"""The acceptor: takes new connections of one listener and gives each to a processor.
+
+What it decides: whether a connection is accepted, put off or refused. It must not know what is said on it.
+
+    max.connections reached         no more is accepted until one closes; the kernel's backlog holds the rest
+    max.connections.per.ip reached  accepted and closed at once, one log line
+    no descriptor left (EMFILE)     no more is accepted for PAUSE_S, one log line
+
+I1  The counts of `ConnectionQuota` are those of the open connections of all listeners together.
+I2  A failing accept never ends the listening.
+
+Source: Kafka's SocketServer.Acceptor and ConnectionQuotas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kavka.errors import ConfigError
+from kavka.protocol.connection import ConnectionContext
+from kavka.runtime.connection_log import ConnectionLog
+from kavka.runtime.processor import Processor
+
+ACCEPT_BATCH = 64
+"""Connections accepted before the loop looks at anything else."""
+PAUSE_S = 1.0
+"""How long nothing is accepted after the descriptors ran out."""
+_UNLIMITED = 2**31 - 1
+_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+__all__ = ["Acceptor", "ConnectionQuota", "ListenerLimits", "Processor", "Serves"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    """Settings of listening sockets; Kafka's names behind each. Buffer sizes of -1 leave it to the kernel."""
+
+    backlog: int = 50
+    """socket.listen.backlog.size"""
+    send_buffer_bytes: int = 102400
+    """socket.send.buffer.bytes"""
+    receive_buffer_bytes: int = 102400
+    """socket.receive.buffer.bytes"""
+    max_connections: int = _UNLIMITED
+    """max.connections"""
+    max_connections_per_ip: int = _UNLIMITED
+    """max.connections.per.ip"""
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides: address -> connections"""
+
+
+class ConnectionQuota:
+    """Counts the broker's connections, in all and for each address."""
+
+    def __init__(self, limits: ListenerLimits) -> None:
+        self._limits = limits
+        self._by_address: dict[str, int] = {}
+        self._waiting: list[Callable[[], None]] = []
+        self.count = 0
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self._limits.max_connections
+
+    def when_room(self, wake: Callable[[], None]) -> None:
+        """`wake` is called once, when a connection closed."""
+        self._waiting.append(wake)
+
+    def admits(self, address: str) -> bool:
+        """Whether `address` may have one connection more."""
+        limits = self._limits
+        limit = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
+        return self._by_address.get(address, 0) < limit
+
+    def add(self, address: str) -> None:
+        self.count += 1
+        self._by_address[address] = self._by_address.get(address, 0) + 1
+
+    def remove(self, address: str) -> None:
+        self.count -= 1
+        left = self._by_address[address] - 1
+        if left:
+            self._by_address[address] = left
+        else:
+            del self._by_address[address]
+        waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
+
+
+class Serves(Protocol):
+    """A processor in the broker's loop, or one in a thread."""
+
+    def adopt(self, connected: socket.socket, context: ConnectionContext) -> None: ...
+
+
+class Acceptor:
+    """One listening socket. It listens from the start; `start` begins to accept."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        processors: Sequence[Serves],
+        *,
+        listener_name: str,
+        host: str,
+        port: int,
+        limits: ListenerLimits,
+        quota: ConnectionQuota,
+        log: ConnectionLog,
+    ) -> None:
+        """Binds `host` (empty for all addresses) and `port` (0 for a free one).
+
+        Raises ConfigError where that is not possible, with the reason.
+        """
+        self._loop = loop
+        self._processors = processors
+        self._listener_name = listener_name
+        self._quota = quota
+        self._log = log
+        self._accepted = 0
+        self._accepting = False
+        self._resuming: asyncio.TimerHandle | None = None
+        self._socket = _listen(host, port, limits)
+        self.host: str = host
+        self.port: int = self._socket.getsockname()[1]
+        """The port that is bound, also where 0 was asked for."""
+
+    def start(self) -> None:
+        if not self._accepting:
+            self._accepting = True
+            self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
+
+    def stop(self) -> None:
+        """Accepts no more and closes the listening socket; accepted connections stay."""
+        self._pause()
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._socket.close()
+
+    def _pause(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            self._loop.remove_reader(self._socket.fileno())
+
+    def _resume(self) -> None:
+        if self._socket.fileno() >= 0:
+            self.start()
+
+    def _on_acceptable(self) -> None:
+        for _ in range(ACCEPT_BATCH):
+            if self._quota.full:
+                self._pause()
+                self._quota.when_room(self._resume)
+                return
+            try:
+                connected, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _NO_RESOURCES:
+                    self._wait_for_resources(error)
+                    return
+                continue  # This one is gone before it was accepted (ECONNABORTED); the next may be good.
+            self._admit(connected, address[0], address[1])
+
+    def _wait_for_resources(self, error: OSError) -> None:
+        self._pause()
+        self._resuming = self._loop.call_later(PAUSE_S, self._resume)
+        self._log.error(
+            "no connections accepted for a while: the process cannot open more files",
+            listener=self._listener_name,
+            connections=self._quota.count,
+            why=str(error),
+            next="raise the limit of open files (ulimit -n)",
+        )
+
+    def _admit(self, connected: socket.socket, address: str, port: int) -> None:
+        host = address.removeprefix("::ffff:")
+        if not self._quota.admits(host):
+            connected.close()
+            self._log.warning(
+                "connection refused: too many from one address", client=host, setting="max.connections.per.ip"
+            )
+            return
+        connected.setblocking(False)
+        try:
+            local = connected.getsockname()
+        except OSError:
+            connected.close()
+            return
+        index = self._accepted % len(self._processors)
+        connection_id = f"{local[0].removeprefix('::ffff:')}:{local[1]}-{host}:{port}-{self._accepted}"
+        self._accepted += 1
+        self._quota.add(host)
+        self._processors[index].adopt(connected, ConnectionContext(connection_id, host, port, self._listener_name))
+
+
+def _listen(host: str, port: int, limits: ListenerLimits) -> socket.socket:
+    """A listening socket. What is set on it, the accepted ones inherit."""
+    try:
+        listening = _bound(host, port)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host or '*'}:{port}: {error.strerror or error}; is another broker running there?"
+        ) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if limits.send_buffer_bytes > 0:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+    if limits.receive_buffer_bytes > 0:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+    listening.listen(limits.backlog)
+    listening.setblocking(False)
+    return listening
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        try:
+            return _bind(socket.AF_INET6, "::", port, both=True)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
+            # The kernel knows IPv6 but has no address of it.
+    if not host:
+        return _bind(socket.AF_INET, "0.0.0.0", port)
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return _bind(family, str(address[0]), port)
+
+
+def _bind(family: socket.AddressFamily, host: str, port: int, *, both: bool = False) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if both else 1)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -1,0 +1,662 @@
+"""The processor: reads requests from many sockets, calls the handler, writes the answers.
+
+What it decides: when a socket is read and when it is left alone, how much is done in one turn of the loop, how bytes
+and file slices go out. It must not know: what a request means, how a socket came here.
+
+    readable ─ receive once ─ up to BATCH requests ─ handler for each ─ all answers of the turn in one send
+                                                        └ an awaitable: its slot is filled when it is done
+
+A socket is read as long as there is no reason to pause it:
+
+    IN_FLIGHT   so many requests wait for their answers (max_in_flight_requests)
+    OUTPUT      the client does not take its answers (max_output_bytes); read again when half of that is left
+    MEMORY      half-received requests of all connections hold too much (max_receiving_bytes)
+    QUEUE       queued.max.requests wait for the handler (only with a thread of its own)
+    MUTED       the client is over its quota (KIP-219)
+    STOPPING    the broker goes down, or the connection is to be closed after its last answers
+
+I1  What a client does harms its own connection only: no exception of one leaves `SocketConnection`.
+I2  At most one of these runs for a connection at a time: reading, going on with a backlog. A backlog is served first.
+I3  Between two requests a connection holds no buffer (measured: 2.4 KiB for an idle connection with asyncio).
+I4  A receive buffer that a handler still looks at is replaced, never written to (frames.is_viewed).
+
+Sockets are raw and non-blocking, watched with the loop's add_reader and add_writer. asyncio's transports copy every
+byte once more and cannot send files from where the answer's other bytes are.
+
+Source: Kafka's SocketServer.Processor and Selector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from time import perf_counter_ns
+
+from kavka.errors import InvariantViolation, ProtocolViolation
+from kavka.model import Chunk, FileSlice
+from kavka.protocol.api import RequestHeader
+from kavka.protocol.connection import (
+    CLOSE_CONNECTION,
+    ConnectionContext,
+    Handler,
+    Request,
+    Response,
+    ServerConnection,
+    Slot,
+)
+from kavka.protocol.frames import BufferPool, is_viewed
+from kavka.runtime.connection_log import ConnectionLog
+from kavka.runtime.request_channel import RequestMetrics, RequestTimes
+
+SHARED_BYTES = 64 * 1024
+"""The receive buffer that all connections of a processor share: it stays in the second-level cache."""
+BATCH = 64
+"""Requests of one connection that are handled before the loop looks at the others."""
+JOINED_OUTPUT_BYTES = 64 * 1024
+"""Up to this size the answers of a turn are joined and sent as one piece; sendmsg costs more than the copy."""
+PIECES = 512
+"""Pieces in one sendmsg; the kernel takes 1,024."""
+COPIED_SLICE_BYTES = 16 * 1024
+"""File slices up to this size are read and sent with what is around them; longer ones go by sendfile."""
+SENDFILE_BYTES = 1024 * 1024
+"""How much of a slice is given to the kernel with one call."""
+TURN_BYTES = 4 * 1024 * 1024
+"""How much is sent to one client before the loop looks at the others."""
+
+STARVING_S = 5.0
+"""How long the one connection that may go on though memory is short may keep silent before it is closed."""
+SWEEP_S = 1.0
+"""The longest time between two looks at idle connections."""
+
+IN_FLIGHT = 1
+OUTPUT = 2
+MEMORY = 4
+QUEUE = 8
+MUTED = 16
+STOPPING = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Bounds of one processor's connections; Kafka's setting, or kavka's own, behind each."""
+
+    max_request_bytes: int = 100 * 1024 * 1024
+    """socket.request.max.bytes"""
+    max_idle_ms: int = 10 * 60 * 1000
+    """connections.max.idle.ms"""
+    max_in_flight_requests: int = 1000
+    """kavka.max.in.flight.requests.per.connection: requests of one connection without an answer"""
+    max_output_bytes: int = 4 * 1024 * 1024
+    """kavka.max.output.bytes.per.connection: answers that one client did not take yet"""
+    max_receiving_bytes: int = 256 * 1024 * 1024
+    """queued.max.request.bytes, or where that is -1 kavka.max.receiving.bytes: memory of half-received requests"""
+
+
+class SocketConnection:
+    """One socket and the state of its protocol."""
+
+    __slots__ = (
+        "_going_on",
+        "_processor",
+        "_send_began_ns",
+        "_send_times",
+        "_sending",
+        "_sending_bytes",
+        "_writing",
+        "active_at",
+        "closed",
+        "descriptor",
+        "paused",
+        "protocol",
+        "socket",
+    )
+
+    def __init__(self, processor: Processor, connected: socket.socket, context: ConnectionContext) -> None:
+        self._processor = processor
+        self.socket = connected
+        self.descriptor = connected.fileno()
+        self.protocol = ServerConnection(context, processor.pool, processor.limits.max_request_bytes)
+        self.paused = 0
+        self.closed = False
+        self.active_at = processor.loop.time()
+        """When bytes last came or went, on the loop's clock."""
+        self._going_on = False
+        self._writing = False
+        self._sending: deque[Chunk] | None = None
+        self._sending_bytes = 0
+        self._send_times: RequestTimes | None = None
+        self._send_began_ns = 0
+
+    def start(self) -> None:
+        self._processor.loop.add_reader(self.descriptor, self._on_readable)
+
+    @property
+    def busy(self) -> bool:
+        """Whether answers are still owed or under way."""
+        return self._sending is not None or self.protocol.in_flight > 0 or self.protocol.reader.backlog is not None
+
+    # Reading
+
+    def _on_readable(self) -> None:
+        processor = self._processor
+        protocol = self.protocol
+        reader = protocol.reader
+        if reader.backlog is not None:
+            return  # Its turn comes with _go_on, which is scheduled already (I2).
+        shared = memoryview(processor.shared)
+        target = reader.target(shared)
+        try:
+            count = self.socket.recv_into(target)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()  # The client is gone without a goodbye: its matter.
+            return
+        if not count:
+            self.close()
+            return
+        self.active_at = processor.loop.time()
+        requests = protocol.received(shared, count, self._limit())
+        del target, shared
+        if requests:
+            processor.serve(self, requests)
+            del requests
+            reader.release()
+            if is_viewed(processor.shared):
+                processor.shared = bytearray(SHARED_BYTES)
+        self._after_reading()
+
+    def _go_on(self) -> None:
+        """One more batch of what was received before."""
+        self._going_on = False
+        if self.closed or self.paused:
+            return
+        requests = self.protocol.more(self._limit())
+        if requests:
+            self._processor.serve(self, requests)
+        self._after_reading()
+
+    def _limit(self) -> int:
+        """How many requests may be handled now; at least 1, for a connection with more in flight is paused."""
+        room = self._processor.limits.max_in_flight_requests - self.protocol.in_flight
+        return BATCH if room > BATCH else max(room, 1)
+
+    def _after_reading(self) -> None:
+        protocol = self.protocol
+        if self.closed:
+            return
+        if protocol.violation is not None:
+            self._end_by_violation(protocol.violation)
+            return
+        limits = self._processor.limits
+        if protocol.in_flight >= limits.max_in_flight_requests:
+            self.pause(IN_FLIGHT)
+        if protocol.reader.held_bytes and self._processor.pool.lent_bytes > limits.max_receiving_bytes:
+            self._processor.wait_for_memory(self)
+        elif self._processor.short_of_memory:
+            self._processor.on_memory(self)
+        if protocol.reader.backlog is not None:
+            self._schedule_going_on()
+
+    def _schedule_going_on(self) -> None:
+        if not self._going_on and not self.paused:
+            self._going_on = True
+            self._processor.loop.call_soon(self._go_on)
+
+    def _end_by_violation(self, violation: ProtocolViolation) -> None:
+        """Nothing that follows on this connection can be trusted; the answers before it are still sent."""
+        self._processor.log.warning(
+            "connection closed: no request of Kafka's protocol",
+            client=f"{self.protocol.context.client_host}:{self.protocol.context.client_port}",
+            listener=self.protocol.context.listener_name,
+            why=str(violation),
+        )
+        self.close_after_answers()
+
+    def pause(self, reason: int) -> None:
+        """Stops reading for `reason`."""
+        if not self.paused:
+            self._processor.loop.remove_reader(self.descriptor)
+        self.paused |= reason
+
+    def resume(self, reason: int) -> None:
+        """`reason` is gone; reading goes on if there is no other."""
+        if not self.paused & reason or self.closed:
+            return
+        self.paused &= ~reason
+        if not self.paused:
+            self._processor.loop.add_reader(self.descriptor, self._on_readable)
+            if self.protocol.reader.backlog is not None:
+                self._schedule_going_on()
+
+    # Writing
+
+    def complete(self, slot: Slot, response: Response) -> None:
+        """Gives an open slot its answer. Answers that are ready in the same turn leave together."""
+        if self.closed:
+            return
+        protocol = self.protocol
+        protocol.complete(slot, response)
+        if self.paused & IN_FLIGHT and protocol.in_flight < self._processor.limits.max_in_flight_requests:
+            self.resume(IN_FLIGHT)
+        if protocol.in_flight and protocol.output_bytes < JOINED_OUTPUT_BYTES:
+            self._processor.flush_soon(self)
+        else:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends what is ready, as far as the kernel takes it."""
+        if self.closed:
+            return
+        protocol = self.protocol
+        size = protocol.output_bytes
+        if size:
+            output = protocol.take_output()
+            if self._sending is None and (data := _joined(output, size)) is not None:
+                self._send_piece(data)
+            else:
+                self._sending = self._sending or deque()
+                self._sending.extend(output)
+                self._sending_bytes += size
+                if self._writing:
+                    self._wait_writable()
+                else:
+                    self._send_queue()
+            if protocol.mute_ms and not self.closed:
+                self._mute()
+        if protocol.closing and self._sending is None and not self.closed:
+            self.close()
+
+    def _send_piece(self, data: bytes) -> None:
+        """The usual case: all answers of the turn are one small piece."""
+        try:
+            sent = self.socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.close()
+            return
+        if sent < len(data):
+            rest = memoryview(data)[sent:]
+            self._sending = deque([rest])
+            self._sending_bytes = len(rest)
+            self._wait_writable()
+
+    def _on_writable(self) -> None:
+        self.active_at = self._processor.loop.time()
+        self._send_queue()
+
+    def _send_queue(self) -> None:
+        queue = self._sending
+        assert queue is not None
+        turn = TURN_BYTES
+        try:
+            while queue and turn > 0:
+                first = queue[0]
+                if first.__class__ is FileSlice and first.length > COPIED_SLICE_BYTES:
+                    sent, wanted = self._send_slice(queue, first)
+                else:
+                    sent, wanted = self._send_pieces(queue)
+                self._sending_bytes -= sent
+                turn -= sent
+                if sent < wanted:
+                    break
+        except (BlockingIOError, InterruptedError):
+            pass
+        except _SliceTooShort as error:
+            self._processor.log.error(
+                "connection closed: a segment is shorter than its answer says",
+                why=str(error),
+                next="see the log directory",
+            )
+            self.close()
+            return
+        except OSError:
+            self.close()
+            return
+        if queue:
+            self._wait_writable()
+        else:
+            self._on_sent()
+
+    def _send_slice(self, queue: deque[Chunk], piece: FileSlice) -> tuple[int, int]:
+        wanted = min(piece.length, SENDFILE_BYTES)
+        sent = os.sendfile(self.descriptor, piece.file.fileno(), piece.position, wanted)
+        if not sent:
+            raise _SliceTooShort(f"nothing at position {piece.position}, where {piece.length} bytes were expected")
+        if sent == piece.length:
+            queue.popleft()
+        else:
+            queue[0] = FileSlice(piece.file, piece.position + sent, piece.length - sent)
+        return sent, wanted
+
+    def _send_pieces(self, queue: deque[Chunk]) -> tuple[int, int]:
+        """Sends what stands before the next long slice, and tells the kernel to wait for it if there is one."""
+        pieces: list[bytes | bytearray | memoryview] = []
+        flags = 0
+        wanted = 0
+        for piece in islice(queue, PIECES):
+            if isinstance(piece, FileSlice):
+                if piece.length > COPIED_SLICE_BYTES:
+                    flags = socket.MSG_MORE
+                    break
+                data: bytes | bytearray | memoryview = piece.tobytes()
+                if len(data) < piece.length:
+                    raise _SliceTooShort(f"{len(data)} bytes at {piece.position}, expected {piece.length}")
+            else:
+                data = piece
+            pieces.append(data)
+            wanted += len(data)
+            if wanted >= TURN_BYTES:
+                break
+        sent = self.socket.sendmsg(pieces, (), flags)
+        rest = sent
+        for data in pieces:
+            if rest < len(data):
+                queue[0] = memoryview(data)[rest:]
+                break
+            rest -= len(data)
+            queue.popleft()
+        return sent, wanted
+
+    def _wait_writable(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self._send_began_ns = perf_counter_ns()
+            self._processor.loop.add_writer(self.descriptor, self._on_writable)
+        limit = self._processor.limits.max_output_bytes
+        if self._sending_bytes > limit:
+            self.pause(OUTPUT)
+        elif self.paused & OUTPUT and self._sending_bytes <= limit // 2:
+            self.resume(OUTPUT)
+
+    def _on_sent(self) -> None:
+        self._sending = None
+        if self._writing:
+            self._writing = False
+            self._processor.loop.remove_writer(self.descriptor)
+            if self._send_times is not None:
+                self._send_times.api.response_send.record(perf_counter_ns() - self._send_began_ns)
+            self.resume(OUTPUT)
+            if self.protocol.closing:
+                self.close()
+
+    def sent_by(self, times: RequestTimes, began_ns: int) -> None:
+        """Counts the sending of a turn's answers, of which the last one was of `times`' API."""
+        if self._writing:
+            self._send_times = times
+            self._send_began_ns = began_ns
+        else:
+            times.api.response_send.record(perf_counter_ns() - began_ns)
+
+    def _mute(self) -> None:
+        mute_ms, self.protocol.mute_ms = self.protocol.mute_ms, 0
+        self.pause(MUTED)
+        self._processor.loop.call_later(mute_ms / 1000, self.resume, MUTED)
+
+    # Ending
+
+    def close_after_answers(self) -> None:
+        """Reads no more; closes as soon as the answers that are owed have left."""
+        self.pause(STOPPING)
+        self.protocol.end()
+        self.flush()
+
+    def close(self) -> None:
+        """Closes at once. Awaitables of its requests run to their end; their answers are dropped."""
+        if self.closed:
+            return
+        self.closed = True
+        loop = self._processor.loop
+        if not self.paused:
+            loop.remove_reader(self.descriptor)
+        if self._writing:
+            loop.remove_writer(self.descriptor)
+        self.socket.close()
+        self.protocol.close()
+        self._sending = None
+        self._processor.on_closed(self)
+
+
+class _SliceTooShort(Exception):
+    """A file ends before the slice that was announced to the client."""
+
+
+def _joined(output: list[Chunk], size: int) -> bytes | None:
+    """The output as one piece; None where it is long or has slices of files."""
+    if len(output) == 1 and output[0].__class__ is bytes:
+        return output[0]
+    if size > JOINED_OUTPUT_BYTES:
+        return None
+    pieces = [chunk for chunk in output if not isinstance(chunk, FileSlice)]
+    return b"".join(pieces) if len(pieces) == len(output) else None
+
+
+class Processor:
+    """Serves its connections on one loop, with direct calls of the handler.
+
+    `on_halt` is told of a broken invariant; nothing is served after it. `on_close` is told of each connection that
+    closed, on the processor's loop.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler: Handler,
+        *,
+        limits: ConnectionLimits,
+        metrics: RequestMetrics,
+        log: ConnectionLog,
+        on_halt: Callable[[InvariantViolation], None],
+        on_close: Callable[[ConnectionContext], None],
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.log = log
+        self.pool = BufferPool()
+        self.shared = bytearray(SHARED_BYTES)
+        self.connections: dict[int, SocketConnection] = {}
+        """By descriptor."""
+        self.short_of_memory = False
+        self._handler = handler
+        self._metrics = metrics
+        self._on_halt = on_halt
+        self._on_close = on_close
+        self._halted = False
+        self._to_flush: list[SocketConnection] = []
+        self._privileged: SocketConnection | None = None
+        self._starved: deque[SocketConnection] = deque()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._all_closed: asyncio.Event | None = None
+
+    def adopt(self, connected: socket.socket, context: ConnectionContext) -> None:
+        """Serves an accepted, non-blocking socket from now on, until either side closes it."""
+        connection = SocketConnection(self, connected, context)
+        self.connections[connection.descriptor] = connection
+        connection.start()
+        if self._sweeping is None:
+            self._sweep()
+
+    def serve(self, connection: SocketConnection, requests: list[Request]) -> None:
+        """Handles requests that one read gave, and sends their answers together."""
+        protocol = connection.protocol
+        handler = self._handler
+        times_of = self._metrics.times
+        began = perf_counter_ns()
+        for request in requests:
+            header = request.header
+            try:
+                outcome = handler(request)
+            except InvariantViolation as violation:
+                self.halt(violation)
+                return
+            except Exception as error:
+                self.log_failure(header, protocol.context, error)
+                outcome = CLOSE_CONNECTION
+            now = perf_counter_ns()
+            times = times_of(header.api_key, header.api_version)
+            if isinstance(outcome, Response):
+                times.at_once.record(now - began)
+                protocol.answer(header, outcome)
+                if outcome is CLOSE_CONNECTION:
+                    connection.pause(STOPPING)
+                    break
+            else:
+                times.deferred += 1
+                times.api.local.record(now - began)
+                self._defer(connection, header, outcome, times, began, now)
+            began = now
+        connection.flush()
+        connection.sent_by(times, now)
+
+    def _defer(
+        self,
+        connection: SocketConnection,
+        header: RequestHeader,
+        outcome: Awaitable[Response],
+        times: RequestTimes,
+        began: int,
+        handled: int,
+    ) -> None:
+        slot = connection.protocol.defer(header)
+        future = asyncio.ensure_future(outcome, loop=self.loop)
+        future.add_done_callback(partial(self._on_done, connection, slot, times, began, handled))
+
+    def _on_done(
+        self,
+        connection: SocketConnection,
+        slot: Slot,
+        times: RequestTimes,
+        began: int,
+        handled: int,
+        future: asyncio.Future[Response],
+    ) -> None:
+        if future.cancelled():
+            response = CLOSE_CONNECTION
+        elif (error := future.exception()) is None:
+            response = future.result()
+        elif isinstance(error, InvariantViolation):
+            self.halt(error)
+            return
+        else:
+            self.log_failure(slot.header, connection.protocol.context, error)
+            response = CLOSE_CONNECTION
+        now = perf_counter_ns()
+        times.api.remote.record(now - handled)
+        times.api.total.record(now - began)
+        self.complete(connection, slot, response)
+        connection.sent_by(times, now)
+
+    def complete(self, connection: SocketConnection, slot: Slot, response: Response) -> None:
+        """Answers a request whose place was kept."""
+        if response is CLOSE_CONNECTION and not connection.closed:
+            connection.pause(STOPPING)
+        connection.complete(slot, response)
+
+    def log_failure(self, header: RequestHeader, context: ConnectionContext, error: BaseException) -> None:
+        """A handler failed: counted and logged with the kind of its request; its connection is closed."""
+        times = self._metrics.times(header.api_key, header.api_version)
+        times.errors += 1
+        self.log.error(
+            "connection closed: request failed",
+            request=times.name,
+            version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            client=f"{context.client_host}:{context.client_port}",
+            exc_info=error,
+        )
+
+    def halt(self, violation: InvariantViolation) -> None:
+        """One of our own rules is broken: nothing is served any more."""
+        self._halted = True
+        for connection in list(self.connections.values()):
+            connection.close()
+        self._on_halt(violation)
+
+    def flush_soon(self, connection: SocketConnection) -> None:
+        """Sends the connection's answers at the end of this turn, together with those that are still to come."""
+        if not self._to_flush:
+            self.loop.call_soon(self._flush)
+        self._to_flush.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._to_flush = self._to_flush, []
+        for connection in connections:
+            if connection.protocol.output_bytes or connection.protocol.closing:
+                connection.flush()
+
+    # Memory of half-received requests
+
+    def wait_for_memory(self, connection: SocketConnection) -> None:
+        """Too much is held. One connection may go on, so that some request gets complete; the others wait."""
+        self.short_of_memory = True
+        if self._privileged is None:
+            self._privileged = connection
+        elif self._privileged is not connection:
+            connection.pause(MEMORY)
+            self._starved.append(connection)
+
+    def on_memory(self, connection: SocketConnection) -> None:
+        """`connection` got a request complete, or closed: the next may go on, or all where there is enough."""
+        if self._privileged is connection and not connection.protocol.reader.held_bytes:
+            self._privileged = None
+        enough = self.pool.lent_bytes <= self.limits.max_receiving_bytes
+        if enough:
+            self._privileged = None
+            self.short_of_memory = False
+        while self._starved and (enough or self._privileged is None):
+            next_one = self._starved.popleft()
+            if not next_one.closed:
+                self._privileged = None if enough else next_one
+                next_one.resume(MEMORY)
+
+    # Idle connections
+
+    def _sweep(self) -> None:
+        """Closes what was idle for too long. One timer for all: 10,000 connections cost 1 ms each second."""
+        idle_s = self.limits.max_idle_ms / 1000
+        now = self.loop.time()
+        self.pool.trim()
+        privileged = self._privileged
+        if privileged is not None and privileged.active_at < now - STARVING_S:
+            self.log.warning("connection closed: its request does not go on, and memory is short for others")
+            privileged.close()
+        oldest = now - idle_s
+        for connection in [one for one in self.connections.values() if one.active_at < oldest]:
+            if not connection.protocol.in_flight:
+                connection.close()
+        self._sweeping = (
+            self.loop.call_later(min(SWEEP_S, max(idle_s / 4, 0.01)), self._sweep) if self.connections else None
+        )
+
+    # Ending
+
+    def on_closed(self, connection: SocketConnection) -> None:
+        del self.connections[connection.descriptor]
+        if self.short_of_memory:
+            self.on_memory(connection)
+        self._on_close(connection.protocol.context)
+        if not self.connections and self._all_closed is not None:
+            self._all_closed.set()
+
+    async def stop(self, grace_s: float) -> None:
+        """Reads no more, sends the answers that come within `grace_s`, closes everything."""
+        self._all_closed = asyncio.Event()
+        for connection in list(self.connections.values()):
+            connection.close_after_answers()
+        if self.connections:
+            try:
+                await asyncio.wait_for(self._all_closed.wait(), grace_s)
+            except TimeoutError:
+                for connection in list(self.connections.values()):
+                    connection.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None

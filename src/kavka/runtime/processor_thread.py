@@ -1,0 +1,140 @@
+"""A processor with a thread and a loop of its own: num.network.threads above 1.
+
+What it decides: nothing; it moves sockets, requests and answers between two threads. The handler still runs on the
+broker's loop only, reached through the RequestChannel.
+
+Whether it pays under the GIL: measured with benchmarks/network_micro.py on 2 shared cores with CPython 3.11:
+FIGURES
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from kavka.errors import InvariantViolation
+from kavka.protocol.connection import ConnectionContext, Request, Slot
+from kavka.runtime.connection_log import ConnectionLog
+from kavka.runtime.loop import new_event_loop
+from kavka.runtime.processor import QUEUE, ConnectionLimits, Processor, SocketConnection
+from kavka.runtime.request_channel import RequestChannel, RequestMetrics, RequestTimes, Ticket
+
+COPIED_BYTES = 16 * 1024
+"""Bodies up to this size are copied before they are handed over; longer ones take their receive buffer along."""
+
+
+class _Ticket(Ticket):
+    """A ticket with the place that its answer belongs to."""
+
+    __slots__ = ("connection", "slot")
+
+    def __init__(
+        self, asker: QueueingProcessor, request: Request, times: RequestTimes, connection: SocketConnection, slot: Slot
+    ) -> None:
+        super().__init__(asker, request, times)
+        self.connection = connection
+        self.slot = slot
+
+
+class QueueingProcessor(Processor):
+    """Hands requests over to another loop instead of calling the handler."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        channel: RequestChannel,
+        *,
+        limits: ConnectionLimits,
+        metrics: RequestMetrics,
+        log: ConnectionLog,
+        on_halt: Callable[[InvariantViolation], None],
+        on_close: Callable[[ConnectionContext], None],
+    ) -> None:
+        super().__init__(
+            loop, channel.handler, limits=limits, metrics=metrics, log=log, on_halt=on_halt, on_close=on_close
+        )
+        self._channel = channel
+        self._without_room: list[SocketConnection] = []
+        channel.join(self)
+
+    def serve(self, connection: SocketConnection, requests: list[Request]) -> None:
+        """Queues the requests that one read gave; their buffers go with them."""
+        protocol = connection.protocol
+        for request in requests:
+            header = request.header
+            slot = protocol.defer(header)
+            if len(request.body) <= COPIED_BYTES:
+                # The view would take the whole shared buffer away from this processor.
+                request = request._replace(body=memoryview(bytearray(request.body)))
+            times = self._metrics.times(header.api_key, header.api_version)
+            self._channel.put(_Ticket(self, request, times, connection, slot))
+        if self._channel.room() <= 0:
+            connection.pause(QUEUE)
+            if not self._without_room:
+                self._channel.wait_for_room(self)
+            self._without_room.append(connection)
+
+    def on_answer(self, ticket: Ticket) -> None:
+        assert isinstance(ticket, _Ticket)
+        connection = ticket.connection
+        if ticket.failure is not None:
+            self.log_failure(ticket.slot.header, connection.protocol.context, ticket.failure)
+        self.complete(connection, ticket.slot, ticket.response)
+        connection.sent_by(ticket.times, ticket.completed_ns)
+
+    def on_room(self) -> None:
+        waiting, self._without_room = self._without_room, []
+        for connection in waiting:
+            connection.resume(QUEUE)
+
+
+class ProcessorThread:
+    """The thread of one `QueueingProcessor`. `start` returns when its loop runs."""
+
+    def __init__(self, name: str, make: Callable[[asyncio.AbstractEventLoop], QueueingProcessor]) -> None:
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._make = make
+        self._running = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._processor: QueueingProcessor | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+        self._running.wait()
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._processor.connections) if self._processor is not None else 0
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the thread so far; 0 where it does not run."""
+        if not self._thread.is_alive() or self._thread.ident is None:
+            return 0.0
+        return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+
+    def adopt(self, connected: socket.socket, context: ConnectionContext) -> None:
+        """Gives an accepted socket to the thread."""
+        assert self._loop is not None
+        assert self._processor is not None
+        self._loop.call_soon_threadsafe(self._processor.adopt, connected, context)
+
+    async def stop(self, grace_s: float) -> None:
+        """Stops the processor as `Processor.stop` does, then ends the thread."""
+        if self._loop is None or self._processor is None:
+            return
+        stopping = asyncio.run_coroutine_threadsafe(self._processor.stop(grace_s), self._loop)
+        await asyncio.wrap_future(stopping)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        loop = self._loop = new_event_loop()
+        try:
+            self._processor = self._make(loop)
+            loop.call_soon(self._running.set)
+            loop.run_forever()
+        finally:
+            loop.close()

@@ -1,0 +1,297 @@
+"""The way of a request from the socket to its handler and of its answer back, with Kafka's request metrics.
+
+What it decides: how many requests may wait for the handler, and how their times are counted. It must not know what a
+request means, nor how its bytes are sent.
+
+Two ways lead to the handler:
+
+* in the broker's own loop the processor calls it directly. Nothing waits, so nothing needs a bound there, and only one
+  histogram is touched for each request (`RequestTimes.at_once`): the other times of such a request are 0 or equal to
+  it, and are put together when somebody reads them;
+* from a processor with a thread of its own through `RequestChannel`: a queue bounded by queued.max.requests.
+
+I1  Never more than `capacity` requests wait; a processor that finds no room stops reading until it is woken.
+I2  The handler runs on the broker's loop only, an answer is handled on its processor's loop only.
+
+Source: Kafka's RequestChannel and the list of request metrics in Kafka's documentation on monitoring.
+
+    RequestQueueTimeMs   in the channel             0 where the processor calls directly
+    LocalTimeMs          in the handler
+    RemoteTimeMs         waiting: replicas, data    0 where the handler answers at once
+    ResponseQueueTimeMs  back to the processor      0 where the processor calls directly
+    ResponseSendTimeMs   from the answer being ready until the kernel has all of it; counted once for the answers that
+                         leave together, for the API of the last one
+    TotalTimeMs          from the request being read to its answer being ready
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from time import perf_counter_ns
+from typing import Protocol
+
+from kavka.errors import InvariantViolation
+from kavka.metrics import Counter, Histogram, Registry
+from kavka.protocol.connection import CLOSE_CONNECTION, Handler, Request, Response
+
+MAX_BATCH = 64
+"""Requests that are handled before the broker's loop looks at anything else."""
+
+_MS_PER_NS = 1e-6
+_GROUP = "kafka.network"
+_KIND = "RequestMetrics"
+
+
+class ApiTimes:
+    """Times of one API's requests that were not answered at once, in nanoseconds."""
+
+    __slots__ = ("local", "remote", "request_queue", "response_queue", "response_send", "total")
+
+    def __init__(self) -> None:
+        self.request_queue = Histogram(scale=_MS_PER_NS)
+        self.local = Histogram(scale=_MS_PER_NS)
+        self.remote = Histogram(scale=_MS_PER_NS)
+        self.response_queue = Histogram(scale=_MS_PER_NS)
+        self.response_send = Histogram(scale=_MS_PER_NS)
+        self.total = Histogram(scale=_MS_PER_NS)
+
+
+class RequestTimes:
+    """What is counted for one API in one version."""
+
+    __slots__ = ("api", "at_once", "deferred", "errors", "name")
+
+    def __init__(self, name: str, api: ApiTimes) -> None:
+        self.name = name
+        self.api = api
+        self.at_once = Histogram(scale=_MS_PER_NS)
+        """Local time of the requests that were called directly and answered at once."""
+        self.deferred = 0
+        """Requests that went another way."""
+        self.errors = 0
+        """Requests whose handler failed."""
+
+
+class RequestMetrics:
+    """Counts requests. `api_name` gives the name of an API key."""
+
+    def __init__(self, registry: Registry, api_name: Callable[[int], str]) -> None:
+        self._registry = registry
+        self._api_name = api_name
+        self._by_version: dict[int, RequestTimes] = {}
+        self._apis: dict[int, ApiTimes] = {}
+
+    def times(self, api_key: int, api_version: int) -> RequestTimes:
+        """What is counted for `api_key` in `api_version`."""
+        return self._by_version.get(api_key << 16 | api_version) or self._add(api_key, api_version)
+
+    def _add(self, api_key: int, api_version: int) -> RequestTimes:
+        name = self._api_name(api_key)
+        api = self._apis.get(api_key)
+        if api is None:
+            api = self._apis[api_key] = ApiTimes()
+            self._register_api(api_key, name, api)
+        times = self._by_version[api_key << 16 | api_version] = RequestTimes(name, api)
+        self._registry.derive(
+            _GROUP,
+            _KIND,
+            "RequestsPerSec",
+            lambda: _counter(times.at_once.count + times.deferred),
+            request=name,
+            version=str(api_version),
+        )
+        return times
+
+    def _register_api(self, api_key: int, name: str, api: ApiTimes) -> None:
+        def versions() -> list[RequestTimes]:
+            return [times for key, times in self._by_version.items() if key >> 16 == api_key]
+
+        def at_once() -> Iterable[Histogram]:
+            return (times.at_once for times in versions())
+
+        def requests() -> int:
+            return sum(times.at_once.count + times.deferred for times in versions())
+
+        def with_zeros(histogram: Histogram) -> Histogram:
+            return _merged((histogram,), zeros=max(requests() - histogram.count, 0))
+
+        derive = partial(self._registry.derive, _GROUP, _KIND)
+        derive("RequestQueueTimeMs", lambda: with_zeros(api.request_queue), request=name)
+        derive("LocalTimeMs", lambda: _merged((api.local, *at_once())), request=name)
+        derive("RemoteTimeMs", lambda: with_zeros(api.remote), request=name)
+        derive("ResponseQueueTimeMs", lambda: with_zeros(api.response_queue), request=name)
+        derive("ResponseSendTimeMs", lambda: api.response_send, request=name)
+        derive("TotalTimeMs", lambda: _merged((api.total, *at_once())), request=name)
+        derive("ErrorsPerSec", lambda: _counter(sum(times.errors for times in versions())), request=name)
+
+
+def _counter(value: int) -> Counter:
+    counter = Counter()
+    counter.value = value
+    return counter
+
+
+def _merged(histograms: Iterable[Histogram], *, zeros: int = 0) -> Histogram:
+    return Histogram(scale=_MS_PER_NS).add_all(histograms, zeros=zeros)
+
+
+class Asker(Protocol):
+    """Who put a request into the channel and takes its answer, on a loop of its own."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def on_answer(self, ticket: Ticket) -> None: ...
+
+    def on_room(self) -> None:
+        """There is room in the channel again; called on the asker's loop after `put` found none."""
+        ...
+
+
+class Ticket:
+    """A request on its way through the channel, and its answer on the way back."""
+
+    __slots__ = ("asker", "completed_ns", "failure", "put_ns", "request", "response", "times")
+
+    def __init__(self, asker: Asker, request: Request, times: RequestTimes) -> None:
+        self.asker = asker
+        self.request: Request | None = request
+        self.times = times
+        self.put_ns = perf_counter_ns()
+        self.completed_ns = 0
+        self.response: Response = CLOSE_CONNECTION
+        self.failure: BaseException | None = None
+
+
+class RequestChannel:
+    """Hands requests of processors with threads of their own to the handler on the broker's loop.
+
+    A deque is safe between threads, so there is no lock. A wake-up of the other loop (a write to its pipe, 5 us) is
+    asked for only where none is under way:
+
+        1. the asker appends, sees `_awake` false, sets it, wakes the broker's loop;
+        2. the broker's loop clears `_awake` *before* it takes what is there;
+        3. so whatever is appended after the last look finds `_awake` false and wakes again.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler: Handler,
+        capacity: int,
+        *,
+        on_halt: Callable[[InvariantViolation], None],
+    ) -> None:
+        self._loop = loop
+        self.handler = handler
+        self._capacity = capacity
+        self._on_halt = on_halt
+        self._tickets: deque[Ticket] = deque()
+        self._awake = False
+        self._waiting: deque[Asker] = deque()
+        self._answers: dict[Asker, deque[Ticket]] = {}
+        self._asker_awake: dict[Asker, bool] = {}
+
+    def join(self, asker: Asker) -> None:
+        """Makes `asker` known; on any thread, before its first `put`."""
+        self._answers[asker] = deque()
+        self._asker_awake[asker] = False
+
+    @property
+    def size(self) -> int:
+        """Requests that wait for the handler: Kafka's RequestQueueSize."""
+        return len(self._tickets)
+
+    @property
+    def answers_size(self) -> int:
+        """Answers that wait for their processors: Kafka's ResponseQueueSize."""
+        return sum(len(answers) for answers in self._answers.values())
+
+    def room(self) -> int:
+        """How many requests may be put now."""
+        return self._capacity - len(self._tickets)
+
+    def wait_for_room(self, asker: Asker) -> None:
+        """`asker.on_room` is called once, when there is room."""
+        self._waiting.append(asker)
+        # The broker's loop may have taken all requests just before: then nobody would look at the waiting ones.
+        self._wake()
+
+    def put(self, ticket: Ticket) -> None:
+        """Queues a request, on the asker's thread; the caller asked `room` before."""
+        self._tickets.append(ticket)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        """Handles a bounded batch of what is queued; on the broker's loop."""
+        self._awake = False
+        tickets = self._tickets
+        for _ in range(min(len(tickets), MAX_BATCH)):
+            self._handle(tickets.popleft())
+        while self._waiting and len(tickets) <= self._capacity // 2:
+            asker = self._waiting.popleft()
+            asker.loop.call_soon_threadsafe(asker.on_room)
+        if tickets or self._waiting:
+            self._wake()
+
+    def _handle(self, ticket: Ticket) -> None:
+        request, ticket.request = ticket.request, None
+        assert request is not None
+        started = perf_counter_ns()
+        api = ticket.times.api
+        ticket.times.deferred += 1
+        api.request_queue.record(started - ticket.put_ns)
+        try:
+            outcome = self.handler(request)
+        except InvariantViolation as violation:
+            self._on_halt(violation)
+            return
+        except Exception as error:
+            ticket.failure = error
+            outcome = CLOSE_CONNECTION
+        handled = perf_counter_ns()
+        api.local.record(handled - started)
+        if isinstance(outcome, Response):
+            self._send_back(ticket, outcome)
+        else:
+            asyncio.ensure_future(outcome, loop=self._loop).add_done_callback(partial(self._on_done, ticket, handled))
+
+    def _on_done(self, ticket: Ticket, handled_ns: int, future: asyncio.Future[Response]) -> None:
+        response = CLOSE_CONNECTION
+        if future.cancelled():
+            ticket.failure = asyncio.CancelledError()
+        elif (error := future.exception()) is None:
+            response = future.result()
+        elif isinstance(error, InvariantViolation):
+            self._on_halt(error)
+            return
+        else:
+            ticket.failure = error
+        ticket.times.api.remote.record(perf_counter_ns() - handled_ns)
+        self._send_back(ticket, response)
+
+    def _send_back(self, ticket: Ticket, response: Response) -> None:
+        ticket.response = response
+        ticket.completed_ns = perf_counter_ns()
+        ticket.times.api.total.record(ticket.completed_ns - ticket.put_ns)
+        asker = ticket.asker
+        self._answers[asker].append(ticket)
+        if not self._asker_awake[asker]:
+            self._asker_awake[asker] = True
+            asker.loop.call_soon_threadsafe(self._give_back, asker)
+
+    def _give_back(self, asker: Asker) -> None:
+        """Gives an asker its answers; on its loop."""
+        self._asker_awake[asker] = False
+        answers = self._answers[asker]
+        for _ in range(len(answers)):
+            ticket = answers.popleft()
+            ticket.times.api.response_queue.record(perf_counter_ns() - ticket.completed_ns)
+            asker.on_answer(ticket)
