@@ -1,0 +1,926 @@
+"""The znode tree: sessions, nodes, versions, watches. Decides what every ZooKeeper operation does.
+
+It knows no clock, disk, connection or random source: times and passwords come in as arguments, and what must be told
+or kept goes out by return value: an `Applied` holds the results, the `Transaction` to write to the log, and the
+watch notifications in the order in which they must be delivered.
+
+Live work and recovery are one path: a write is checked, then made by `_make_*`, and described as changes; `replay`
+makes the same changes from a log without checking.
+
+Invariants:
+I1  Operations of one `write` happen all or not at all: a rejected one is undone step by step, in reverse.
+I2  zxid rises by exactly one per transaction; all changes of one transaction carry the same zxid and time.
+I3  Every node but the root has its parent in the tree; ephemeral nodes have no children and a live owner.
+I4  Same inputs, same outputs: nothing depends on hashing or on the order of a set.
+I5  `replay` of the transactions of one tree into another (from the same start) yields an equal tree.
+
+Source: Apache ZooKeeper's documentation and its observable behaviour (DataTree, PrepRequestProcessor, WatchManager):
+cversion counts creations and deletions of children; the number of a sequential node is the count of children ever
+created under its parent; container and TTL nodes carry a marker in ephemeralOwner.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from kavka.errors import InvariantViolation
+from kavka.zookeeper.port import (
+    ANY_VERSION,
+    MAX_REQUEST_BYTES,
+    OPEN_ACL,
+    Acl,
+    AclList,
+    BadArguments,
+    BadVersion,
+    Check,
+    Create,
+    Created,
+    CreateMode,
+    Delete,
+    EventType,
+    InvalidAcl,
+    NoAuth,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    NoWatcher,
+    Operation,
+    OperationResult,
+    Permission,
+    Rejected,
+    RequestTooLarge,
+    SessionExpired,
+    SetAcl,
+    SetData,
+    Stat,
+    WatchEvent,
+    WatchMode,
+)
+
+CONTAINER_OWNER: Final = -(1 << 63)
+"""The ephemeralOwner of container nodes."""
+_TTL_MARK: Final = -(1 << 56)
+MAX_TTL_MS: Final = (1 << 40) - 1
+"""A TTL has 40 bits in ephemeralOwner, below a byte of ones."""
+
+_EPHEMERAL_MODES = frozenset({CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL})
+_SEQUENTIAL_MODES = frozenset(
+    {CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL}
+)
+_TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
+_SCHEMES = frozenset({"world", "ip", "digest", "sasl", "x509", "super"})
+_OPERATION_OVERHEAD_BYTES = 40
+"""What an operation costs in a request beside its path and data: headers, version, the open access control list."""
+
+# Every name between slashes is neither empty nor "." nor "..", and holds no control or private-use character.
+_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)+\Z")
+
+
+class Node:
+    """One znode. `created_children` is ZooKeeper's counter behind cversion and sequential names."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "created_children",
+        "ctime",
+        "czxid",
+        "data",
+        "mtime",
+        "mzxid",
+        "owner",
+        "pzxid",
+        "version",
+    )
+
+    def __init__(self, data: bytes | None, acl: AclList, owner: int, zxid: int, time_ms: int) -> None:
+        self.data = data
+        self.acl = acl
+        self.czxid = self.mzxid = self.pzxid = zxid
+        self.ctime = self.mtime = time_ms
+        self.version = 0
+        self.aversion = 0
+        self.created_children = 0
+        self.owner = owner
+        # None, the name of an only child, or the names: most nodes of a Kafka cluster have one child or none, and a
+        # set of one costs as much memory as all the rest of the node.
+        self.children: str | set[str] | None = None
+
+    def add_child(self, name: str) -> None:
+        children = self.children
+        if children is None:
+            self.children = name
+        elif isinstance(children, str):
+            self.children = {children, name}
+        else:
+            children.add(name)
+
+    def remove_child(self, name: str) -> None:
+        children = self.children
+        if isinstance(children, set):
+            children.remove(name)
+            if not children:
+                self.children = None
+        elif children == name:
+            self.children = None
+        else:
+            raise InvariantViolation(f"child {name!r} is not known to its parent")
+
+    def child_names(self) -> list[str]:
+        """Names of the children, sorted."""
+        children = self.children
+        if children is None:
+            return []
+        return [children] if isinstance(children, str) else sorted(children)
+
+    def child_count(self) -> int:
+        children = self.children
+        if children is None:
+            return 0
+        return 1 if isinstance(children, str) else len(children)
+
+    def ttl_ms(self) -> int:
+        """The TTL of a TTL node, else 0."""
+        return self.owner - _TTL_MARK if _TTL_MARK <= self.owner < 0 else 0
+
+    def stat(self) -> Stat:
+        count = self.child_count()
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            self.created_children * 2 - count,
+            self.aversion,
+            self.owner,
+            len(self.data) if self.data is not None else 0,
+            count,
+            self.pzxid,
+        )
+
+
+class Identity(NamedTuple):
+    """Who a session has proved to be, under one scheme."""
+
+    scheme: str
+    id: str
+
+
+class Session:
+    """A client's session. It expires when `deadline_ms` (of a monotonic clock) passes without a `touch`."""
+
+    __slots__ = ("deadline_ms", "ephemerals", "identities", "password", "session_id", "timeout_ms")
+
+    def __init__(self, session_id: int, timeout_ms: int, password: bytes, deadline_ms: int) -> None:
+        self.session_id = session_id
+        self.timeout_ms = timeout_ms
+        self.password = password
+        self.deadline_ms = deadline_ms
+        self.ephemerals: set[str] = set()
+        self.identities: tuple[Identity, ...] = ()
+
+
+# What a transaction did, in the form that is logged and replayed.
+
+
+class NodeCreated(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: AclList
+    owner: int
+
+
+class NodeDeleted(NamedTuple):
+    path: str
+
+
+class DataChanged(NamedTuple):
+    path: str
+    data: bytes | None
+
+
+class AclChanged(NamedTuple):
+    path: str
+    acl: AclList
+
+
+class SessionOpened(NamedTuple):
+    session_id: int
+    timeout_ms: int
+    password: bytes
+
+
+class SessionClosed(NamedTuple):
+    """The session and all its ephemeral nodes are gone."""
+
+    session_id: int
+
+
+Change: TypeAlias = NodeCreated | NodeDeleted | DataChanged | AclChanged | SessionOpened | SessionClosed
+
+
+class Transaction(NamedTuple):
+    """One step of the tree's history; `time_ms` is milliseconds since 1970."""
+
+    zxid: int
+    time_ms: int
+    changes: tuple[Change, ...]
+
+
+class Notification(NamedTuple):
+    """A watch event on its way to the session that watches."""
+
+    session_id: int
+    event: WatchEvent
+
+
+class Applied(NamedTuple):
+    """What a write did. `transaction` is None if it changed nothing (a multi of checks)."""
+
+    results: tuple[OperationResult, ...]
+    transaction: Transaction | None
+    notifications: tuple[Notification, ...]
+
+
+class _Undo(IntEnum):
+    CREATE = 0
+    DELETE = 1
+    SET = 2
+    ACL = 3
+
+
+class TreeState(NamedTuple):
+    """All that a snapshot holds, beside the nodes: see `Tree.restore`."""
+
+    zxid: int
+    last_session_id: int
+    sessions: tuple[SessionOpened, ...]
+
+
+def validate_path(path: str) -> None:
+    """Raises BadArguments unless `path` is one that ZooKeeper accepts."""
+    if path == "/" or _PATH.match(path):
+        return
+    if not path.startswith("/"):
+        raise BadArguments(path, "a path starts with /")
+    if path.endswith("/"):
+        raise BadArguments(path, "a path does not end with /")
+    raise BadArguments(path, "an empty or relative name, or a forbidden character")
+
+
+def parent_path(path: str) -> str:
+    """Path of the parent of a node that is not the root."""
+    return path[: path.rfind("/")] or "/"
+
+
+class Tree:
+    """The whole state of a ZooKeeper server."""
+
+    def __init__(self, *, max_request_bytes: int = MAX_REQUEST_BYTES) -> None:
+        self.zxid = 0
+        self._max_request_bytes = max_request_bytes
+        self._nodes: dict[str, Node] = {}
+        self._sessions: dict[int, Session] = {}
+        self._last_session_id = 0
+        self._reapable: set[str] = set()
+        self._data_watches: dict[str, dict[int, None]] = {}
+        self._child_watches: dict[str, dict[int, None]] = {}
+        self._lasting_watches: dict[str, dict[int, WatchMode]] = {}
+        self._recursive_watches = 0
+        # The nodes that every ZooKeeper server has from the start; they are no children by creation (cversion).
+        root = self._nodes["/"] = Node(b"", OPEN_ACL, 0, 0, 0)
+        root.add_child("zookeeper")
+        system = self._nodes["/zookeeper"] = Node(b"", OPEN_ACL, 0, 0, 0)
+        system.add_child("config")
+        system.add_child("quota")
+        self._nodes["/zookeeper/config"] = Node(b"", (Acl(Permission.READ, "world", "anyone"),), 0, 0, 0)
+        self._nodes["/zookeeper/quota"] = Node(b"", OPEN_ACL, 0, 0, 0)
+
+    # ------------------------------------------------------------------------------------------------- sessions
+
+    @property
+    def sessions(self) -> Mapping[int, Session]:
+        """Open sessions by id, oldest first; not to be changed."""
+        return self._sessions
+
+    @property
+    def node_count(self) -> int:
+        return len(self._nodes)
+
+    def open_session(self, timeout_ms: int, password: bytes, *, now_ms: int, monotonic_ms: int) -> tuple[int, Applied]:
+        """Begins a session and returns its id. Ids rise, and start from the time so that no restart repeats one."""
+        session_id = max(self._last_session_id + 1, (now_ms << 16) & ((1 << 56) - 1))
+        opened = SessionOpened(session_id, timeout_ms, password)
+        self._make_session(opened, monotonic_ms + timeout_ms)
+        return session_id, Applied((), self._advance(now_ms, [opened]), ())
+
+    def resume_session(self, session_id: int, password: bytes, *, monotonic_ms: int) -> int:
+        """A client came back on another connection. Returns its time-out; raises SessionExpired, also for a wrong
+        password."""
+        session = self._sessions.get(session_id)
+        if session is None or session.password != password:
+            raise SessionExpired(detail=f"session {session_id:#x}")
+        session.deadline_ms = monotonic_ms + session.timeout_ms
+        return session.timeout_ms
+
+    def authenticate(self, session_id: int, identity: Identity) -> None:
+        """The session has proved to be `identity`, from now on until it ends."""
+        session = self._require_session(session_id)
+        if identity not in session.identities:
+            session.identities = (*session.identities, identity)
+
+    def touch(self, session_id: int, *, monotonic_ms: int) -> None:
+        """The session was heard of. Raises SessionExpired."""
+        session = self._require_session(session_id)
+        session.deadline_ms = monotonic_ms + session.timeout_ms
+
+    def overdue_sessions(self, *, monotonic_ms: int) -> list[int]:
+        """Ids of the sessions to be closed because their time is over, oldest first."""
+        return [session.session_id for session in self._sessions.values() if session.deadline_ms <= monotonic_ms]
+
+    def close_session(self, session_id: int, *, now_ms: int) -> Applied:
+        """Ends a session: its ephemeral nodes are deleted, its watches forgotten. Raises SessionExpired."""
+        self._require_session(session_id)
+        zxid = self.zxid + 1
+        deleted = self._unmake_session(session_id, zxid)
+        transaction = self._advance(now_ms, [SessionClosed(session_id)])
+        return Applied((), transaction, self._notify([NodeDeleted(path) for path in deleted], zxid))
+
+    # --------------------------------------------------------------------------------------------------- writes
+
+    def write(self, session_id: int, operations: Sequence[Operation], *, now_ms: int) -> Applied:
+        """Carries out all operations, in order, or none.
+
+        Raises the `Rejected` of the first that fails, with its position in `operation_index`, and SessionExpired. The
+        results correspond to the operations.
+        """
+        return self._write(self._require_session(session_id), operations, now_ms)
+
+    def idle_nodes(self, *, now_ms: int) -> list[str]:
+        """Paths to `reap`: containers whose children are all gone, and childless nodes whose TTL is over."""
+        idle = []
+        for path in sorted(self._reapable):
+            node = self._nodes[path]
+            if node.children is not None:
+                continue
+            ttl_ms = node.ttl_ms()
+            if node.mtime + ttl_ms <= now_ms if ttl_ms else node.created_children > 0:
+                idle.append(path)
+        return idle
+
+    def reap(self, paths: Iterable[str], *, now_ms: int) -> Applied:
+        """Deletes what `idle_nodes` returned; a node that is not idle any more stays."""
+        idle = set(self.idle_nodes(now_ms=now_ms))
+        return self._write(None, [Delete(path) for path in paths if path in idle], now_ms)
+
+    def _write(self, session: Session | None, operations: Sequence[Operation], now_ms: int) -> Applied:
+        if session is not None:
+            self._check_size(operations)
+        zxid = self.zxid + 1
+        results: list[OperationResult] = []
+        changes: list[Change] = []
+        undo: list[tuple[object, ...]] = []
+        try:
+            for operation in operations:
+                if isinstance(operation, Create):
+                    results.append(self._create(session, operation, zxid, now_ms, changes, undo))
+                elif isinstance(operation, SetData):
+                    results.append(self._set(session, operation, zxid, now_ms, changes, undo))
+                elif isinstance(operation, Delete):
+                    self._delete(session, operation, zxid, changes, undo)
+                    results.append(None)
+                elif isinstance(operation, Check):
+                    self._check(session, operation)
+                    results.append(None)
+                else:
+                    results.append(self._set_acl(session, operation, changes, undo))
+        except Rejected as rejected:
+            for step in reversed(undo):
+                self._revert(step)
+            rejected.operation_index = len(results)
+            raise
+        if not changes:
+            return Applied(tuple(results), None, ())
+        return Applied(tuple(results), self._advance(now_ms, changes), self._notify(changes, zxid))
+
+    def _check_size(self, operations: Sequence[Operation]) -> None:
+        size_bytes = 0
+        for operation in operations:
+            size_bytes += _OPERATION_OVERHEAD_BYTES + len(operation.path)
+            if isinstance(operation, (Create, SetData)) and operation.data is not None:
+                size_bytes += len(operation.data)
+        if size_bytes > self._max_request_bytes:
+            raise RequestTooLarge(
+                operations[0].path, f"{len(operations)} operations, {size_bytes} > {self._max_request_bytes} bytes"
+            )
+
+    def _create(
+        self,
+        session: Session | None,
+        operation: Create,
+        zxid: int,
+        now_ms: int,
+        changes: list[Change],
+        undo: list[tuple[object, ...]],
+    ) -> Created:
+        path, data, mode, acl, ttl_ms = operation
+        sequential = mode in _SEQUENTIAL_MODES
+        if not _PATH.match(path):
+            if path == "/":
+                raise NodeExists(path)
+            # The name of a sequential node may be empty: the number follows.
+            validate_path(f"{path}1" if sequential else path)
+        split = path.rfind("/")
+        parent_at = path[:split] or "/"
+        parent = self._nodes.get(parent_at)
+        if parent is None:
+            raise NoNode(path, "its parent does not exist")
+        if parent.acl is not OPEN_ACL:
+            self._permit(session, parent, Permission.CREATE, parent_at)
+        if sequential:
+            path = f"{path}{parent.created_children:010d}"
+        if path in self._nodes:
+            raise NodeExists(path)
+        if parent.owner > 0:
+            raise NoChildrenForEphemerals(path)
+        if acl is not OPEN_ACL:
+            acl = self._resolve_acl(session, acl, path)
+        owner = 0
+        if mode is not CreateMode.PERSISTENT:
+            owner = _owner(session, mode, ttl_ms, path)
+        undo.append((_Undo.CREATE, path, parent, parent.pzxid))
+        node = self._make_node(path, parent, path[split + 1 :], Node(data, acl, owner, zxid, now_ms))
+        changes.append(NodeCreated(path, data, acl, owner))
+        return Created(path, node.stat())
+
+    def _set(
+        self,
+        session: Session | None,
+        operation: SetData,
+        zxid: int,
+        now_ms: int,
+        changes: list[Change],
+        undo: list[tuple[object, ...]],
+    ) -> Stat:
+        node = self._require_node(operation.path)
+        self._permit(session, node, Permission.WRITE, operation.path)
+        _require_version(operation.path, operation.version, node.version)
+        undo.append((_Undo.SET, node, node.data, node.mzxid, node.mtime))
+        _make_data(node, operation.data, zxid, now_ms)
+        changes.append(DataChanged(operation.path, operation.data))
+        return node.stat()
+
+    def _delete(
+        self,
+        session: Session | None,
+        operation: Delete,
+        zxid: int,
+        changes: list[Change],
+        undo: list[tuple[object, ...]],
+    ) -> None:
+        path = operation.path
+        if path == "/" or path == "/zookeeper" or path.startswith("/zookeeper/"):
+            raise BadArguments(path, "this node cannot be deleted")
+        node = self._require_node(path)
+        parent_at = parent_path(path)
+        parent = self._nodes[parent_at]
+        self._permit(session, parent, Permission.DELETE, parent_at)
+        _require_version(path, operation.version, node.version)
+        if node.children is not None:
+            raise NotEmpty(path)
+        undo.append((_Undo.DELETE, path, node, parent, parent.pzxid))
+        self._unmake_node(path, node, parent, zxid)
+        changes.append(NodeDeleted(path))
+
+    def _check(self, session: Session | None, operation: Check) -> None:
+        node = self._require_node(operation.path)
+        self._permit(session, node, Permission.READ, operation.path)
+        _require_version(operation.path, operation.version, node.version)
+
+    def _set_acl(
+        self, session: Session | None, operation: SetAcl, changes: list[Change], undo: list[tuple[object, ...]]
+    ) -> Stat:
+        node = self._require_node(operation.path)
+        self._permit(session, node, Permission.ADMIN, operation.path)
+        _require_version(operation.path, operation.version, node.aversion)
+        acl = self._resolve_acl(session, operation.acl, operation.path)
+        undo.append((_Undo.ACL, node, node.acl))
+        _make_acl(node, acl)
+        changes.append(AclChanged(operation.path, acl))
+        return node.stat()
+
+    def _revert(self, step: tuple[object, ...]) -> None:
+        match step:
+            case (_Undo.CREATE, str() as path, Node() as parent, int() as pzxid):
+                node = self._nodes[path]
+                self._unmake_node(path, node, parent, pzxid)
+                parent.created_children -= 1
+            case (_Undo.DELETE, str() as path, Node() as node, Node() as parent, int() as pzxid):
+                self._make_node(path, parent, path[path.rfind("/") + 1 :], node)
+                parent.created_children -= 1
+                parent.pzxid = pzxid
+            case (_Undo.SET, Node() as node, bytes() | None as data, int() as mzxid, int() as mtime):
+                node.data, node.mzxid, node.mtime = data, mzxid, mtime
+                node.version -= 1
+            case (_Undo.ACL, Node() as node, tuple() as acl):
+                node.acl = acl
+                node.aversion -= 1
+            case _:
+                raise InvariantViolation(f"no such step: {step!r}")
+
+    def _advance(self, now_ms: int, changes: list[Change]) -> Transaction:
+        self.zxid += 1
+        return Transaction(self.zxid, now_ms, tuple(changes))
+
+    # -------------------------------------------------------------------------------------------------- effects
+
+    def replay(self, transaction: Transaction) -> None:
+        """Repeats a transaction of a log. One that the tree already has is skipped; a gap is an InvariantViolation.
+
+        Sessions come back overdue at once; `touch_all` gives them their time.
+        """
+        if transaction.zxid <= self.zxid:
+            return
+        if transaction.zxid != self.zxid + 1:
+            raise InvariantViolation(f"transaction {transaction.zxid:#x} cannot follow {self.zxid:#x}")
+        zxid, now_ms, changes = transaction
+        for change in changes:
+            match change:
+                case NodeCreated(path, data, acl, owner):
+                    split = path.rfind("/")
+                    parent = self._nodes[path[:split] or "/"]
+                    self._make_node(path, parent, path[split + 1 :], Node(data, _intern(acl), owner, zxid, now_ms))
+                case NodeDeleted(path):
+                    self._unmake_node(path, self._nodes[path], self._nodes[parent_path(path)], zxid)
+                case DataChanged(path, data):
+                    _make_data(self._nodes[path], data, zxid, now_ms)
+                case AclChanged(path, acl):
+                    _make_acl(self._nodes[path], _intern(acl))
+                case SessionOpened():
+                    self._make_session(change, 0)
+                case SessionClosed(session_id):
+                    self._unmake_session(session_id, zxid)
+        self.zxid = zxid
+
+    def touch_all(self, *, monotonic_ms: int) -> None:
+        """All sessions get their full time-out: the server was down, which is no fault of theirs."""
+        for session in self._sessions.values():
+            session.deadline_ms = monotonic_ms + session.timeout_ms
+
+    def _make_node(self, path: str, parent: Node, name: str, node: Node) -> Node:
+        self._nodes[path] = node
+        parent.add_child(sys.intern(name))
+        parent.created_children += 1
+        parent.pzxid = node.czxid
+        if node.owner:
+            if node.owner > 0:
+                self._sessions[node.owner].ephemerals.add(path)
+            else:
+                self._reapable.add(path)
+        return node
+
+    def _unmake_node(self, path: str, node: Node, parent: Node, zxid: int) -> None:
+        del self._nodes[path]
+        parent.remove_child(path[path.rfind("/") + 1 :])
+        parent.pzxid = zxid
+        if node.owner:
+            if node.owner > 0:
+                self._sessions[node.owner].ephemerals.discard(path)
+            else:
+                self._reapable.discard(path)
+
+    def _make_session(self, opened: SessionOpened, deadline_ms: int) -> None:
+        self._sessions[opened.session_id] = Session(opened.session_id, opened.timeout_ms, opened.password, deadline_ms)
+        self._last_session_id = max(self._last_session_id, opened.session_id)
+
+    def _unmake_session(self, session_id: int, zxid: int) -> list[str]:
+        """Returns the paths of the ephemeral nodes that went with it, sorted."""
+        deleted = sorted(self._sessions[session_id].ephemerals)
+        for path in deleted:
+            self._unmake_node(path, self._nodes[path], self._nodes[parent_path(path)], zxid)
+        del self._sessions[session_id]
+        self._forget_watches(session_id)
+        return deleted
+
+    # ---------------------------------------------------------------------------------------------------- reads
+
+    def get(self, path: str, *, session_id: int, watch: bool = False) -> tuple[bytes | None, Stat]:
+        """A node's data and stat. Raises NoNode, NoAuth, SessionExpired."""
+        node = self._readable(path, session_id)
+        if watch:
+            self._data_watches.setdefault(path, {})[session_id] = None
+        return node.data, node.stat()
+
+    def exists(self, path: str, *, session_id: int, watch: bool = False) -> Stat | None:
+        """A node's stat, or None; the watch is left in either case."""
+        self._require_session(session_id)
+        validate_path(path)
+        if watch:
+            self._data_watches.setdefault(path, {})[session_id] = None
+        node = self._nodes.get(path)
+        return node.stat() if node is not None else None
+
+    def children(self, path: str, *, session_id: int, watch: bool = False) -> tuple[list[str], Stat]:
+        """Names of a node's children, sorted, and its stat. Raises NoNode, NoAuth, SessionExpired."""
+        node = self._readable(path, session_id)
+        if watch:
+            self._child_watches.setdefault(path, {})[session_id] = None
+        return node.child_names(), node.stat()
+
+    def get_acl(self, path: str, *, session_id: int) -> tuple[AclList, Stat]:
+        """A node's access control list. Raises NoNode, NoAuth, SessionExpired."""
+        session = self._require_session(session_id)
+        node = self._require_node(path)
+        self._permit(session, node, Permission.READ | Permission.ADMIN, path)
+        return node.acl, node.stat()
+
+    def ephemerals(self, session_id: int, *, prefix: str = "/") -> list[str]:
+        """Paths of a session's ephemeral nodes that start with `prefix`, sorted."""
+        return sorted(path for path in self._require_session(session_id).ephemerals if path.startswith(prefix))
+
+    def descendant_count(self, path: str) -> int:
+        """How many nodes there are below `path`."""
+        self._require_node(path)
+        prefix = path if path == "/" else f"{path}/"
+        return sum(1 for other in self._nodes if other != path and other.startswith(prefix))
+
+    def _readable(self, path: str, session_id: int) -> Node:
+        session = self._require_session(session_id)
+        node = self._nodes.get(path)
+        if node is None:
+            validate_path(path)
+            raise NoNode(path)
+        if node.acl is not OPEN_ACL:
+            self._permit(session, node, Permission.READ, path)
+        return node
+
+    # -------------------------------------------------------------------------------------------------- watches
+
+    def add_watch(self, path: str, mode: WatchMode, *, session_id: int) -> None:
+        """Leaves a watch that stays until removed; on the same path it replaces the session's former one."""
+        self._require_session(session_id)
+        validate_path(path)
+        watchers = self._lasting_watches.setdefault(path, {})
+        self._recursive_watches += (mode is WatchMode.PERSISTENT_RECURSIVE) - (
+            watchers.get(session_id) is WatchMode.PERSISTENT_RECURSIVE
+        )
+        watchers[session_id] = mode
+
+    def remove_watches(self, path: str, *, session_id: int) -> None:
+        """Removes all of the session's watches on `path`. Raises NoWatcher where there is none."""
+        self._require_session(session_id)
+        if not self._remove_watches(path, session_id):
+            raise NoWatcher(path)
+
+    def restore_watches(
+        self,
+        *,
+        session_id: int,
+        seen_zxid: int,
+        data: Sequence[str] = (),
+        exist: Sequence[str] = (),
+        child: Sequence[str] = (),
+    ) -> tuple[Notification, ...]:
+        """Arms a client's one-shot watches again after it lost its connection, having seen all up to `seen_zxid`.
+
+        What changed meanwhile is told at once, in the order given, instead of arming. (ZooKeeper's setWatches.)
+        """
+        self._require_session(session_id)
+        missed: list[tuple[EventType, str]] = []
+        for path in data:
+            node = self._nodes.get(path)
+            if node is None:
+                missed.append((EventType.NODE_DELETED, path))
+            elif node.mzxid > seen_zxid:
+                missed.append((EventType.NODE_DATA_CHANGED, path))
+            else:
+                self._data_watches.setdefault(path, {})[session_id] = None
+        for path in exist:
+            if path in self._nodes:
+                missed.append((EventType.NODE_CREATED, path))
+            else:
+                self._data_watches.setdefault(path, {})[session_id] = None
+        for path in child:
+            node = self._nodes.get(path)
+            if node is None:
+                missed.append((EventType.NODE_DELETED, path))
+            elif node.pzxid > seen_zxid:
+                missed.append((EventType.NODE_CHILDREN_CHANGED, path))
+            else:
+                self._child_watches.setdefault(path, {})[session_id] = None
+        return tuple(Notification(session_id, WatchEvent(kind, path, self.zxid)) for kind, path in missed)
+
+    def watch_count(self) -> int:
+        """Watches of all sessions."""
+        tables: tuple[Mapping[str, Mapping[int, object]], ...] = (
+            self._data_watches,
+            self._child_watches,
+            self._lasting_watches,
+        )
+        return sum(len(watchers) for table in tables for watchers in table.values())
+
+    def _notify(self, changes: Sequence[Change], zxid: int) -> tuple[Notification, ...]:
+        if not (self._data_watches or self._child_watches or self._lasting_watches):
+            return ()
+        out: list[Notification] = []
+        for change in changes:
+            if isinstance(change, NodeCreated):
+                self._trigger(EventType.NODE_CREATED, change.path, zxid, out)
+                self._trigger(EventType.NODE_CHILDREN_CHANGED, parent_path(change.path), zxid, out)
+            elif isinstance(change, NodeDeleted):
+                self._trigger(EventType.NODE_DELETED, change.path, zxid, out)
+                self._trigger(EventType.NODE_CHILDREN_CHANGED, parent_path(change.path), zxid, out)
+            elif isinstance(change, DataChanged):
+                self._trigger(EventType.NODE_DATA_CHANGED, change.path, zxid, out)
+        return tuple(out)
+
+    def _trigger(self, kind: EventType, path: str, zxid: int, out: list[Notification]) -> None:
+        """Each session that watches hears of it once, in the order: one-shot watches, lasting ones, recursive ones."""
+        told: dict[int, None] = {}
+        if kind is not EventType.NODE_CHILDREN_CHANGED:
+            told.update(self._data_watches.pop(path, {}))
+        if kind in (EventType.NODE_CHILDREN_CHANGED, EventType.NODE_DELETED):
+            told.update(self._child_watches.pop(path, {}))
+        for session_id, mode in self._lasting_watches.get(path, {}).items():
+            if mode is WatchMode.PERSISTENT or kind is not EventType.NODE_CHILDREN_CHANGED:
+                told[session_id] = None
+        if self._recursive_watches and kind is not EventType.NODE_CHILDREN_CHANGED:
+            above = path
+            while above != "/":
+                above = parent_path(above)
+                for session_id, mode in self._lasting_watches.get(above, {}).items():
+                    if mode is WatchMode.PERSISTENT_RECURSIVE:
+                        told[session_id] = None
+        if told:
+            event = WatchEvent(kind, path, zxid)
+            out.extend(Notification(session_id, event) for session_id in told)
+
+    def _remove_watches(self, path: str, session_id: int) -> bool:
+        removed = False
+        for table in (self._data_watches, self._child_watches):
+            watchers = table.get(path)
+            if watchers is not None and session_id in watchers:
+                del watchers[session_id]
+                removed = True
+                if not watchers:
+                    del table[path]
+        lasting = self._lasting_watches.get(path)
+        if lasting is not None and session_id in lasting:
+            self._recursive_watches -= lasting.pop(session_id) is WatchMode.PERSISTENT_RECURSIVE
+            removed = True
+            if not lasting:
+                del self._lasting_watches[path]
+        return removed
+
+    def _forget_watches(self, session_id: int) -> None:
+        tables: tuple[Mapping[str, Mapping[int, object]], ...] = (
+            self._data_watches,
+            self._child_watches,
+            self._lasting_watches,
+        )
+        for table in tables:
+            for path in [path for path, watchers in table.items() if session_id in watchers]:
+                self._remove_watches(path, session_id)
+
+    # -------------------------------------------------------------------------------------------------- snapshot
+
+    def state(self) -> TreeState:
+        """What a snapshot needs beside `nodes`."""
+        return TreeState(
+            self.zxid,
+            self._last_session_id,
+            tuple(SessionOpened(s.session_id, s.timeout_ms, s.password) for s in self._sessions.values()),
+        )
+
+    def nodes(self) -> Iterator[tuple[str, Node]]:
+        """All nodes with their paths, sorted, so that a parent comes before its children."""
+        for path in sorted(self._nodes):
+            yield path, self._nodes[path]
+
+    @classmethod
+    def restore(
+        cls, state: TreeState, nodes: Iterable[tuple[str, Node]], *, max_request_bytes: int = MAX_REQUEST_BYTES
+    ) -> Tree:
+        """The tree that `state` and `nodes` were taken from, without its watches. The nodes become the tree's own."""
+        tree = cls(max_request_bytes=max_request_bytes)
+        tree._nodes.clear()
+        tree.zxid = state.zxid
+        for opened in state.sessions:
+            tree._make_session(opened, 0)
+        tree._last_session_id = state.last_session_id
+        for path, node in nodes:
+            node.children = None
+            node.acl = _intern(node.acl)
+            tree._nodes[path] = node
+            if path != "/":
+                split = path.rfind("/")
+                tree._nodes[path[:split] or "/"].add_child(sys.intern(path[split + 1 :]))
+            if node.owner > 0:
+                tree._sessions[node.owner].ephemerals.add(path)
+            elif node.owner < 0:
+                tree._reapable.add(path)
+        return tree
+
+    # --------------------------------------------------------------------------------------------------- checks
+
+    def _require_session(self, session_id: int) -> Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionExpired(detail=f"session {session_id:#x}")
+        return session
+
+    def _require_node(self, path: str) -> Node:
+        node = self._nodes.get(path)
+        if node is None:
+            validate_path(path)
+            raise NoNode(path)
+        return node
+
+    def _permit(self, session: Session | None, node: Node, permissions: int, path: str) -> None:
+        """Raises NoAuth unless one of `permissions` is given. The server itself (no session) may do all."""
+        if node.acl is OPEN_ACL or session is None:
+            return
+        for acl in node.acl:
+            if acl.permissions & permissions and _matches(acl, session.identities):
+                return
+        raise NoAuth(path)
+
+    def _resolve_acl(self, session: Session | None, acl: AclList, path: str) -> AclList:
+        """The list as it is stored: the scheme "auth" stands for all that the session has proved to be."""
+        resolved: list[Acl] = []
+        for entry in acl:
+            if not 0 <= entry.permissions <= Permission.ALL:
+                raise InvalidAcl(path, f"permissions {entry.permissions}")
+            if entry.scheme == "auth":
+                identities = session.identities if session is not None else ()
+                resolved.extend(Acl(entry.permissions, i.scheme, i.id) for i in identities if i.scheme != "ip")
+            elif entry.scheme not in _SCHEMES or (entry.scheme == "world" and entry.id != "anyone"):
+                raise InvalidAcl(path, f"{entry.scheme}:{entry.id}")
+            else:
+                resolved.append(entry)
+        if not resolved:
+            raise InvalidAcl(path, "empty")
+        return _intern(tuple(dict.fromkeys(resolved)))
+
+
+def _intern(acl: AclList) -> AclList:
+    """The open list is one object, so that the common case is one comparison of identity."""
+    return OPEN_ACL if acl == OPEN_ACL else acl
+
+
+def _make_data(node: Node, data: bytes | None, zxid: int, time_ms: int) -> None:
+    node.data, node.mzxid, node.mtime = data, zxid, time_ms
+    node.version += 1
+
+
+def _make_acl(node: Node, acl: AclList) -> None:
+    node.acl = acl
+    node.aversion += 1
+
+
+def _require_version(path: str, expected: int, found: int) -> None:
+    if expected not in (ANY_VERSION, found):
+        raise BadVersion(path, f"expected {expected}, found {found}")
+
+
+def _owner(session: Session | None, mode: CreateMode, ttl_ms: int, path: str) -> int:
+    """The ephemeralOwner of a node to be created."""
+    if mode in _EPHEMERAL_MODES:
+        if session is None:
+            raise BadArguments(path, "an ephemeral node needs a session")
+        return session.session_id
+    if mode is CreateMode.CONTAINER:
+        return CONTAINER_OWNER
+    if mode in _TTL_MODES:
+        if not 0 < ttl_ms <= MAX_TTL_MS:
+            raise BadArguments(path, f"a TTL of {ttl_ms} ms is not in 1..{MAX_TTL_MS}")
+        return _TTL_MARK + ttl_ms
+    return 0
+
+
+def _matches(acl: Acl, identities: tuple[Identity, ...]) -> bool:
+    if acl.scheme == "world":
+        return True
+    for identity in identities:
+        if identity.scheme == "super":
+            return True
+        if identity.scheme != acl.scheme:
+            continue
+        if identity.id == acl.id or (acl.scheme == "ip" and _in_network(identity.id, acl.id)):
+            return True
+    return False
+
+
+def _in_network(address: str, network: str) -> bool:
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False

@@ -1,0 +1,796 @@
+"""Kafka's znodes: every path and the form of its content. The only place where a path is spelled.
+
+It knows forms, not what they mean for the cluster, and no I/O: paths and values in, bytes and values out.
+
+Each znode is a frozen value with `path` functions beside it, `encode()` to the bytes that Apache Kafka 3.9 writes (its
+order of keys, no spaces) and `decode(data)`, which takes any order and unknown keys. What cannot be read raises
+`MalformedZNode`; a znode that Kafka itself wrote in an older version of the form is read as Kafka 3.9 reads it.
+
+One difference to Kafka's bytes is kept on purpose: where Kafka writes a map of more than four entries of its own
+(partitions of a topic, names of a configuration), its order is that of a Scala hash map; here it is sorted by
+partition, or as given. Readers of JSON cannot tell.
+
+Source: the tree of a running Apache Kafka 3.9.2 in ZooKeeper mode (the conformance test compares with one).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from kavka.errors import ZooKeeperError
+from kavka.model import BrokerId, TopicPartition
+
+# ----------------------------------------------------------------------------------------------------------- paths
+
+CLUSTER_ID_PATH: Final = "/cluster/id"
+BROKER_IDS_PATH: Final = "/brokers/ids"
+BROKER_SEQUENCE_PATH: Final = "/brokers/seqid"
+TOPICS_PATH: Final = "/brokers/topics"
+CONTROLLER_PATH: Final = "/controller"
+CONTROLLER_EPOCH_PATH: Final = "/controller_epoch"
+ISR_CHANGES_PATH: Final = "/isr_change_notification"
+LOG_DIR_EVENTS_PATH: Final = "/log_dir_event_notification"
+REASSIGN_PARTITIONS_PATH: Final = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION_PATH: Final = "/admin/preferred_replica_election"
+DELETE_TOPICS_PATH: Final = "/admin/delete_topics"
+CONFIG_PATH: Final = "/config"
+CONFIG_CHANGES_PATH: Final = "/config/changes"
+PRODUCER_ID_BLOCK_PATH: Final = "/latest_producer_id_block"
+FEATURE_PATH: Final = "/feature"
+CONSUMERS_PATH: Final = "/consumers"
+
+ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES_PATH}/isr_change_"
+"""To be created persistent-sequential, as the next two."""
+LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS_PATH}/log_dir_event_"
+CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES_PATH}/config_change_"
+
+LITERAL_ACLS_PATH: Final = "/kafka-acl"
+EXTENDED_ACLS_PATH: Final = "/kafka-acl-extended"
+LITERAL_ACL_CHANGES_PATH: Final = "/kafka-acl-changes"
+EXTENDED_ACL_CHANGES_PATH: Final = "/kafka-acl-extended-changes"
+LITERAL_ACL_CHANGE_PREFIX: Final = f"{LITERAL_ACL_CHANGES_PATH}/acl_changes_"
+EXTENDED_ACL_CHANGE_PREFIX: Final = f"{EXTENDED_ACL_CHANGES_PATH}/acl_changes_"
+
+TOPICS_ENTITY: Final = "topics"
+BROKERS_ENTITY: Final = "brokers"
+USERS_ENTITY: Final = "users"
+CLIENTS_ENTITY: Final = "clients"
+IPS_ENTITY: Final = "ips"
+ENTITY_TYPES: Final = (TOPICS_ENTITY, CLIENTS_ENTITY, USERS_ENTITY, BROKERS_ENTITY, IPS_ENTITY)
+DEFAULT_ENTITY: Final = "<default>"
+"""The name that stands for all brokers, users, clients or addresses without a configuration of their own."""
+
+PERSISTENT_PATHS: Final = (
+    "/admin",
+    DELETE_TOPICS_PATH,
+    "/brokers",
+    BROKER_IDS_PATH,
+    BROKER_SEQUENCE_PATH,
+    TOPICS_PATH,
+    "/cluster",
+    CONFIG_PATH,
+    CONFIG_CHANGES_PATH,
+    *(f"{CONFIG_PATH}/{entity}" for entity in ENTITY_TYPES),
+    CONSUMERS_PATH,
+    ISR_CHANGES_PATH,
+    PRODUCER_ID_BLOCK_PATH,
+    LOG_DIR_EVENTS_PATH,
+)
+"""What a broker makes at its start where it is missing, without data; a parent stands before its children."""
+
+ACL_RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
+ACL_PERSISTENT_PATHS: Final = (
+    LITERAL_ACLS_PATH,
+    *(f"{LITERAL_ACLS_PATH}/{kind}" for kind in ACL_RESOURCE_TYPES),
+    LITERAL_ACL_CHANGES_PATH,
+    EXTENDED_ACLS_PATH,
+    f"{EXTENDED_ACLS_PATH}/prefixed",
+    *(f"{EXTENDED_ACLS_PATH}/prefixed/{kind}" for kind in ACL_RESOURCE_TYPES),
+    EXTENDED_ACL_CHANGES_PATH,
+)
+"""What an authorizer adds to `PERSISTENT_PATHS`."""
+
+
+def broker_path(broker_id: int) -> str:
+    return f"{BROKER_IDS_PATH}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS_PATH}/{topic}"
+
+
+def topic_partitions_path(topic: str) -> str:
+    return f"{TOPICS_PATH}/{topic}/partitions"
+
+
+def partition_path(partition: TopicPartition) -> str:
+    return f"{TOPICS_PATH}/{partition.topic}/partitions/{partition.partition}"
+
+
+def partition_state_path(partition: TopicPartition) -> str:
+    return f"{TOPICS_PATH}/{partition.topic}/partitions/{partition.partition}/state"
+
+
+def delete_topic_path(topic: str) -> str:
+    return f"{DELETE_TOPICS_PATH}/{topic}"
+
+
+def topic_config_path(topic: str) -> str:
+    return entity_config_path(f"{TOPICS_ENTITY}/{topic}")
+
+
+def broker_config_path(broker_id: int | None) -> str:
+    """None: the default of all brokers."""
+    return entity_config_path(f"{BROKERS_ENTITY}/{DEFAULT_ENTITY if broker_id is None else broker_id}")
+
+
+def entity_config_path(entity_path: str) -> str:
+    """`entity_path` as in `ConfigChange`: "topics/T", "users/U/clients/C", ..."""
+    return f"{CONFIG_PATH}/{entity_path}"
+
+
+def quota_entity_path(*, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> str:
+    """The entity path of a quota; names as clients spell them, `DEFAULT_ENTITY` for the default. Needs at least one."""
+    parts = []
+    if user is not None:
+        parts.append(f"{USERS_ENTITY}/{sanitize(user)}")
+    if client_id is not None:
+        parts.append(f"{CLIENTS_ENTITY}/{sanitize(client_id)}")
+    if ip is not None:
+        parts.append(f"{IPS_ENTITY}/{ip}")
+    if not parts:
+        raise ValueError("a quota is for a user, a client id or an address")
+    return "/".join(parts)
+
+
+def sanitize(name: str) -> str:
+    """A user or client id as one path component: percent-encoded, "*" too; the default stays as it is.
+
+    >>> sanitize("al ice/1*")
+    'al%20ice%2F1%2A'
+    """
+    return name if name == DEFAULT_ENTITY else quote(name, safe="-_.").replace("~", "%7E")
+
+
+def desanitize(component: str) -> str:
+    return unquote(component)
+
+
+def acl_path(resource_type: str, name: str, *, prefixed: bool) -> str:
+    """Access control entries of one resource: `resource_type` is one of ACL_RESOURCE_TYPES."""
+    return f"{f'{EXTENDED_ACLS_PATH}/prefixed' if prefixed else LITERAL_ACLS_PATH}/{resource_type}/{name}"
+
+
+def sequence_number(path_or_name: str) -> int:
+    """The number that ZooKeeper gave a sequential znode. Raises MalformedZNode."""
+    match = re.search(r"(\d{10,})\Z", path_or_name)
+    if match is None:
+        raise MalformedZNode(path_or_name, "no sequence number at its end")
+    return int(match[1])
+
+
+# ------------------------------------------------------------------------------------------------------------- ids
+
+
+def encode_uuid(value: uuid.UUID) -> str:
+    """Kafka's text form of an id: base64 for URLs, without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str, where: str = "uuid") -> uuid.UUID:
+    """Raises MalformedZNode."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{22}", text):
+        raise MalformedZNode(where, f"{text!r} is no base64 of 16 bytes")
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
+
+
+def random_uuid(random_bytes: bytes) -> uuid.UUID:
+    """A version 4 id for a topic or cluster out of 16 random bytes. Its text form never begins with a dash, which
+    command lines would take for an option."""
+    value = uuid.UUID(bytes=random_bytes, version=4)
+    if encode_uuid(value).startswith("-"):
+        value = uuid.UUID(bytes=bytes([value.bytes[0] ^ 0x80]) + value.bytes[1:])
+    return value
+
+
+# ----------------------------------------------------------------------------------------------------------- forms
+
+
+class MalformedZNode(ZooKeeperError):
+    """A znode whose content is not what it should be: garbage, or of a newer form. `path` names it."""
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(f"{path}: malformed: {detail}")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterId:
+    """/cluster/id: the cluster's id, 22 characters."""
+
+    id: str
+
+    def encode(self) -> bytes:
+        return _encode({"version": "1", "id": self.id})
+
+    @staticmethod
+    def decode(data: bytes | None) -> ClusterId:
+        return ClusterId(_Object(CLUSTER_ID_PATH, data).text("id"))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEndpoint:
+    """One address of a broker, under the name of its listener."""
+
+    listener_name: str
+    security_protocol: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener_name}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """/brokers/ids/<id>, ephemeral: a live broker. The znode's czxid is its broker epoch."""
+
+    broker_id: BrokerId
+    endpoints: tuple[BrokerEndpoint, ...]
+    timestamp_ms: int
+    rack: str | None = None
+    jmx_port: int = -1
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Name to (lowest, highest) supported version."""
+
+    def encode(self) -> bytes:
+        # host and port are for readers older than listeners: those of the plaintext one.
+        plain = next((endpoint for endpoint in self.endpoints if endpoint.security_protocol == "PLAINTEXT"), None)
+        return _encode(
+            {
+                "features": {
+                    name: {"min_version": low, "max_version": high} for name, (low, high) in self.features.items()
+                },
+                "listener_security_protocol_map": {
+                    endpoint.listener_name: endpoint.security_protocol for endpoint in self.endpoints
+                },
+                "endpoints": [str(endpoint) for endpoint in self.endpoints],
+                **({"rack": self.rack} if self.rack is not None else {}),
+                "jmx_port": self.jmx_port,
+                "port": plain.port if plain else -1,
+                "host": plain.host if plain else None,
+                "version": 5,
+                "timestamp": str(self.timestamp_ms),
+            }
+        )
+
+    @staticmethod
+    def decode(broker_id: int, data: bytes | None) -> BrokerRegistration:
+        znode = _Object(broker_path(broker_id), data)
+        version = znode.integer("version")
+        if version < 1:
+            raise znode.malformed(f"version {version}")
+        if version == 1:
+            host, port = znode.text("host"), znode.integer("port")
+            endpoints = (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", host, port),)
+        else:
+            protocols = znode.mapping("listener_security_protocol_map") if version >= 4 else {}
+            endpoints = tuple(_endpoint(znode, text, protocols) for text in znode.texts("endpoints"))
+        features = znode.mapping("features") if "features" in znode else {}
+        return BrokerRegistration(
+            BrokerId(broker_id),
+            endpoints,
+            timestamp_ms=int(znode.text("timestamp")) if znode.matches("timestamp", r"-?\d+") else -1,
+            rack=znode.text("rack") if znode.get("rack") is not None else None,
+            jmx_port=znode.integer("jmx_port") if "jmx_port" in znode else -1,
+            features={name: _feature_range(znode, name, value) for name, value in features.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAssignment:
+    """/brokers/topics/<T>: the replicas of each partition.
+
+    `partitions`, `adding_replicas` and `removing_replicas` go from a partition to broker ids; the first replica is the
+    preferred leader. The latter two are not empty only while partitions are being reassigned. `topic_id` is None for
+    a topic made before Kafka 2.8.
+    """
+
+    topic: str
+    partitions: Mapping[int, Sequence[int]]
+    topic_id: uuid.UUID | None
+    adding_replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    removing_replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "partitions": _replica_lists(self.partitions),
+                **({"topic_id": encode_uuid(self.topic_id)} if self.topic_id is not None else {}),
+                "adding_replicas": _replica_lists(self.adding_replicas),
+                "removing_replicas": _replica_lists(self.removing_replicas),
+                "version": 3,
+            }
+        )
+
+    @staticmethod
+    def decode(topic: str, data: bytes | None) -> TopicAssignment:
+        znode = _Object(topic_path(topic), data)
+        return TopicAssignment(
+            topic,
+            partitions=znode.replica_lists("partitions"),
+            topic_id=decode_uuid(znode.text("topic_id"), znode.path) if znode.get("topic_id") is not None else None,
+            adding_replicas=znode.replica_lists("adding_replicas") if "adding_replicas" in znode else {},
+            removing_replicas=znode.replica_lists("removing_replicas") if "removing_replicas" in znode else {},
+        )
+
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""leader_recovery_state of a partition whose leader was elected uncleanly."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """/brokers/topics/<T>/partitions/<P>/state: who leads. The znode's version is the partition epoch.
+
+    `leader` is -1 where there is none; `isr` is never empty.
+    """
+
+    leader: BrokerId
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+    controller_epoch: int
+    leader_recovery_state: int = RECOVERED
+
+    def encode(self) -> bytes:
+        # Written by hand: at 1.5 us a quarter of json's time, and a topic may have ten thousand of them.
+        recovering = '"leader_recovery_state":1,' if self.leader_recovery_state != RECOVERED else ""
+        isr = ",".join(map(str, self.isr))
+        return (
+            f'{{"controller_epoch":{self.controller_epoch},"leader":{self.leader},"version":1,{recovering}'
+            f'"leader_epoch":{self.leader_epoch},"isr":[{isr}]}}'
+        ).encode()
+
+    @staticmethod
+    def decode(partition: TopicPartition, data: bytes | None) -> PartitionState:
+        znode = _Object(partition_state_path(partition), data)
+        return PartitionState(
+            leader=BrokerId(znode.integer("leader")),
+            leader_epoch=znode.integer("leader_epoch"),
+            isr=tuple(map(BrokerId, znode.integers("isr"))),
+            controller_epoch=znode.integer("controller_epoch"),
+            leader_recovery_state=znode.integer("leader_recovery_state") if "leader_recovery_state" in znode else 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    """/controller, ephemeral: which broker is the controller."""
+
+    broker_id: BrokerId
+    timestamp_ms: int
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "version": 2,
+                "brokerid": self.broker_id,
+                "timestamp": str(self.timestamp_ms),
+                "kraftControllerEpoch": -1,
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None) -> ControllerNode:
+        znode = _Object(CONTROLLER_PATH, data)
+        timestamp_ms = int(znode.text("timestamp")) if znode.matches("timestamp", r"-?\d+") else -1
+        return ControllerNode(BrokerId(znode.integer("brokerid")), timestamp_ms)
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """/controller_epoch: the number as text."""
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes | None) -> int:
+    return _number(CONTROLLER_EPOCH_PATH, data)
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeNotification:
+    """/isr_change_notification/isr_change_N, sequential: partitions whose ISR a leader changed."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "partitions": _partition_list(self.partitions)})
+
+    @staticmethod
+    def decode(path: str, data: bytes | None) -> IsrChangeNotification:
+        return IsrChangeNotification(_Object(path, data).partition_list())
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredReplicaElection:
+    """/admin/preferred_replica_election: partitions that an operator wants led by their first replica."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "partitions": _partition_list(self.partitions)})
+
+    @staticmethod
+    def decode(data: bytes | None) -> PreferredReplicaElection:
+        return PreferredReplicaElection(_Object(PREFERRED_REPLICA_ELECTION_PATH, data).partition_list())
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignPartitions:
+    """/admin/reassign_partitions: where an operator wants replicas to be."""
+
+    replicas: Mapping[TopicPartition, Sequence[int]]
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "version": 1,
+                "partitions": [
+                    {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
+                    for partition, replicas in self.replicas.items()
+                ],
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None) -> ReassignPartitions:
+        znode = _Object(REASSIGN_PARTITIONS_PATH, data)
+        entries = [znode.child("partitions", entry) for entry in znode.sequence("partitions")]
+        return ReassignPartitions(
+            {
+                TopicPartition(entry.text("topic"), entry.integer("partition")): entry.integers("replicas")
+                for entry in entries
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntity:
+    """/config/<entity path>: settings of a topic, broker, user, client id or address; names to text values."""
+
+    config: Mapping[str, str]
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "config": dict(self.config)})
+
+    @staticmethod
+    def decode(entity_path: str, data: bytes | None) -> ConfigEntity:
+        """A node without data (/config/users/U that only holds /clients) has no settings."""
+        if not data:
+            return ConfigEntity({})
+        znode = _Object(entity_config_path(entity_path), data)
+        config = znode.mapping("config")
+        for name, value in config.items():
+            if not isinstance(value, str):
+                raise znode.malformed(f"the value of {name!r} is no text: {value!r}")
+        return ConfigEntity(config)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """/config/changes/config_change_N, sequential: the settings at `entity_path` changed; all brokers read them anew."""
+
+    entity_path: str
+
+    def encode(self) -> bytes:
+        return _encode({"version": 2, "entity_path": self.entity_path})
+
+    @staticmethod
+    def decode(path: str, data: bytes | None) -> ConfigChange:
+        znode = _Object(path, data)
+        version = znode.integer("version")
+        if version == 1:  # Written before Kafka 0.10.1.
+            return ConfigChange(f"{znode.text('entity_type')}/{znode.text('entity_name')}")
+        if version != 2:
+            raise znode.malformed(f"version {version}")
+        return ConfigChange(znode.text("entity_path"))
+
+
+LOG_DIR_FAILURE: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEvent:
+    """/log_dir_event_notification/log_dir_event_N, sequential: a log directory of a broker failed."""
+
+    broker_id: BrokerId
+    event: int = LOG_DIR_FAILURE
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "broker": self.broker_id, "event": self.event})
+
+    @staticmethod
+    def decode(path: str, data: bytes | None) -> LogDirEvent:
+        znode = _Object(path, data)
+        return LogDirEvent(BrokerId(znode.integer("broker")), znode.integer("event"))
+
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """/latest_producer_id_block: the last block of producer ids that was given away, and to which broker."""
+
+    broker_id: BrokerId
+    first_producer_id: int
+    last_producer_id: int
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "version": 1,
+                "broker": self.broker_id,
+                "block_start": str(self.first_producer_id),
+                "block_end": str(self.last_producer_id),
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes | None) -> ProducerIdBlock | None:
+        """None: no block was given away yet."""
+        if not data:
+            return None
+        znode = _Object(PRODUCER_ID_BLOCK_PATH, data)
+        for name in ("block_start", "block_end"):
+            if not znode.matches(name, r"\d{1,19}"):
+                raise znode.malformed(f"{name} is no number: {znode.get(name)!r}")
+        return ProducerIdBlock(
+            BrokerId(znode.integer("broker")), int(znode.text("block_start")), int(znode.text("block_end"))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureNode:
+    """/feature: the finalized feature levels; in ZooKeeper mode there are none, and kavka writes the empty form."""
+
+    enabled: bool
+    features: Mapping[str, int] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return _encode({"features": dict(self.features), "version": 2, "status": int(self.enabled)})
+
+    @staticmethod
+    def decode(data: bytes | None) -> FeatureNode:
+        znode = _Object(FEATURE_PATH, data)
+        version, status = znode.integer("version"), znode.integer("status")
+        if version < 1 or status not in (0, 1):
+            raise znode.malformed(f"version {version}, status {status}")
+        features: dict[str, int] = {}
+        for name, value in znode.mapping("features").items():
+            level = value.get("max_version_level") if isinstance(value, dict) else value
+            if type(level) is not int or level < 1:
+                raise znode.malformed(f"the level of {name!r} is {value!r}")
+            features[name] = level
+        return FeatureNode(enabled=status == 1, features=features)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessEntry:
+    """One access control entry; words as Kafka writes them: "Allow", "Read", "User:alice", host "*"."""
+
+    principal: str
+    permission_type: str
+    host: str
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccessList:
+    """/kafka-acl/<type>/<name> and /kafka-acl-extended/prefixed/<type>/<name>."""
+
+    entries: tuple[AccessEntry, ...]
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "acls": [
+                    {
+                        "principal": entry.principal,
+                        "permissionType": entry.permission_type,
+                        "host": entry.host,
+                        "operation": entry.operation,
+                    }
+                    for entry in self.entries
+                ],
+                "version": 1,
+            }
+        )
+
+    @staticmethod
+    def decode(path: str, data: bytes | None) -> AccessList:
+        if not data:
+            return AccessList(())
+        znode = _Object(path, data)
+        entries = [znode.child("acls", entry) for entry in znode.sequence("acls")]
+        return AccessList(
+            tuple(
+                AccessEntry(
+                    entry.text("principal"), entry.text("permissionType"), entry.text("host"), entry.text("operation")
+                )
+                for entry in entries
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AccessListChange:
+    """/kafka-acl-changes/acl_changes_N (text TYPE:name) or /kafka-acl-extended-changes/acl_changes_N (JSON).
+
+    `resource_type` is in capitals: TOPIC, GROUP, TRANSACTIONAL_ID, ...
+    """
+
+    resource_type: str
+    name: str
+    prefixed: bool
+
+    def encode(self) -> bytes:
+        if not self.prefixed:
+            return f"{self.resource_type}:{self.name}".encode()
+        return _encode({"version": 1, "resourceType": self.resource_type, "name": self.name, "patternType": "PREFIXED"})
+
+    @staticmethod
+    def decode(path: str, data: bytes | None) -> AccessListChange:
+        if path.startswith(EXTENDED_ACL_CHANGES_PATH):
+            znode = _Object(path, data)
+            return AccessListChange(znode.text("resourceType"), znode.text("name"), prefixed=True)
+        kind, separator, name = _text(path, data).partition(":")
+        if not separator:
+            raise MalformedZNode(path, f"not of the form TYPE:name: {kind!r}")
+        return AccessListChange(kind.upper(), name, prefixed=False)
+
+
+# ------------------------------------------------------------------------------------------------- reading, writing
+
+
+def _encode(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _replica_lists(lists: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
+    return {str(partition): list(lists[partition]) for partition in sorted(lists)}
+
+
+def _partition_list(partitions: Sequence[TopicPartition]) -> list[dict[str, object]]:
+    return [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
+
+
+def _text(path: str, data: bytes | None) -> str:
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError as error:
+        raise MalformedZNode(path, f"no UTF-8: {error}") from error
+
+
+def _number(path: str, data: bytes | None) -> int:
+    text = _text(path, data)
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        raise MalformedZNode(path, f"no number: {text[:40]!r}")
+    return int(text)
+
+
+def _endpoint(znode: _Object, text: str, protocols: Mapping[str, Any]) -> BrokerEndpoint:
+    match = re.fullmatch(r"([^:]+)://(?:\[([^\]]*)\]|([^:\[\]]*)):(-?\d{1,5})", text)
+    if match is None:
+        raise znode.malformed(f"no endpoint: {text!r}")
+    name = match[1].upper()
+    protocol = protocols.get(name, name)
+    if not isinstance(protocol, str):
+        raise znode.malformed(f"security protocol {protocol!r}")
+    return BrokerEndpoint(name, protocol, match[2] or match[3] or "", int(match[4]))
+
+
+def _feature_range(znode: _Object, name: str, value: object) -> tuple[int, int]:
+    entry = znode.child(f"features.{name}", value)
+    return entry.integer("min_version"), entry.integer("max_version")
+
+
+class _Object:
+    """A JSON object of a znode, read with checks: what is missing or of another type raises MalformedZNode."""
+
+    __slots__ = ("_values", "path")
+
+    def __init__(self, path: str, data: bytes | None) -> None:
+        self.path = path
+        text = _text(path, data)
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise MalformedZNode(path, f"no JSON: {error}: {text[:80]!r}") from error
+        if not isinstance(values, dict):
+            raise MalformedZNode(path, f"no JSON object: {text[:80]!r}")
+        self._values: dict[str, Any] = values
+
+    def child(self, name: str, values: object) -> _Object:
+        """An object within this one."""
+        if not isinstance(values, dict):
+            raise self.malformed(f"{name} holds no object: {values!r}")
+        child = object.__new__(_Object)
+        child.path, child._values = self.path, values
+        return child
+
+    def malformed(self, detail: str) -> MalformedZNode:
+        return MalformedZNode(self.path, detail)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def get(self, name: str) -> object:
+        return self._values.get(name)
+
+    def _require(self, name: str) -> object:
+        if name not in self._values:
+            raise self.malformed(f"no {name!r}")
+        return self._values[name]
+
+    def matches(self, name: str, pattern: str) -> bool:
+        value = self._values.get(name)
+        return isinstance(value, str) and re.fullmatch(pattern, value, re.ASCII) is not None
+
+    def text(self, name: str) -> str:
+        value = self._require(name)
+        if not isinstance(value, str):
+            raise self.malformed(f"{name!r} is no text: {value!r}")
+        return value
+
+    def integer(self, name: str) -> int:
+        value = self._require(name)
+        if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+            raise self.malformed(f"{name!r} is no 32-bit number: {value!r}")
+        return value
+
+    def sequence(self, name: str) -> list[Any]:
+        value = self._require(name)
+        if not isinstance(value, list):
+            raise self.malformed(f"{name!r} is no list: {value!r}")
+        return value
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        value = self._require(name)
+        if not isinstance(value, dict):
+            raise self.malformed(f"{name!r} is no object: {value!r}")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        values = self.sequence(name)
+        if not all(isinstance(value, str) for value in values):
+            raise self.malformed(f"{name!r} holds other things than text: {values!r}")
+        return values
+
+    def integers(self, name: str) -> list[int]:
+        return self._all_integers(name, self.sequence(name))
+
+    def replica_lists(self, name: str) -> dict[int, tuple[int, ...]]:
+        lists = {}
+        for partition, replicas in self.mapping(name).items():
+            if not re.fullmatch(r"[0-9]{1,9}", partition) or not isinstance(replicas, list):
+                raise self.malformed(f"{name!r} has {partition!r}: {replicas!r}")
+            lists[int(partition)] = tuple(self._all_integers(name, replicas))
+        return dict(sorted(lists.items()))
+
+    def partition_list(self) -> tuple[TopicPartition, ...]:
+        entries = [self.child("partitions", entry) for entry in self.sequence("partitions")]
+        return tuple(TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries)
+
+    def _all_integers(self, name: str, values: list[Any]) -> list[int]:
+        if not all(type(value) is int for value in values):
+            raise self.malformed(f"{name!r} holds other things than numbers: {values!r}")
+        return values
