@@ -6,7 +6,15 @@ nothing to say before it is done. How lines look is `runtime.log_output`'s matte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+_preparations: list[Callable[[], None]] = []
+
+
+def on_first_line(prepare: Callable[[], None]) -> None:
+    """Has `prepare` called before the first line is written: it says how lines look."""
+    _preparations.append(prepare)
 
 
 class Logger:
@@ -34,4 +42,6 @@ class Logger:
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
         import structlog
 
+        while _preparations:
+            _preparations.pop()()
         getattr(structlog.get_logger(self._name), level)(event, **keys)
