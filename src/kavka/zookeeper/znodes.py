@@ -280,7 +280,7 @@ class BrokerRegistration:
             raise znode.malformed(f"version {version}")
         if version == 1:
             host, port = znode.text("host"), znode.integer("port")
-            endpoints = (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", host, port),)
+            endpoints: tuple[BrokerEndpoint, ...] = (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", host, port),)
         else:
             protocols = znode.mapping("listener_security_protocol_map") if version >= 4 else {}
             endpoints = tuple(_endpoint(znode, text, protocols) for text in znode.texts("endpoints"))
@@ -486,7 +486,7 @@ class ConfigEntity:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """/config/changes/config_change_N, sequential: the settings at `entity_path` changed; all brokers read them anew."""
+    """/config/changes/config_change_N, sequential: the settings at `entity_path` changed; brokers read them anew."""
 
     entity_path: str
 
