@@ -1,0 +1,18 @@
+"""Settings: every one that Kafka knows, typed, with Kafka's defaults, ranges and rules for changing them.
+
+setting.py          one setting: types, ranges, texts to values and back
+broker_settings.py  the table of a broker's settings, kavka's own at its end
+broker.py           BrokerConfig: a broker's values as it runs
+listeners.py        listeners and what they advertise
+topic.py            TopicConfig: a topic's values, its overrides over its broker's
+group.py            the tables of a group's and of a metrics subscription's settings
+properties.py       the syntax of server.properties
+describe.py         what DescribeConfigs answers
+alter.py            what AlterConfigs and IncrementalAlterConfigs do
+documentation.py    what each setting is for; loaded only when asked
+"""
+
+from kavka.config.broker import BrokerConfig
+from kavka.config.topic import TopicConfig
+
+__all__ = ["BrokerConfig", "TopicConfig"]

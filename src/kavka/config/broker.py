@@ -1,0 +1,313 @@
+"""BrokerConfig: the settings of one broker as it runs, typed, with Kafka's derived values.
+
+Decides which of several texts for a setting counts (set at run time for this broker, set at run time for all brokers,
+the file, the default), how settings combine (ms over minutes over hours), and which combinations a broker must not
+start with. Must not know files, command lines or sockets.
+
+I1. An instance never changes; a change at run time makes a new one (`with_dynamic`).
+I2. Every value of an instance is in range, alone and together with the others.
+I3. A name that no table knows is kept in `unknown` and otherwise ignored, as in Kafka.
+
+Source: Kafka's KafkaConfig and DynamicBrokerConfig.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Never, Self
+
+from kavka.config.broker_settings import HOUR_MS, MIB, MINUTE_MS, BrokerSettings, DynamicOnlySettings
+from kavka.config.listeners import Endpoint, check_ports, parse_endpoints, parse_protocol_map
+from kavka.config.setting import LONG_MAX, READ_ONLY, AnySetting, InvalidValue
+from kavka.errors import ConfigError
+
+_SAME_PURPOSE = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Settings that stand for one another; the first that is set counts."""
+_SYNONYMS = {name: group for group in _SAME_PURPOSE for name in group if name != "log.flush.scheduler.interval.ms"}
+_OF_LISTENER = r"listener\.name\.[^.]*\.(.*)"
+_OF_MECHANISM = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Settings that may be given for one SASL mechanism of one listener, as listener.name.L.mechanism.setting."""
+
+
+def synonyms(name: str) -> tuple[str, ...]:
+    """The settings of a broker that can decide the value of `name`, the strongest first; `name` is among them."""
+    if name in _SYNONYMS:
+        return _SYNONYMS[name]
+    if name.startswith("listener.name.") and (match := re.fullmatch(_OF_LISTENER, name)):
+        base = match[1]
+        return name, next((setting for setting in _OF_MECHANISM if base.endswith(setting)), base)
+    return (name,)
+
+
+def setting_named(name: str) -> AnySetting | None:
+    """The row that tells the type of `name`: its own, or that of the setting which it overrides for one listener."""
+    row = BrokerSettings.rows.get(name) or DynamicOnlySettings.rows.get(name)
+    return row or BrokerSettings.rows.get(synonyms(name)[-1])
+
+
+class BrokerConfig(BrokerSettings):
+    """What one broker runs with: an attribute for each setting, and the values that follow from several.
+
+    Made by `from_properties`. `static`, `dynamic` and `dynamic_default` are the texts it was made from.
+    """
+
+    static: Mapping[str, str]
+    """Texts of the file and the command line, by setting."""
+    dynamic: Mapping[str, str]
+    """Texts that were set at run time for this broker."""
+    dynamic_default: Mapping[str, str]
+    """Texts that were set at run time as the default of all brokers."""
+    unknown: tuple[str, ...]
+    """Names in `static` that are no settings, in the file's order."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(static={}, dynamic={}, dynamic_default={}, unknown=())
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(f"a BrokerConfig does not change: {name}")
+
+    @classmethod
+    def from_properties(
+        cls,
+        properties: Mapping[str, str],
+        *,
+        dynamic: Mapping[str, str] | None = None,
+        dynamic_default: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The configuration that `properties` describes, with what was set at run time laid over it.
+
+        Raises ConfigError (its subclass InvalidValue for a single value) with the setting's name, value and range.
+        """
+        config = cls()
+        static = _with_both_ids(properties)
+        values = config.__dict__
+        values.update(static=static, dynamic=dict(dynamic or {}), dynamic_default=dict(dynamic_default or {}))
+        values["unknown"] = tuple(n for n in properties if n not in cls.rows and not n.startswith("listener.name."))
+        for name, text in static.items():
+            if row := setting_named(name):
+                value = row.parse(text)
+                if row.name == name:
+                    values[row.attribute] = value
+        for texts in (config.dynamic_default, config.dynamic):
+            for name, text in texts.items():
+                row = cls.rows.get(name)
+                if row and row.mode is not READ_ONLY:
+                    values[row.attribute] = row.parse(text)
+        config._check()
+        return config
+
+    def with_dynamic(
+        self, *, dynamic: Mapping[str, str] | None = None, dynamic_default: Mapping[str, str] | None = None
+    ) -> Self:
+        """This configuration with other texts set at run time; None keeps those it has. Raises ConfigError."""
+        return self.from_properties(
+            self.static,
+            dynamic=self.dynamic if dynamic is None else dynamic,
+            dynamic_default=self.dynamic_default if dynamic_default is None else dynamic_default,
+        )
+
+    # Values that follow from several settings.
+
+    @cached_property
+    def log_directories(self) -> tuple[str, ...]:
+        """The directories that hold logs: log.dirs, else log.dir."""
+        text = self.log_dir if self.log_dirs is None else self.log_dirs
+        return tuple(filter(None, (directory.strip() for directory in text.split(","))))
+
+    @cached_property
+    def log_retention_time_ms(self) -> int:
+        """Age at which a segment may go, -1 for never: log.retention.ms, else .minutes, else .hours."""
+        if self.log_retention_ms is not None:
+            time_ms = self.log_retention_ms
+        elif self.log_retention_minutes is not None:
+            time_ms = self.log_retention_minutes * MINUTE_MS
+        else:
+            time_ms = self.log_retention_hours * HOUR_MS
+        return max(time_ms, -1)
+
+    @cached_property
+    def log_roll_time_ms(self) -> int:
+        """Age at which a segment is closed: log.roll.ms, else log.roll.hours."""
+        return self.log_roll_hours * HOUR_MS if self.log_roll_ms is None else self.log_roll_ms
+
+    @cached_property
+    def log_roll_jitter_time_ms(self) -> int:
+        """log.roll.jitter.ms, else log.roll.jitter.hours."""
+        return self.log_roll_jitter_hours * HOUR_MS if self.log_roll_jitter_ms is None else self.log_roll_jitter_ms
+
+    @cached_property
+    def log_flush_time_ms(self) -> int:
+        """Time after which unflushed records are flushed: log.flush.interval.ms, else the scheduler's interval."""
+        return (
+            self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
+        )
+
+    @cached_property
+    def log_message_timestamp_before_limit_ms(self) -> int:
+        """How far a record's timestamp may lie in the past: the newer setting, else the one for both directions."""
+        limit = self.log_message_timestamp_before_max_ms
+        return self.log_message_timestamp_difference_max_ms if limit == LONG_MAX else limit
+
+    @cached_property
+    def log_message_timestamp_after_limit_ms(self) -> int:
+        """How far a record's timestamp may lie in the future: the newer setting, else the one for both directions."""
+        limit = self.log_message_timestamp_after_max_ms
+        return self.log_message_timestamp_difference_max_ms if limit == LONG_MAX else limit
+
+    @cached_property
+    def replica_alter_log_dirs_threads(self) -> int:
+        """num.replica.alter.log.dirs.threads, else one for each log directory."""
+        threads = self.num_replica_alter_log_dirs_threads
+        return len(self.log_directories) if threads is None else threads
+
+    @cached_property
+    def zookeeper_connection_time_ms(self) -> int:
+        """zookeeper.connection.timeout.ms, else the session's time-out."""
+        time_ms = self.zookeeper_connection_timeout_ms
+        return self.zookeeper_session_timeout_ms if time_ms is None else time_ms
+
+    @cached_property
+    def security_protocols(self) -> Mapping[str, str]:
+        """Listener name -> security protocol."""
+        return parse_protocol_map(self.listener_security_protocol_map)
+
+    @cached_property
+    def listener_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where connections are accepted."""
+        return parse_endpoints("listeners", self.listeners, self.security_protocols)
+
+    @cached_property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients and brokers are told to connect to; a host of "" is for the host's own name."""
+        if self.advertised_listeners is None:
+            return self.listener_endpoints
+        return parse_endpoints("advertised.listeners", self.advertised_listeners, self.security_protocols)
+
+    @cached_property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener that the other brokers use."""
+        return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
+
+    @cached_property
+    def connections_per_ip_overrides(self) -> Mapping[str, int]:
+        """Host -> bound on its connections, from max.connections.per.ip.overrides."""
+        name, text = "max.connections.per.ip.overrides", self.max_connections_per_ip_overrides
+        overrides: dict[str, int] = {}
+        for entry in filter(None, (e.strip() for e in text.split(","))):
+            host, separator, number = entry.rpartition(":")
+            if not separator or not number.strip().isdecimal():
+                raise InvalidValue(name, text, f"{entry!r} is not host:number")
+            overrides[host.strip()] = int(number)
+        return overrides
+
+    def _check(self) -> None:
+        """Refuses settings that are in range one by one but not together."""
+        for name, lowest in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+            value = getattr(self, self.rows[name].attribute)
+            if value is not None and value < lowest:
+                raise InvalidValue(name, value, f"Value must be at least {lowest}")
+        for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+            if getattr(self, self.rows[name].attribute) == 0:
+                raise InvalidValue(name, 0, "Value must be unlimited (-1) or at least 1")
+        if not self.log_directories:
+            raise InvalidValue(
+                "log.dirs", self.log_dirs, "At least one log directory is needed, in log.dirs or log.dir"
+            )
+        self._check_together()
+        self._check_broker_id()
+        self._check_listeners()
+        _ = self.connections_per_ip_overrides
+
+    def _check_together(self) -> None:
+        self._at_least("replica.socket.timeout.ms", "replica.fetch.wait.max.ms")
+        self._at_least("replica.lag.time.max.ms", "replica.fetch.wait.max.ms")
+        self._at_least("log.cleaner.dedupe.buffer.size", "log.cleaner.threads", times=MIB)
+        self._at_least("group.max.session.timeout.ms", "group.min.session.timeout.ms")
+        if self.queued_max_request_bytes > 0:
+            self._at_least("queued.max.request.bytes", "socket.request.max.bytes")
+        if self.connections_max_idle_ms > 0:
+            self._at_least("connections.max.idle.ms", "connection.failed.authentication.delay.ms")
+        for what in ("heartbeat.interval.ms", "session.timeout.ms"):
+            for kind in ("consumer", "share", "streams"):
+                self._at_least(f"group.{kind}.max.{what}", f"group.{kind}.{what}")
+                self._at_least(f"group.{kind}.{what}", f"group.{kind}.min.{what}")
+        if not -1 <= self.offsets_commit_required_acks <= self.offsets_topic_replication_factor:
+            raise InvalidValue(
+                "offsets.commit.required.acks",
+                self.offsets_commit_required_acks,
+                "Value must be between -1 and that of offsets.topic.replication.factor, which is "
+                f"{self.offsets_topic_replication_factor}",
+            )
+        if self.process_roles:
+            raise InvalidValue(
+                "process.roles",
+                ",".join(self.process_roles),
+                "kavka keeps its metadata in ZooKeeper's form and has no KRaft roles; leave it out",
+            )
+
+    def _at_least(self, name: str, other: str, *, times: int = 1) -> None:
+        value = getattr(self, self.rows[name].attribute)
+        bound = getattr(self, self.rows[other].attribute) * times
+        if value < bound:
+            factor = f" x {times}" if times > 1 else ""
+            raise InvalidValue(name, value, f"Value must be at least that of {other}{factor}, which is {bound}")
+
+    def _check_broker_id(self) -> None:
+        generated = self.broker_id_generation_enable
+        lowest = -1 if generated else 0
+        highest = self.reserved_broker_max_id if generated else LONG_MAX
+        if not lowest <= self.broker_id <= highest:
+            limit = f" and no more than reserved.broker.max.id={highest}" if generated else ""
+            raise InvalidValue("broker.id", self.broker_id, f"Value must be at least {lowest}{limit}")
+        if self.broker_id != self.node_id:
+            raise InvalidValue("broker.id", self.broker_id, f"Value must be that of node.id, which is {self.node_id}")
+
+    def _check_listeners(self) -> None:
+        if not self.listener_endpoints:
+            raise InvalidValue("listeners", self.listeners, "At least one listener is needed")
+        check_ports(self.listeners, self.listener_endpoints)
+        names = {endpoint.listener for endpoint in self.listener_endpoints}
+        for endpoint in self.advertised_endpoints:
+            advertised = str(endpoint)
+            if endpoint.listener not in names:
+                raise InvalidValue("advertised.listeners", advertised, f"listeners has none named {endpoint.listener}")
+            if endpoint.host == "0.0.0.0":
+                raise InvalidValue(
+                    "advertised.listeners",
+                    advertised,
+                    "nobody can connect to the meta-address 0.0.0.0; set advertised.listeners to a routable address",
+                )
+        if self.inter_broker_listener_name is not None and "security.inter.broker.protocol" in self.static:
+            raise InvalidValue(
+                "inter.broker.listener.name",
+                self.inter_broker_listener_name,
+                "Only one of inter.broker.listener.name and security.inter.broker.protocol may be set",
+            )
+        if self.inter_broker_listener not in {endpoint.listener for endpoint in self.advertised_endpoints}:
+            raise ConfigError(
+                f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: "
+                f"advertised.listeners has only {', '.join(e.listener for e in self.advertised_endpoints)}"
+            )
+
+
+def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
+    """broker.id and node.id are two names of one thing: where one is given, the other has its value."""
+    static = dict(properties)
+    if "broker.id" in static:
+        static.setdefault("node.id", static["broker.id"])
+    elif "node.id" in static:
+        static["broker.id"] = static["node.id"]
+    return static

@@ -1,0 +1,54 @@
+"""The settings that belong to a consumer group and to a subscription to clients' metrics.
+
+Decides names, types, defaults and ranges. Must not know groups or metrics.
+
+Source: Kafka's GroupConfig and ClientMetricsConfigs of 4.3 (3.9 has the client metrics only).
+"""
+
+from __future__ import annotations
+
+from kavka.config.setting import MEDIUM, Range, Settings, at_least, boolean, integer, one_of, string, string_list
+
+
+class AutoOffsetReset(Range):
+    """Where a share group starts: an end of the log, or a duration back such as by_duration:PT1H."""
+
+    __slots__ = ()
+
+    def refusal(self, name: str, value: str) -> tuple[object, str] | None:
+        if value in ("latest", "earliest") or value.lower().startswith("by_duration:p"):
+            return None
+        return value, f"String must be one of: {self}"
+
+    def __str__(self) -> str:
+        return "latest, earliest, by_duration:PnDTnHnMn.nS"
+
+
+class GroupSettings(Settings):
+    """The table of a group's settings."""
+
+    consumer_assignment_interval_ms = integer(1_000, at_least(0), newer=True)
+    consumer_heartbeat_interval_ms = integer(5_000, at_least(1), newer=True)
+    consumer_session_timeout_ms = integer(45_000, at_least(1), newer=True)
+    share_assignment_interval_ms = integer(1_000, at_least(0), newer=True)
+    share_auto_offset_reset = string("latest", AutoOffsetReset(), newer=True)
+    share_delivery_count_limit = integer(5, at_least(2), newer=True)
+    share_heartbeat_interval_ms = integer(5_000, at_least(1), newer=True)
+    share_isolation_level = string("read_uncommitted", one_of("read_committed", "read_uncommitted"), newer=True)
+    share_partition_max_record_locks = integer(2_000, at_least(100), newer=True)
+    share_record_lock_duration_ms = integer(30_000, at_least(1_000), newer=True)
+    share_renew_acknowledge_enable = boolean(True, MEDIUM, newer=True)
+    share_session_timeout_ms = integer(45_000, at_least(1), newer=True)
+    streams_assignment_interval_ms = integer(1_000, at_least(0), newer=True)
+    streams_heartbeat_interval_ms = integer(5_000, at_least(1), newer=True)
+    streams_initial_rebalance_delay_ms = integer(3_000, at_least(0), newer=True)
+    streams_num_standby_replicas = integer(0, at_least(0), newer=True)
+    streams_session_timeout_ms = integer(45_000, at_least(1), newer=True)
+
+
+class ClientMetricsSettings(Settings):
+    """The table of a metrics subscription's settings."""
+
+    interval_ms = integer(300_000)
+    match = string_list("")
+    metrics = string_list("")
