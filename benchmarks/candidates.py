@@ -24,7 +24,7 @@ class Candidate(Protocol):
         """What runs, in a few words."""
 
     def start(self, directory: Path) -> float:
-        """Start on a directory that does not exist yet; returns the seconds from launch to the first Metadata answer."""
+        """Start on a new directory; returns the seconds from launch to the first Metadata answer."""
 
     def stop(self) -> None:
         """End the broker and delete its directory."""

@@ -50,7 +50,8 @@ def build() -> Path:
     if not Path("/usr/include/librdkafka/rdkafka.h").exists():
         _install_header()
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-std=gnu11", "-O2", "-Wall", "-o", PROGRAM, SOURCE, library, f"-Wl,-rpath,{library.parent}"]
+    command: list[str | Path] = [compiler]
+    command += ["-std=gnu11", "-O2", "-Wall", "-o", PROGRAM, SOURCE, library, f"-Wl,-rpath,{library.parent}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise LoadFailed(f"could not compile {SOURCE}: {result.stderr}")
@@ -77,8 +78,10 @@ def _install_header() -> None:
 def run(
     what: str, bootstrap: str, topic: str, records: int, *, size: int = 100, warm: int = 0, settings: dict[str, str]
 ) -> Load:
-    """Run the generator to its end. what: produce, consume, latency, endtoend. size: bytes of a value. warm: operations
-    before the clock starts. settings: librdkafka's. Raises LoadFailed when one record failed or nothing moved for 180 s."""
+    """Run the generator to its end. what: produce, consume, latency, endtoend. size: bytes of a value.
+
+    warm: operations before the clock starts. settings: librdkafka's. Raises LoadFailed when one record failed, or when
+    there is no end after 180 s."""
     command = [str(build()), what, "-b", bootstrap, "-t", topic, "-n", str(records), "-s", str(size), "-w", str(warm)]
     for name, value in settings.items():
         command += ["-X", f"{name}={value}"]

@@ -58,9 +58,10 @@ OPENING = """# Benchmarks
 
 kavka and Apache Kafka, one broker each, measured in turn (A B A B) on one machine with the same load generator: a C
 program on librdkafka ([load.c](../benchmarks/load/load.c)). Each round gives each candidate a new process on a fresh
-directory with its default settings, warmed up by the same load. Memory of the page cache has been written to before the
-first round. CPU seconds are the broker process's own, user and system apart; the client's are those of the measured time.
-A ratio is kavka / Apache Kafka of the same round; its median is the figure that counts, and what a target is set for.
+directory with its default settings, warmed up by the same load. Memory of the page cache has been written to before
+the first round. CPU seconds are the broker process's own, user and system apart; the client's are those of the measured
+time. A ratio is kavka / Apache Kafka of the same round; its median is the figure that counts, and what a target is set
+for.
 
 This page is rendered by `python -m benchmarks.render` from [benchmarks/results](../benchmarks/results); `make bench`
 measures and renders.
@@ -146,9 +147,11 @@ def _circumstances(run: Run) -> Iterator[str]:
     rounds = len({one["round"] for one in run["measurements"]})
     yield f"Measured {run['started']} in {rounds} rounds: {'; '.join(rows)}.\n"
     yield f"* Command: `{' '.join(run['command'])}`"
-    yield f"* Machine: {', '.join(f'{key} {value}' for key, value in run['machine'].items())}; load average {loads[0]:.2f} to {loads[-1]:.2f}"
+    machine = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
+    yield f"* Machine: {machine}; load average {loads[0]:.2f} to {loads[-1]:.2f}"
     yield f"* Versions: {'; '.join(run['versions'].values())}"
-    yield f"* Operations: {', '.join(f'{key} {value:,}' for key, value in run['operations'].items())}\n"
+    operations = ", ".join(f"{key} {value:,}" for key, value in run["operations"].items())
+    yield f"* Operations: {operations}\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Results: what was measured, as it is kept in benchmarks/results/, and the ratios that count.
 
-A file compares kavka with one peer. It holds runs; a run holds where and how it was made and every measurement of every round.
-A row that is measured again replaces that row of earlier runs, so that a file has one run per row.
+A file compares kavka with one peer. It holds runs; a run holds where and how it was made and every measurement of every
+round. A row that is measured again replaces that row of earlier runs, so that a file has one run per row.
 
 I1  A ratio compares two measurements of the same run and the same round, never of different ones.
 """
@@ -120,7 +120,7 @@ def merge(runs: list[Run], newest: Run) -> list[Run]:
     for run in runs:
         left = [one for one in run["measurements"] if one["row"] not in again]
         if left:
-            kept.append(Run(**{**run, "measurements": left}))  # type: ignore[typeddict-item]  # the same keys
+            kept.append(Run(**{**run, "measurements": left}))
     return [*kept, newest]
 
 

@@ -1,7 +1,7 @@
 """Rows: what is measured. A group is one life of a broker on a fresh directory; it yields one measurement per row.
 
-The groups are what is interleaved (A B A B): each round gives every candidate a new process, warmed up by the same load, so that
-neither a just-in-time compiler nor a drifting machine favours one of them.
+The groups are what is interleaved (A B A B): each round gives every candidate a new process, warmed up by the same
+load, so that neither a just-in-time compiler nor a drifting machine favours one of them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from apache_kafka import run_tool
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from kavka_process import CpuSeconds
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported in fact
 
+from apache_kafka import run_tool
 from benchmarks import load_generator
 from benchmarks.candidates import Candidate
+from kavka_process import CpuSeconds
 
 PARTITIONS = 1000
 IDLE_S = 5.0
@@ -127,7 +127,7 @@ def latency(life: Life) -> Iterator[Measurement]:
 
 
 def partitions(life: Life) -> Iterator[Measurement]:
-    """A topic of 1,000 partitions: until CreateTopics is answered, until every log answers ListOffsets, and its memory."""
+    """A topic of 1,000 partitions: until CreateTopics is answered, until every log answers ListOffsets; its memory."""
     broker = life.candidate
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.list_topics(timeout=10)
@@ -154,7 +154,8 @@ def partitions(life: Life) -> Iterator[Measurement]:
 
 
 def _every_log_answers(admin: AdminClient, topic: str) -> bool:
-    latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
+    specification = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the package has no types here
+    latest = {TopicPartition(topic, partition): specification for partition in range(PARTITIONS)}
     return all(future.exception() is None for future in admin.list_offsets(latest, request_timeout=30).values())
 
 

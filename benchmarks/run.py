@@ -1,7 +1,7 @@
 """The harness: `python -m benchmarks.run [GROUP ...] [--peer kraft|zk|both] [--rounds N] [--quick]`.
 
-Runs the groups of rows.py for each candidate in turn, prints each figure as it comes, the comparison at the end, and keeps
-everything in benchmarks/results/ with docs/benchmarks.md rendered from it.
+Runs the groups of rows.py for each candidate in turn, prints each figure as it comes, the comparison at the end, and
+keeps everything in benchmarks/results/ with docs/benchmarks.md rendered from it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from apache_kafka import PeerMissing, installed
-from kavka_process import ProcessFailed
 from rich.console import Console
 from rich.table import Table
 
+from apache_kafka import PeerMissing, installed
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.candidates import Candidate, candidate
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
 from benchmarks.rows import GROUPS, Group, Sizes, live
+from kavka_process import ProcessFailed
 
 QUICK_DIVISOR = 5
 # The most that one candidate writes in one life, twice over (Kafka deletes a topic's files a minute later).
 TOUCHED_BYTES = 4 * 2**30
 TOUCH_STEP_BYTES = 2**24
 
+NARROWEST_TABLE = 150
+
 console = Console(highlight=False)
+if not console.is_terminal:
+    console = Console(highlight=False, width=NARROWEST_TABLE)
 
 
 def main() -> int:
@@ -106,8 +110,10 @@ def start_run(names: list[str], place: Path, sizes: Sizes) -> Run:
 
 
 def touch_page_cache(place: Path, size_bytes: int) -> None:
-    """Write and delete as much as a candidate will write. Memory that a virtual machine has never touched costs the kernel
-    several times as much on first use, and whoever ran first would pay for it."""
+    """Write and delete as much as a candidate will write.
+
+    Memory that a virtual machine has never touched costs the kernel several times as much on first use, and whoever ran
+    first would pay for it."""
     block = b"\1" * TOUCH_STEP_BYTES
     path = place / "touch"
     with path.open("wb", buffering=0) as file:
@@ -148,7 +154,7 @@ def keep(run: Run, subject: str, peer: str, directory: Path) -> None:
     """Put the run, less the measurements of other peers, into the file of the peer."""
     theirs = [one for one in run["measurements"] if one["candidate"] in (subject, peer)]
     path = directory / f"one-broker-{peer}.json"
-    write(path, merge(read(path), Run(**{**run, "measurements": theirs})))  # type: ignore[typeddict-item]  # the same keys
+    write(path, merge(read(path), Run(**{**run, "measurements": theirs})))
 
 
 def show_comparison(run: Run, subject: str, peer: str) -> None:

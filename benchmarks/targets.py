@@ -18,7 +18,7 @@ class Target(NamedTuple):
         return ratio <= self.ratio if self.lower_is_better else ratio >= self.ratio
 
     def __str__(self) -> str:
-        return f"{'<=' if self.lower_is_better else '>='} {self.ratio:g}"
+        return f"{'<=' if self.lower_is_better else '>='} {self.ratio:.3g}"
 
 
 def at_most(ratio: float) -> Target:

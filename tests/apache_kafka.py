@@ -130,8 +130,8 @@ class ApacheKafka:
     def start(self) -> float:
         """Lay out and start; waits until every broker answers. Returns the seconds it took. Raises ProcessFailed.
 
-        start_times_s then has run.sh's own times, for example brokers_first_metadata_s: from the launch of the broker, after
-        ZooKeeper's start or KRaft's formatting, to its first answer."""
+        start_times_s then has run.sh's own times, for example brokers_first_metadata_s: from the launch of the broker,
+        after ZooKeeper's start or KRaft's formatting, to its first answer."""
         started_at = time.perf_counter()
         _running.add(self)
         result = subprocess.run(self.command, capture_output=True, text=True, check=False, env=self._environment)
