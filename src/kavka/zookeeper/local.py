@@ -40,6 +40,7 @@ from kavka.zookeeper.port import (
     Delete,
     Event,
     Listener,
+    NoNode,
     Operation,
     OperationResult,
     Rejected,
@@ -348,6 +349,15 @@ class LocalZooKeeper:
 
     async def get(self, path: str, *, watch: bool = False) -> tuple[bytes | None, Stat]:
         return await self._server.read(lambda: self._tree.get(path, session_id=self._session_id, watch=watch))
+
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        return await self._server.read(lambda: [self._get_or_none(path) for path in paths])
+
+    def _get_or_none(self, path: str) -> tuple[bytes | None, Stat] | None:
+        try:
+            return self._tree.get(path, session_id=self._session_id)
+        except NoNode:
+            return None
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         return await self._server.read(lambda: self._tree.exists(path, session_id=self._session_id, watch=watch))

@@ -323,6 +323,10 @@ class ZooKeeper(Protocol):
         """A node's data and stat. Raises NoNode, and leaves no watch then."""
         ...
 
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        """Data and stat of many nodes, None for each that does not exist; pipelined, so not one snapshot."""
+        ...
+
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         """A node's stat, or None. The watch is left in either case, and reports the creation too."""
         ...

@@ -21,11 +21,11 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, unquote
 
 from kavka.errors import ZooKeeperError
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 
 # ----------------------------------------------------------------------------------------------------------- paths
 
@@ -215,6 +215,8 @@ class MalformedZNode(ZooKeeperError):
 class ClusterId:
     """/cluster/id: the cluster's id, 22 characters."""
 
+    PATH: ClassVar[str] = CLUSTER_ID_PATH
+
     id: str
 
     def encode(self) -> bytes:
@@ -360,6 +362,10 @@ class PartitionState:
             f'"leader_epoch":{self.leader_epoch},"isr":[{isr}]}}'
         ).encode()
 
+    def leader_and_isr(self, partition_epoch: int) -> LeaderAndIsr:
+        """The part that replicas care about; `partition_epoch` is the version of the znode."""
+        return LeaderAndIsr(self.leader, self.leader_epoch, self.isr, partition_epoch)
+
     @staticmethod
     def decode(partition: TopicPartition, data: bytes | None) -> PartitionState:
         znode = _Object(partition_state_path(partition), data)
@@ -375,6 +381,8 @@ class PartitionState:
 @dataclass(frozen=True, slots=True)
 class ControllerNode:
     """/controller, ephemeral: which broker is the controller."""
+
+    PATH: ClassVar[str] = CONTROLLER_PATH
 
     broker_id: BrokerId
     timestamp_ms: int
@@ -423,6 +431,8 @@ class IsrChangeNotification:
 class PreferredReplicaElection:
     """/admin/preferred_replica_election: partitions that an operator wants led by their first replica."""
 
+    PATH: ClassVar[str] = PREFERRED_REPLICA_ELECTION_PATH
+
     partitions: tuple[TopicPartition, ...]
 
     def encode(self) -> bytes:
@@ -436,6 +446,8 @@ class PreferredReplicaElection:
 @dataclass(frozen=True, slots=True)
 class ReassignPartitions:
     """/admin/reassign_partitions: where an operator wants replicas to be."""
+
+    PATH: ClassVar[str] = REASSIGN_PARTITIONS_PATH
 
     replicas: Mapping[TopicPartition, Sequence[int]]
 
@@ -530,25 +542,25 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 class ProducerIdBlock:
     """/latest_producer_id_block: the last block of producer ids that was given away, and to which broker."""
 
+    PATH: ClassVar[str] = PRODUCER_ID_BLOCK_PATH
+
     broker_id: BrokerId
-    first_producer_id: int
-    last_producer_id: int
+    first: int
+    last: int
 
     def encode(self) -> bytes:
         return _encode(
             {
                 "version": 1,
                 "broker": self.broker_id,
-                "block_start": str(self.first_producer_id),
-                "block_end": str(self.last_producer_id),
+                "block_start": str(self.first),
+                "block_end": str(self.last),
             }
         )
 
     @staticmethod
-    def decode(data: bytes | None) -> ProducerIdBlock | None:
-        """None: no block was given away yet."""
-        if not data:
-            return None
+    def decode(data: bytes | None) -> ProducerIdBlock:
+        """The znode is empty, and so malformed here, until the first block is given away."""
         znode = _Object(PRODUCER_ID_BLOCK_PATH, data)
         for name in ("block_start", "block_end"):
             if not znode.matches(name, r"\d{1,19}"):
@@ -561,6 +573,8 @@ class ProducerIdBlock:
 @dataclass(frozen=True, slots=True)
 class FeatureNode:
     """/feature: the finalized feature levels; in ZooKeeper mode there are none, and kavka writes the empty form."""
+
+    PATH: ClassVar[str] = FEATURE_PATH
 
     enabled: bool
     features: Mapping[str, int] = field(default_factory=dict)
