@@ -1,7 +1,8 @@
 """Which broker the clients talk to.
 
-Each test runs against kavka; with `-m kafka` it runs against Apache Kafka 3.9 (ZooKeeper) and 4.x (KRaft), so that
-what a test expects is known to be what Kafka does. KAVKA_TEST_BOOTSTRAP=host:port is a running broker in its place.
+Each test runs against kavka; with `-m kafka` or KAVKA_ALL_CLIENTS=1 it runs against Apache Kafka 3.9 (ZooKeeper) and
+4.x (KRaft), so that what a test expects is known to be what Kafka does. KAVKA_TEST_BOOTSTRAP=host:port names a running
+broker to take in the place of kavka's own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 # The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+HERE = Path(__file__).resolve().parent
 TopicFactory = Callable[..., str]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the runs against Apache Kafka to those who ask: they take minutes and tell nothing about a change."""
+    if os.environ.get("KAVKA_ALL_CLIENTS") or "kafka" in config.option.markexpr:
+        return
+    left_out = [item for item in items if HERE in item.path.parents and item.get_closest_marker("kafka")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(

@@ -1,0 +1,635 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.ListOffsetsResult;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
+import org.apache.kafka.common.errors.GroupNotEmptyException;
+import org.apache.kafka.common.errors.InvalidConfigurationException;
+import org.apache.kafka.common.errors.InvalidPartitionsException;
+import org.apache.kafka.common.errors.InvalidReplicaAssignmentException;
+import org.apache.kafka.common.errors.InvalidReplicationFactorException;
+import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Java's producer, consumer and administrator against one broker.
+ *
+ * <p>Checks HOST:PORT runs every check in turn and prints a line of JSON for each: {"check": name, "ok": true or
+ * false, "detail": what went wrong}. One run of the JVM does them all, since its start costs more than they do.
+ */
+public final class Checks {
+    private static final Duration TIMEOUT = Duration.ofSeconds(30);
+    private static final long BASE_TIMESTAMP_MS = 1_700_000_000_000L;
+    private static final long TIMESTAMP_STEP_MS = 1_000L;
+    private static final String[] CODECS = {"none", "gzip", "snappy", "lz4", "zstd"};
+
+    private final String bootstrap;
+    private final Admin admin;
+
+    private interface Check {
+        void run() throws Exception;
+    }
+
+    public static void main(String[] arguments) {
+        Checks checks = new Checks(arguments[0]);
+        for (Map.Entry<String, Check> check : checks.all().entrySet()) {
+            report(check.getKey(), check.getValue());
+        }
+        checks.admin.close(Duration.ofSeconds(1));
+        System.exit(0); // a client that hangs must not keep the process
+    }
+
+    private Checks(String bootstrap) {
+        this.bootstrap = bootstrap;
+        this.admin = Admin.create(settings());
+    }
+
+    private Map<String, Check> all() {
+        Map<String, Check> checks = new java.util.LinkedHashMap<>();
+        for (String codec : CODECS) {
+            checks.put("round trip " + codec, () -> roundTrip(codec, false));
+            checks.put("round trip " + codec + " idempotent", () -> roundTrip(codec, true));
+        }
+        for (String acks : new String[] {"0", "1", "all"}) {
+            checks.put("acks " + acks, () -> acks(acks));
+        }
+        checks.put("middle of a batch", this::middleOfBatch);
+        checks.put("append time", this::appendTime);
+        checks.put("offsets for times", this::offsetsForTimes);
+        checks.put("special timestamps", this::specialTimestamps);
+        checks.put("group resumes", this::groupResumes);
+        checks.put("groups administered", this::groupsAdministered);
+        checks.put("topics administered", this::topicsAdministered);
+        checks.put("topics refused", this::topicsRefused);
+        checks.put("partitions added", this::partitionsAdded);
+        checks.put("topic configs", this::topicConfigs);
+        checks.put("broker configs", this::brokerConfigs);
+        checks.put("records deleted", this::recordsDeleted);
+        checks.put("cluster described", this::clusterDescribed);
+        checks.put("log dirs described", this::logDirsDescribed);
+        checks.put("offset out of range", this::offsetOutOfRange);
+        checks.put("record too large", this::recordTooLarge);
+        checks.put("topic created by producer", this::autoCreation);
+        checks.put("illegal topic name", this::illegalTopicName);
+        return checks;
+    }
+
+    private static void report(String name, Check check) {
+        String detail = "";
+        try {
+            check.run();
+        } catch (Throwable problem) {
+            StackTraceElement at = Arrays.stream(problem.getStackTrace())
+                .filter(frame -> frame.getClassName().startsWith("Checks")).findFirst()
+                .orElse(problem.getStackTrace()[0]);
+            detail = problem + " at line " + at.getLineNumber();
+        }
+        System.out.println("{\"check\": " + quoted(name) + ", \"ok\": " + detail.isEmpty()
+            + ", \"detail\": " + quoted(detail) + "}");
+        System.out.flush();
+    }
+
+    private static String quoted(String text) {
+        StringBuilder out = new StringBuilder("\"");
+        for (char c : text.toCharArray()) {
+            if (c == '"' || c == '\\') {
+                out.append('\\').append(c);
+            } else if (c < 0x20 || c > 0x7e) {
+                out.append(String.format("\\u%04x", (int) c));
+            } else {
+                out.append(c);
+            }
+        }
+        return out.append('"').toString();
+    }
+
+    // ---- what is sent -------------------------------------------------------------------------------------------
+
+    /** The samples of client_samples.py. */
+    private static List<ProducerRecord<byte[], byte[]>> samples(String topic, int count) {
+        List<ProducerRecord<byte[], byte[]>> records = new ArrayList<>();
+        for (int number = 0; number < count; number++) {
+            byte[] key = utf8("key-" + number);
+            byte[] value = utf8("value-" + number + "-" + "abcdefghij".repeat(60));
+            switch (number % 8) {
+                case 0: key = null; break;
+                case 1: value = null; break;
+                case 2: key = new byte[0]; value = new byte[0]; break;
+                case 4:
+                    value = new byte[1024];
+                    for (int i = 0; i < value.length; i++) {
+                        value[i] = (byte) i;
+                    }
+                    break;
+                default: break;
+            }
+            ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(
+                topic, 0, BASE_TIMESTAMP_MS + number * TIMESTAMP_STEP_MS, key, value);
+            if (number % 8 == 3) {
+                record.headers().add("trace", new byte[] {0, 1, (byte) 255}).add("void", null)
+                    .add("blank", new byte[0]).add("trace", utf8("zwei-\u00fc"));
+            }
+            records.add(record);
+        }
+        return records;
+    }
+
+    private static byte[] utf8(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private Properties settings(String... pairs) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", bootstrap);
+        for (int i = 0; i < pairs.length; i += 2) {
+            properties.put(pairs[i], pairs[i + 1]);
+        }
+        return properties;
+    }
+
+    private KafkaProducer<byte[], byte[]> producer(String... pairs) {
+        Properties properties = settings("linger.ms", "20", "max.block.ms", "15000");
+        properties.putAll(settings(pairs));
+        return new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    private KafkaConsumer<byte[], byte[]> consumer(String... pairs) {
+        Properties properties = settings(
+            "enable.auto.commit", "false", "auto.offset.reset", "none", "fetch.max.wait.ms", "50");
+        properties.putAll(settings(pairs));
+        return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private List<Long> send(KafkaProducer<byte[], byte[]> client, List<ProducerRecord<byte[], byte[]>> records)
+            throws Exception {
+        List<Future<RecordMetadata>> waiting = new ArrayList<>();
+        for (ProducerRecord<byte[], byte[]> record : records) {
+            waiting.add(client.send(record));
+        }
+        client.flush();
+        List<Long> offsets = new ArrayList<>();
+        for (Future<RecordMetadata> future : waiting) {
+            offsets.add(future.get(30, TimeUnit.SECONDS).offset());
+        }
+        return offsets;
+    }
+
+    private void sendSamples(String topic, int count) throws Exception {
+        try (KafkaProducer<byte[], byte[]> client = producer()) {
+            send(client, samples(topic, count));
+        }
+    }
+
+    private static List<ConsumerRecord<byte[], byte[]>> receive(KafkaConsumer<byte[], byte[]> client, int count) {
+        List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
+        long deadline = System.nanoTime() + TIMEOUT.toNanos();
+        while (records.size() < count) {
+            if (System.nanoTime() > deadline) {
+                throw new AssertionError(records.size() + " of " + count + " records in " + TIMEOUT);
+            }
+            for (ConsumerRecord<byte[], byte[]> record : client.poll(Duration.ofMillis(500))) {
+                records.add(record);
+            }
+        }
+        return records;
+    }
+
+    private static List<Long> offsets(List<ConsumerRecord<byte[], byte[]>> records) {
+        List<Long> offsets = new ArrayList<>();
+        records.forEach(record -> offsets.add(record.offset()));
+        return offsets;
+    }
+
+    private static List<Long> range(long start, long end) {
+        List<Long> numbers = new ArrayList<>();
+        for (long number = start; number < end; number++) {
+            numbers.add(number);
+        }
+        return numbers;
+    }
+
+    private static String fresh(String prefix) {
+        return prefix + "-" + UUID.randomUUID().toString().substring(0, 13);
+    }
+
+    private String topic(int partitions, String... configs) throws Exception {
+        String name = fresh("topic");
+        create(new NewTopic(name, partitions, (short) 1), configs);
+        return name;
+    }
+
+    private void create(NewTopic topic, String... configs) throws Exception {
+        Map<String, String> settings = new HashMap<>();
+        for (int i = 0; i < configs.length; i += 2) {
+            settings.put(configs[i], configs[i + 1]);
+        }
+        await(admin.createTopics(List.of(topic.configs(settings))).all());
+    }
+
+    private static <T> T await(Future<T> future) throws Exception {
+        return future.get(30, TimeUnit.SECONDS);
+    }
+
+    private static void equal(Object expected, Object found) {
+        if (!Objects.equals(expected, found)) {
+            throw new AssertionError("expected " + expected + ", found " + found);
+        }
+    }
+
+    private static void that(boolean condition, Object found) {
+        if (!condition) {
+            throw new AssertionError("found " + found);
+        }
+    }
+
+    private static void refused(Class<? extends Exception> kind, Check action) throws Exception {
+        try {
+            action.run();
+        } catch (ExecutionException wrapped) {
+            equal(kind, wrapped.getCause().getClass());
+            return;
+        } catch (Exception direct) {
+            equal(kind, direct.getClass());
+            return;
+        }
+        throw new AssertionError("expected " + kind + ", found no error");
+    }
+
+    private static void eventually(java.util.concurrent.Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + TIMEOUT.toNanos();
+        while (!condition.call()) {
+            if (System.nanoTime() > deadline) {
+                throw new AssertionError("not within " + TIMEOUT);
+            }
+            Thread.sleep(50);
+        }
+    }
+
+    private static void same(ProducerRecord<byte[], byte[]> sent, ConsumerRecord<byte[], byte[]> found) {
+        that(Arrays.equals(sent.key(), found.key()), "another key at offset " + found.offset());
+        that(Arrays.equals(sent.value(), found.value()), "another value at offset " + found.offset());
+        equal(sent.timestamp(), found.timestamp());
+        equal(TimestampType.CREATE_TIME, found.timestampType());
+        Header[] sentHeaders = sent.headers().toArray();
+        Header[] foundHeaders = found.headers().toArray();
+        equal(sentHeaders.length, foundHeaders.length);
+        for (int i = 0; i < sentHeaders.length; i++) {
+            equal(sentHeaders[i].key(), foundHeaders[i].key());
+            that(Arrays.equals(sentHeaders[i].value(), foundHeaders[i].value()), "header " + foundHeaders[i]);
+        }
+    }
+
+    // ---- producing and consuming --------------------------------------------------------------------------------
+
+    private void roundTrip(String codec, boolean idempotent) throws Exception {
+        String topic = topic(1);
+        List<ProducerRecord<byte[], byte[]>> sent = samples(topic, 40);
+        try (KafkaProducer<byte[], byte[]> client = producer(
+                "compression.type", codec, "enable.idempotence", String.valueOf(idempotent))) {
+            equal(range(0, 40), send(client, sent));
+        }
+        List<ConsumerRecord<byte[], byte[]>> found = read(topic, 0, 40);
+        equal(range(0, 40), offsets(found));
+        for (int i = 0; i < sent.size(); i++) {
+            same(sent.get(i), found.get(i));
+        }
+    }
+
+    private List<ConsumerRecord<byte[], byte[]>> read(String topic, long start, int count) {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (KafkaConsumer<byte[], byte[]> client = consumer()) {
+            client.assign(List.of(partition));
+            client.seek(partition, start);
+            return receive(client, count);
+        }
+    }
+
+    private void acks(String acks) throws Exception {
+        String topic = topic(1);
+        // Also tells that the new leader serves: without acknowledgement nobody else would.
+        eventually(() -> listed(topic, OffsetSpec.latest()).offset() == 0);
+        try (KafkaProducer<byte[], byte[]> client = producer("acks", acks, "enable.idempotence", "false")) {
+            List<Long> offsets = send(client, samples(topic, 8));
+            equal(acks.equals("0") ? Collections.nCopies(8, -1L) : range(0, 8), offsets);
+        }
+        equal(range(0, 8), offsets(read(topic, 0, 8)));
+    }
+
+    private void middleOfBatch() throws Exception {
+        String topic = topic(1);
+        try (KafkaProducer<byte[], byte[]> client = producer("compression.type", "lz4")) {
+            send(client, samples(topic, 40));
+        }
+        equal(range(17, 40), offsets(read(topic, 17, 23)));
+    }
+
+    private void appendTime() throws Exception {
+        String topic = topic(1, "message.timestamp.type", "LogAppendTime");
+        long before = System.currentTimeMillis();
+        try (KafkaProducer<byte[], byte[]> client = producer()) {
+            RecordMetadata metadata = await(client.send(samples(topic, 1).get(0)));
+            that(metadata.timestamp() >= before - 1000, metadata.timestamp());
+        }
+        ConsumerRecord<byte[], byte[]> record = read(topic, 0, 1).get(0);
+        equal(TimestampType.LOG_APPEND_TIME, record.timestampType());
+        that(record.timestamp() >= before - 1000, record.timestamp());
+    }
+
+    private void offsetsForTimes() throws Exception {
+        String topic = topic(1);
+        sendSamples(topic, 20);
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (KafkaConsumer<byte[], byte[]> client = consumer()) {
+            equal(Map.of(partition, 0L), client.beginningOffsets(List.of(partition)));
+            equal(Map.of(partition, 20L), client.endOffsets(List.of(partition)));
+            long at12 = BASE_TIMESTAMP_MS + 12 * TIMESTAMP_STEP_MS;
+            OffsetAndTimestamp found = client.offsetsForTimes(Map.of(partition, at12)).get(partition);
+            equal(12L, found.offset());
+            equal(at12, found.timestamp());
+            equal(null, client.offsetsForTimes(Map.of(partition, at12 * 2)).get(partition));
+        }
+    }
+
+    private ListOffsetsResult.ListOffsetsResultInfo listed(String topic, OffsetSpec spec) throws Exception {
+        TopicPartition partition = new TopicPartition(topic, 0);
+        return await(admin.listOffsets(Map.of(partition, spec)).partitionResult(partition));
+    }
+
+    private void specialTimestamps() throws Exception {
+        String topic = topic(1);
+        List<ProducerRecord<byte[], byte[]>> sent = samples(topic, 10);
+        long late = BASE_TIMESTAMP_MS + 3_600_000L;
+        sent.set(6, new ProducerRecord<>(topic, 0, late, utf8("late"), utf8("late")));
+        try (KafkaProducer<byte[], byte[]> client = producer()) {
+            send(client, sent);
+        }
+        equal(0L, listed(topic, OffsetSpec.earliest()).offset());
+        equal(10L, listed(topic, OffsetSpec.latest()).offset());
+        ListOffsetsResult.ListOffsetsResultInfo max = listed(topic, OffsetSpec.maxTimestamp());
+        equal(6L, max.offset());
+        equal(late, max.timestamp());
+        equal(4L, listed(topic, OffsetSpec.forTimestamp(BASE_TIMESTAMP_MS + 4 * TIMESTAMP_STEP_MS)).offset());
+        equal(0L, listed(topic, OffsetSpec.earliestLocal()).offset());
+    }
+
+    private void groupResumes() throws Exception {
+        String topic = topic(1);
+        String group = fresh("group");
+        sendSamples(topic, 12);
+        TopicPartition partition = new TopicPartition(topic, 0);
+        OffsetAndMetadata commit = new OffsetAndMetadata(5, Optional.of(0), "half-way \u00fc");
+        try (KafkaConsumer<byte[], byte[]> first = consumer(
+                "group.id", group, "auto.offset.reset", "earliest", "max.poll.records", "5")) {
+            first.subscribe(List.of(topic));
+            equal(range(0, 5), offsets(receive(first, 5)));
+            first.commitSync(Map.of(partition, commit));
+        }
+        try (KafkaConsumer<byte[], byte[]> second = consumer("group.id", group)) {
+            equal(Map.of(partition, commit), second.committed(Set.of(partition)));
+            second.subscribe(List.of(topic));
+            equal(range(5, 12), offsets(receive(second, 7)));
+        }
+    }
+
+    private void groupsAdministered() throws Exception {
+        String topic = topic(1);
+        String group = fresh("group");
+        sendSamples(topic, 1);
+        try (KafkaConsumer<byte[], byte[]> client = consumer(
+                "group.id", group, "group.instance.id", "static-1", "auto.offset.reset", "earliest")) {
+            client.subscribe(List.of(topic));
+            receive(client, 1);
+            client.commitSync();
+            ConsumerGroupDescription described =
+                await(admin.describeConsumerGroups(List.of(group)).all()).get(group);
+            equal("range", described.partitionAssignor());
+            equal(1, described.members().size());
+            equal(Optional.of("static-1"), described.members().iterator().next().groupInstanceId());
+            equal(Set.of(new TopicPartition(topic, 0)),
+                described.members().iterator().next().assignment().topicPartitions());
+            that(await(admin.listConsumerGroups().all()).stream().anyMatch(g -> g.groupId().equals(group)), "no group");
+            refused(GroupNotEmptyException.class, () -> await(admin.deleteConsumerGroups(List.of(group)).all()));
+        }
+        Map<TopicPartition, OffsetAndMetadata> offsets =
+            await(admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata());
+        equal(1L, offsets.get(new TopicPartition(topic, 0)).offset());
+        await(admin.removeMembersFromConsumerGroup(group,
+            new org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions(
+                Set.of(new org.apache.kafka.clients.admin.MemberToRemove("static-1")))).all());
+        await(admin.deleteConsumerGroups(List.of(group)).all());
+        refused(GroupIdNotFoundException.class, () -> await(admin.deleteConsumerGroups(List.of(group)).all()));
+    }
+
+    // ---- administration -----------------------------------------------------------------------------------------
+
+    private TopicDescription described(String topic) throws Exception {
+        return await(admin.describeTopics(List.of(topic)).allTopicNames()).get(topic);
+    }
+
+    private void topicsAdministered() throws Exception {
+        String name = topic(3, "cleanup.policy", "compact");
+        eventually(() -> described(name).partitions().size() == 3);
+        TopicDescription description = described(name);
+        that(!description.isInternal(), "internal");
+        equal(1, description.partitions().get(2).isr().size());
+        equal(description.partitions().get(2).leader(), description.partitions().get(2).isr().get(0));
+        that(description.topicId() != null && !description.topicId().toString().equals("AAAAAAAAAAAAAAAAAAAAAA"),
+            description.topicId());
+        that(await(admin.listTopics().names()).contains(name), "not listed");
+        refused(TopicExistsException.class, () -> create(new NewTopic(name, 1, (short) 1)));
+        await(admin.deleteTopics(List.of(name)).all());
+        eventually(() -> !await(admin.listTopics().names()).contains(name));
+        refused(UnknownTopicOrPartitionException.class, () -> await(admin.deleteTopics(List.of(name)).all()));
+        refused(UnknownTopicOrPartitionException.class, () -> described(name));
+
+        String defaults = fresh("topic");
+        create(new NewTopic(defaults, Optional.empty(), Optional.empty()));
+        equal(1, described(defaults).partitions().size());
+        String tested = fresh("topic");
+        await(admin.createTopics(List.of(new NewTopic(tested, 1, (short) 1)),
+            new CreateTopicsOptions().validateOnly(true)).all());
+        that(!await(admin.listTopics().names()).contains(tested), "created by validateOnly");
+    }
+
+    private void topicsRefused() throws Exception {
+        refused(InvalidTopicException.class, () -> create(new NewTopic("no spaces", 1, (short) 1)));
+        refused(InvalidTopicException.class, () -> create(new NewTopic("..", 1, (short) 1)));
+        refused(InvalidTopicException.class, () -> create(new NewTopic("x".repeat(250), 1, (short) 1)));
+        refused(InvalidPartitionsException.class, () -> create(new NewTopic(fresh("t"), 0, (short) 1)));
+        refused(InvalidReplicationFactorException.class, () -> create(new NewTopic(fresh("t"), 1, (short) 9)));
+        int id = await(admin.describeCluster().nodes()).iterator().next().id();
+        refused(InvalidReplicaAssignmentException.class,
+            () -> create(new NewTopic(fresh("t"), Map.of(0, List.of(id, id)))));
+        refused(InvalidReplicaAssignmentException.class,
+            () -> create(new NewTopic(fresh("t"), Map.of(1, List.of(id)))));
+        refused(InvalidConfigurationException.class, () -> topic(1, "no.such.setting", "1"));
+        refused(InvalidConfigurationException.class, () -> topic(1, "retention.ms", "soon"));
+    }
+
+    private void partitionsAdded() throws Exception {
+        String name = topic(2);
+        await(admin.createPartitions(Map.of(name, NewPartitions.increaseTo(5))).all());
+        eventually(() -> described(name).partitions().size() == 5);
+        refused(InvalidPartitionsException.class,
+            () -> await(admin.createPartitions(Map.of(name, NewPartitions.increaseTo(3))).all()));
+        refused(UnknownTopicOrPartitionException.class,
+            () -> await(admin.createPartitions(Map.of(fresh("nowhere"), NewPartitions.increaseTo(3))).all()));
+    }
+
+    private Config configs(ConfigResource.Type type, String name) throws Exception {
+        ConfigResource resource = new ConfigResource(type, name);
+        return await(admin.describeConfigs(List.of(resource)).all()).get(resource);
+    }
+
+    private void alter(String topic, String name, String value, AlterConfigOp.OpType kind) throws Exception {
+        Collection<AlterConfigOp> operations = List.of(new AlterConfigOp(new ConfigEntry(name, value), kind));
+        await(admin.incrementalAlterConfigs(
+            Map.of(new ConfigResource(ConfigResource.Type.TOPIC, topic), operations)).all());
+    }
+
+    private void topicConfigs() throws Exception {
+        String topic = topic(1, "retention.ms", "123456");
+        Config configs = configs(ConfigResource.Type.TOPIC, topic);
+        equal("123456", configs.get("retention.ms").value());
+        equal(ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG, configs.get("retention.ms").source());
+        equal("1073741824", configs.get("segment.bytes").value());
+        equal(ConfigEntry.ConfigSource.DEFAULT_CONFIG, configs.get("segment.bytes").source());
+        alter(topic, "cleanup.policy", "compact", AlterConfigOp.OpType.APPEND);
+        eventually(() -> configs(ConfigResource.Type.TOPIC, topic).get("cleanup.policy").value()
+            .equals("delete,compact"));
+        alter(topic, "retention.ms", "", AlterConfigOp.OpType.DELETE);
+        eventually(() -> configs(ConfigResource.Type.TOPIC, topic).get("retention.ms").value().equals("604800000"));
+        refused(InvalidConfigurationException.class,
+            () -> alter(topic, "retention.ms", "soon", AlterConfigOp.OpType.SET));
+        refused(UnknownTopicOrPartitionException.class, () -> configs(ConfigResource.Type.TOPIC, fresh("nowhere")));
+    }
+
+    private void brokerConfigs() throws Exception {
+        String id = await(admin.describeCluster().nodes()).iterator().next().idString();
+        Config configs = configs(ConfigResource.Type.BROKER, id);
+        equal("1073741824", configs.get("log.segment.bytes").value());
+        equal(ConfigEntry.ConfigSource.DEFAULT_CONFIG, configs.get("log.segment.bytes").source());
+        equal(ConfigEntry.ConfigType.INT, configs.get("log.segment.bytes").type());
+        equal(ConfigEntry.ConfigSource.STATIC_BROKER_CONFIG, configs.get("log.dirs").source());
+        that(configs.get("log.dirs").isReadOnly(), configs.get("log.dirs"));
+        that(configs.entries().size() > 100, configs.entries().size());
+    }
+
+    private void recordsDeleted() throws Exception {
+        String topic = topic(1);
+        sendSamples(topic, 20);
+        TopicPartition partition = new TopicPartition(topic, 0);
+        equal(7L, await(admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(7)))
+            .lowWatermarks().get(partition)).lowWatermark());
+        equal(7L, listed(topic, OffsetSpec.earliest()).offset());
+        equal(range(7, 20), offsets(read(topic, 7, 13)));
+        refused(org.apache.kafka.common.errors.OffsetOutOfRangeException.class,
+            () -> await(admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(21))).all()));
+    }
+
+    private void clusterDescribed() throws Exception {
+        equal(22, await(admin.describeCluster().clusterId()).length());
+        Collection<Node> nodes = await(admin.describeCluster().nodes());
+        equal(1, nodes.size());
+        Node node = nodes.iterator().next();
+        equal(bootstrap, node.host() + ":" + node.port());
+        equal(node.id(), await(admin.describeCluster().controller()).id());
+        that(!await(admin.describeFeatures().featureMetadata()).toString().isEmpty(), "no features");
+    }
+
+    private void logDirsDescribed() throws Exception {
+        String topic = topic(2);
+        sendSamples(topic, 6);
+        int id = await(admin.describeCluster().nodes()).iterator().next().id();
+        Map<Integer, Long> sizes = new TreeMap<>();
+        await(admin.describeLogDirs(List.of(id)).allDescriptions()).get(id).values().forEach(directory -> {
+            that(directory.error() == null, directory.error());
+            that(directory.totalBytes().getAsLong() > 0, directory.totalBytes());
+            directory.replicaInfos().forEach((partition, info) -> {
+                if (partition.topic().equals(topic)) {
+                    sizes.put(partition.partition(), info.size());
+                }
+            });
+        });
+        equal(Set.of(0, 1), sizes.keySet());
+        that(sizes.get(0) > 0 && sizes.get(1) == 0, sizes);
+    }
+
+    // ---- what must be refused -----------------------------------------------------------------------------------
+
+    private void offsetOutOfRange() throws Exception {
+        String topic = topic(1);
+        sendSamples(topic, 3);
+        refused(OffsetOutOfRangeException.class, () -> read(topic, 1000, 1));
+    }
+
+    private void recordTooLarge() throws Exception {
+        String topic = topic(1, "max.message.bytes", "1000");
+        try (KafkaProducer<byte[], byte[]> client = producer()) {
+            refused(RecordTooLargeException.class,
+                () -> await(client.send(new ProducerRecord<>(topic, new byte[2000]))));
+            equal(0L, await(client.send(new ProducerRecord<>(topic, new byte[100]))).offset());
+        }
+    }
+
+    private void autoCreation() throws Exception {
+        String topic = fresh("auto");
+        try (KafkaProducer<byte[], byte[]> client = producer()) {
+            equal(0L, await(client.send(new ProducerRecord<>(topic, utf8("first")))).offset());
+        }
+        try (KafkaConsumer<byte[], byte[]> client = consumer("allow.auto.create.topics", "false")) {
+            equal(List.of(), client.partitionsFor(fresh("nowhere"), TIMEOUT) == null
+                ? List.of() : client.partitionsFor(fresh("nowhere"), TIMEOUT));
+        }
+    }
+
+    private void illegalTopicName() throws Exception {
+        try (KafkaProducer<byte[], byte[]> client = producer()) {
+            refused(InvalidTopicException.class,
+                () -> await(client.send(new ProducerRecord<>("no spaces", utf8("x")))));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+"""Java's producer, consumer and administrator: the newest 4.x and the last of the line that still knows ZooKeeper."""
+
+from __future__ import annotations
+
+import pytest
+from check_program import run_checks, set_up
+from client_samples import CODECS
+
+VERSIONS = ("4.3.1", "3.9.2")
+CHECKS = (
+    *(f"round trip {codec}{kind}" for codec in CODECS for kind in ("", " idempotent")),
+    "acks 0",
+    "acks 1",
+    "acks all",
+    "middle of a batch",
+    "append time",
+    "offsets for times",
+    "special timestamps",
+    "group resumes",
+    "groups administered",
+    "topics administered",
+    "topics refused",
+    "partitions added",
+    "topic configs",
+    "broker configs",
+    "records deleted",
+    "cluster described",
+    "log dirs described",
+    "offset out of range",
+    "record too large",
+    "topic created by producer",
+    "illegal topic name",
+)
+# A short run: the quick compiler alone, the collector without threads, and a small heap.
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M")
+
+pytestmark = pytest.mark.xdist_group("java-clients")
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"kafka-clients-{version}")
+def results(request: pytest.FixtureRequest, bootstrap: str) -> dict[str, str]:
+    """What each check of one run of the JVM said."""
+    class_path = set_up("setup_java_clients.sh", request.param)
+    return run_checks([*JAVA, "-cp", class_path, "Checks", bootstrap])
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_java(results: dict[str, str], check: str) -> None:
+    assert results.get(check, "was not run") == ""
+
+
+def test_every_check_of_the_program_is_listed_here(results: dict[str, str]) -> None:
+    assert sorted(results) == sorted(CHECKS)
