@@ -1,0 +1,593 @@
+"""The admin client: topics, partitions, configurations, records, the cluster, log directories, groups.
+
+Decides which broker each operation goes to (the controller, a partition's leader, a group's coordinator, one broker or
+any) and when it is tried again. It must not know how answers are shown.
+
+Operations on several things at once return what failed, by name, as `RequestError`s: an empty dict says that all of it
+was done. An operation may have been carried out although it raises `ConnectionFailed`.
+
+Source: Kafka's Admin interface; KIP-4, KIP-107 (delete records), KIP-113 (log directories), KIP-195 (partitions),
+KIP-339 (incremental configurations), KIP-222 (groups), KIP-700 (describe cluster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from kavka.client.answers import error_of, raise_for
+from kavka.client.assignor import PROTOCOL_TYPE, decode_assignment
+from kavka.client.cluster import Broker, Cluster, TopicMetadata, by_leader
+from kavka.client.group import HIGHEST_OFFSET_FETCH, CommittedOffset, GroupMember
+from kavka.client.settings import ConsumerSettings
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from kavka.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kavka.protocol.messages.create_topics_response import CreateTopicsResponse
+from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from kavka.protocol.messages.delete_groups_response import DeleteGroupsResponse
+from kavka.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kavka.protocol.messages.delete_records_response import DeleteRecordsResponse
+from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from kavka.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from kavka.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from kavka.protocol.messages.describe_configs_response import DescribeConfigsResourceResult, DescribeConfigsResponse
+from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from kavka.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from kavka.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from kavka.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
+from kavka.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kavka.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from kavka.protocol.messages.list_groups_request import ListGroupsRequest
+from kavka.protocol.messages.list_groups_response import ListGroupsResponse
+from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from kavka.protocol.messages.metadata_response import MetadataResponse
+from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from kavka.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+OPERATION_TIMEOUT_MS = 30_000
+"""How long the broker may take to carry out what it was asked."""
+HIGHEST_DELETE_TOPICS = 5
+"""From version 6 on topics are named in another form, which adds deletion by id."""
+UP_TO_HIGH_WATERMARK = -1
+"""Offset for `delete_records` that stands for all that is there."""
+
+
+class ResourceType(IntEnum):
+    """Kinds of things that have configurations."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a setting's value comes from."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigOperation(IntEnum):
+    """What `alter_configs` does with a setting; the last two are for settings that are lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigResource(NamedTuple):
+    """One thing that has a configuration. A broker is named by its id, the brokers' common default by ""."""
+
+    resource_type: ResourceType
+    name: str
+
+
+class ConfigSynonym(NamedTuple):
+    """One place that a setting may take its value from, in the order in which they are asked."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One setting as it is now. `value` is None where it is sensitive or has none."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...]
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
+
+
+class ConfigChange(NamedTuple):
+    """What to do with one setting. `value` is None for DELETE."""
+
+    name: str
+    value: str | None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+class NewTopic(NamedTuple):
+    """A topic to create. -1 leaves a number to the broker's default; `assignments` gives each partition's replicas."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = {}
+    assignments: Sequence[Sequence[int]] = ()
+
+
+class ClusterDescription(NamedTuple):
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[Broker, ...]
+
+
+class ReplicaInfo(NamedTuple):
+    """One partition's replica in a log directory."""
+
+    partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirectory(NamedTuple):
+    """One log directory of one broker; sizes are -1 where the broker does not tell."""
+
+    path: str
+    error: ErrorCode
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[ReplicaInfo, ...]
+
+
+class GroupListing(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    coordinator: int
+
+
+class GroupMemberDescription(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+class GroupDescription(NamedTuple):
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    coordinator: int
+    members: tuple[GroupMemberDescription, ...]
+
+
+class Admin:
+    """Administration of one cluster, over its connections."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, RequestError]:
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in topics], timeout_ms=OPERATION_TIMEOUT_MS, validate_only=validate_only
+        )
+
+        async def create() -> dict[str, RequestError]:
+            answer = await self._cluster.ask(
+                ApiKey.CREATE_TOPICS, request, CreateTopicsResponse, to_controller=True, timeout_ms=_patience_ms()
+            )
+            return _failures((t.name, t.error_code, t.error_message) for t in answer.topics)
+
+        return await self._cluster.retry(create, what="create topics")
+
+    async def delete_topics(self, names: Sequence[str]) -> dict[str, RequestError]:
+        request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=OPERATION_TIMEOUT_MS)
+
+        async def delete() -> dict[str, RequestError]:
+            answer = await self._cluster.ask(
+                ApiKey.DELETE_TOPICS,
+                request,
+                DeleteTopicsResponse,
+                to_controller=True,
+                highest=HIGHEST_DELETE_TOPICS,
+                timeout_ms=_patience_ms(),
+            )
+            return _failures((t.name or "", t.error_code, t.error_message) for t in answer.responses)
+
+        return await self._cluster.retry(delete, what="delete topics")
+
+    async def create_partitions(
+        self, counts: Mapping[str, int], *, validate_only: bool = False
+    ) -> dict[str, RequestError]:
+        """Raises each topic's number of partitions to the one given."""
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=n, count=c, assignments=None) for n, c in counts.items()],
+            timeout_ms=OPERATION_TIMEOUT_MS,
+            validate_only=validate_only,
+        )
+
+        async def create() -> dict[str, RequestError]:
+            answer = await self._cluster.ask(
+                ApiKey.CREATE_PARTITIONS,
+                request,
+                CreatePartitionsResponse,
+                to_controller=True,
+                timeout_ms=_patience_ms(),
+            )
+            return _failures((t.name, t.error_code, t.error_message) for t in answer.results)
+
+        return await self._cluster.retry(create, what="create partitions")
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[TopicMetadata]:
+        """All topics, by name."""
+        found = await self._describe(None)
+        return [topic for topic in found if include_internal or not topic.is_internal]
+
+    async def describe_topics(self, names: Sequence[str]) -> list[TopicMetadata]:
+        """These topics, by name; raises `RequestError` for one that is not there."""
+        return await self._cluster.retry(
+            lambda: self._describe(names),
+            what="describe topics",
+            patience_ms={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: self._cluster.settings.topic_propagation_ms},
+        )
+
+    async def describe_cluster(self) -> ClusterDescription:
+        async def describe() -> ClusterDescription:
+            answer = await self._cluster.ask(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(), DescribeClusterResponse)
+            raise_for(answer.error_code, "cluster", answer.error_message)
+            brokers = tuple(Broker(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers)
+            return ClusterDescription(answer.cluster_id, answer.controller_id, tuple(sorted(brokers)))
+
+        return await self._cluster.retry(describe, what="describe the cluster")
+
+    async def describe_configs(
+        self,
+        resources: Sequence[ConfigResource],
+        *,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> dict[ConfigResource, list[ConfigEntry]]:
+        """Every setting of each resource, by name; raises `RequestError` for a resource that is not there."""
+
+        async def describe(node_id: int | None, group: Sequence[ConfigResource]) -> DescribeConfigsResponse:
+            request = DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(
+                        resource_type=r.resource_type, resource_name=r.name, configuration_keys=None
+                    )
+                    for r in group
+                ],
+                include_synonyms=include_synonyms,
+                include_documentation=include_documentation,
+            )
+            answer = await self._cluster.ask(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse, node_id=node_id)
+            for result in answer.results:
+                raise_for(result.error_code, f"configuration of {result.resource_name!r}", result.error_message)
+            return answer
+
+        found: dict[ConfigResource, list[ConfigEntry]] = {}
+        for node_id, group in _by_broker(resources).items():
+            answer = await self._cluster.retry(
+                lambda node_id=node_id, group=group: describe(node_id, group),  # type: ignore[misc]  # typed above
+                what="describe configurations",
+                patience_ms={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 0},
+            )
+            for result in answer.results:
+                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                found[resource] = sorted(_entry(config) for config in result.configs)
+        return found
+
+    async def alter_configs(
+        self, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
+    ) -> dict[ConfigResource, RequestError]:
+        """Changes the settings named and leaves the others as they are."""
+        failures: dict[ConfigResource, RequestError] = {}
+        for node_id, group in _by_broker(list(changes)).items():
+            request = IncrementalAlterConfigsRequest(
+                resources=[
+                    AlterConfigsResource(
+                        resource_type=resource.resource_type,
+                        resource_name=resource.name,
+                        configs=[
+                            AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
+                            for change in changes[resource]
+                        ],
+                    )
+                    for resource in group
+                ],
+                validate_only=validate_only,
+            )
+            answer = await self._cluster.retry(
+                lambda node_id=node_id, request=request: self._cluster.ask(  # type: ignore[misc]  # typed above
+                    ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse, node_id=node_id
+                ),
+                what="alter configurations",
+            )
+            for result in answer.responses:
+                if result.error_code:
+                    resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                    failures[resource] = RequestError(error_of(result.error_code), result.error_message or "")
+        return failures
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes all records before the offset given for each partition; returns the new log start offsets.
+
+        Raises `RequestError` where a partition refuses; others may have been done then.
+        """
+        for topic in {partition.topic: None for partition in before}:
+            await self._cluster.topic(topic)
+        done: dict[TopicPartition, int] = {}
+
+        async def delete() -> None:
+            missing = [partition for partition in before if partition not in done]
+            for node_id, group in by_leader(self._cluster, missing).items():
+                if node_id < 0:
+                    await self._cluster.refresh()
+                    raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, f"{group[0]} has no leader")
+                answer = await self._cluster.ask(
+                    ApiKey.DELETE_RECORDS,
+                    _delete_request({partition: before[partition] for partition in group}),
+                    DeleteRecordsResponse,
+                    node_id=node_id,
+                    timeout_ms=_patience_ms(),
+                )
+                for topic in answer.topics:
+                    for result in topic.partitions:
+                        name = TopicPartition(topic.name, result.partition_index)
+                        if error_of(result.error_code).retriable:
+                            await self._cluster.refresh_quietly()
+                        raise_for(result.error_code, f"delete records of {name}")
+                        done[name] = result.low_watermark
+
+        await self._cluster.retry(delete, what="delete records")
+        return done
+
+    async def describe_log_dirs(self, broker_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
+        """The log directories of these brokers, or of all."""
+        if broker_ids is None:
+            await self._cluster.refresh([])
+            broker_ids = sorted(self._cluster.brokers)
+        ids = list(broker_ids)
+        return dict(zip(ids, await asyncio.gather(*map(self._log_dirs, ids)), strict=True))
+
+    async def list_groups(self) -> list[GroupListing]:
+        """All groups of all brokers that answer, by id."""
+        await self._cluster.refresh([])
+        listings = await asyncio.gather(*map(self._groups_of, sorted(self._cluster.brokers)))
+        return sorted(listing for listed in listings for listing in listed)
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """A group and its members; a group that is not there is described as Dead."""
+
+        async def describe() -> GroupDescription:
+            node_id = await self._cluster.find_coordinator(group_id)
+            answer = await self._cluster.ask(
+                ApiKey.DESCRIBE_GROUPS,
+                DescribeGroupsRequest(groups=[group_id]),
+                DescribeGroupsResponse,
+                node_id=node_id,
+            )
+            group = answer.groups[0]
+            if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                return GroupDescription(group_id, "Dead", "", "", node_id, ())
+            raise_for(group.error_code, f"group {group_id!r}")
+            members = tuple(
+                GroupMemberDescription(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    tuple(decode_assignment(member.member_assignment)) if group.protocol_type == PROTOCOL_TYPE else (),
+                )
+                for member in group.members
+            )
+            return GroupDescription(
+                group_id, group.group_state, group.protocol_type, group.protocol_data, node_id, members
+            )
+
+        return await self._cluster.retry(describe, what=f"describe group {group_id!r}")
+
+    async def delete_group(self, group_id: str) -> None:
+        """Deletes a group without members, with its offsets; raises `RequestError`."""
+
+        async def delete() -> None:
+            node_id = await self._cluster.find_coordinator(group_id)
+            answer = await self._cluster.ask(
+                ApiKey.DELETE_GROUPS,
+                DeleteGroupsRequest(groups_names=[group_id]),
+                DeleteGroupsResponse,
+                node_id=node_id,
+            )
+            raise_for(answer.results[0].error_code, f"group {group_id!r}")
+
+        await self._cluster.retry(delete, what=f"delete group {group_id!r}")
+
+    async def group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """All that a group has committed."""
+
+        async def fetch() -> dict[TopicPartition, CommittedOffset]:
+            node_id = await self._cluster.find_coordinator(group_id)
+            answer = await self._cluster.ask(
+                ApiKey.OFFSET_FETCH,
+                OffsetFetchRequest(group_id=group_id, topics=None),
+                OffsetFetchResponse,
+                node_id=node_id,
+                highest=HIGHEST_OFFSET_FETCH,
+            )
+            raise_for(answer.error_code, f"offsets of group {group_id!r}")
+            return {
+                TopicPartition(topic.name, p.partition_index): CommittedOffset(
+                    p.committed_offset, p.metadata or "", p.committed_leader_epoch
+                )
+                for topic in answer.topics
+                for p in topic.partitions
+                if p.committed_offset >= 0
+            }
+
+        return await self._cluster.retry(fetch, what=f"fetch offsets of group {group_id!r}")
+
+    async def set_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commits offsets for a group that has no members now; raises `RequestError` where it has."""
+        member = GroupMember(self._cluster, ConsumerSettings(group_id=group_id))
+        await member.commit({partition: CommittedOffset(offset) for partition, offset in offsets.items()})
+
+    async def _describe(self, names: Sequence[str] | None) -> list[TopicMetadata]:
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+        )
+        answer = await self._cluster.ask(ApiKey.METADATA, request, MetadataResponse)
+        self._cluster.take_metadata(answer)
+        for topic in answer.topics:
+            if names is not None:
+                raise_for(topic.error_code, f"topic {topic.name!r}")
+        described = sorted(topic.name for topic in answer.topics if topic.name is not None and not topic.error_code)
+        return [self._cluster.topics[name] for name in described]
+
+    async def _log_dirs(self, node_id: int) -> list[LogDirectory]:
+        answer = await self._cluster.retry(
+            lambda: self._cluster.ask(
+                ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, node_id=node_id
+            ),
+            what=f"describe log directories of broker {node_id}",
+        )
+        raise_for(answer.error_code, f"log directories of broker {node_id}")
+        return [
+            LogDirectory(
+                directory.log_dir,
+                error_of(directory.error_code),
+                directory.total_bytes,
+                directory.usable_bytes,
+                tuple(
+                    ReplicaInfo(
+                        TopicPartition(topic.name, p.partition_index), p.partition_size, p.offset_lag, p.is_future_key
+                    )
+                    for topic in directory.topics
+                    for p in topic.partitions
+                ),
+            )
+            for directory in answer.results
+        ]
+
+    async def _groups_of(self, node_id: int) -> list[GroupListing]:
+        async def ask() -> list[GroupListing]:
+            answer = await self._cluster.ask(
+                ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse, node_id=node_id
+            )
+            raise_for(answer.error_code, f"groups of broker {node_id}")
+            return [GroupListing(g.group_id, g.protocol_type, g.group_state, node_id) for g in answer.groups]
+
+        return await self._cluster.retry(ask, what=f"list groups of broker {node_id}")
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignments else topic.partition_count,
+        replication_factor=-1 if topic.assignments else topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in enumerate(topic.assignments)
+        ],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def _failures(results: Iterable[tuple[str, int, str | None]]) -> dict[str, RequestError]:
+    """What failed; a retriable failure is raised, so that all of it is asked again: what was done then says so."""
+    failures: dict[str, RequestError] = {}
+    for name, code, message in results:
+        if code:
+            error = RequestError(error_of(code), message or f"{name!r}: {error_of(code).name}")
+            if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
+                raise error
+            failures[name] = error
+    return failures
+
+
+def _by_broker(resources: Sequence[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """Resources by the broker that alone knows them; None: any does."""
+    grouped: dict[int | None, list[ConfigResource]] = {}
+    for resource in resources:
+        own = resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
+        if own and not resource.name.isdigit():
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"a broker's name is its id, not {resource.name!r}")
+        grouped.setdefault(int(resource.name) if own else None, []).append(resource)
+    return grouped
+
+
+def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        config.name,
+        config.value,
+        _source(config.config_source),
+        config.read_only,
+        config.is_sensitive,
+        tuple(ConfigSynonym(s.name, s.value, _source(s.source)) for s in config.synonyms),
+        config.documentation,
+    )
+
+
+def _source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN
+
+
+def _delete_request(offsets: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:
+    topics: dict[str, DeleteRecordsTopic] = {}
+    for (topic, partition), offset in offsets.items():
+        entry = topics.setdefault(topic, DeleteRecordsTopic(name=topic, partitions=[]))
+        entry.partitions.append(DeleteRecordsPartition(partition_index=partition, offset=offset))
+    return DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=OPERATION_TIMEOUT_MS)
+
+
+def _patience_ms() -> int:
+    """How long to wait for an answer that the broker may take OPERATION_TIMEOUT_MS to give."""
+    return OPERATION_TIMEOUT_MS + 5_000

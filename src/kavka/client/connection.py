@@ -1,0 +1,223 @@
+"""One connection to one broker: which versions both sides speak, and requests in flight on it.
+
+Decides the version of each request and which answer belongs to which request. It must not know partitions, retries or
+other brokers; it opens nothing itself: the caller gives it a `Connection` of the Network port.
+
+Invariants
+  I1  Every request ends: with its answer, with `RequestError(UNSUPPORTED_VERSION)` before anything was sent, or with
+      `ConnectionFailed`, after which nobody knows whether the broker carried it out.
+  I2  A connection that failed in any way is closed and stays closed; all that waited on it fails with it.
+  I3  At most `max_pending_requests` wait for answers.
+
+Source: Kafka's protocol guide; KIP-511 (ApiVersions: a broker that does not know the version asked for answers in
+version 0, with the versions that it does know), KIP-482 (flexible headers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import NamedTuple, TypeVar
+
+from kavka import __version__
+from kavka.client.answers import error_name
+from kavka.client.settings import ClientSettings
+from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, ProtocolViolation, RequestError
+from kavka.model import FileSlice
+from kavka.network import Connection, Network
+from kavka.protocol.api import Api, ApiKey, RequestHeader, api, decode_response_header, encode_request_header
+from kavka.protocol.codec import decode, encode_chunks
+from kavka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kavka.protocol.schema import Message
+
+Answer = TypeVar("Answer", bound=Message)
+
+SOFTWARE_NAME = "kavka"
+_CORRELATION_ID = struct.Struct("!i")
+
+
+class VersionRange(NamedTuple):
+    """Versions of one API, both ends included."""
+
+    lowest: int
+    highest: int
+
+
+class BrokerConnection:
+    """Requests to one broker, pipelined. Made by `BrokerConnection.open`."""
+
+    def __init__(self, connection: Connection, address: str, settings: ClientSettings) -> None:
+        self.address = address
+        self.versions: dict[int, VersionRange] = {}
+        """What the broker speaks, by API key."""
+        self._connection = connection
+        self._settings = settings
+        self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._next_correlation_id = 0
+        self._slots = asyncio.Semaphore(settings.max_pending_requests)
+        self._failure: ConnectionFailed | None = None
+        self._reader = asyncio.create_task(self._read_answers(), name=f"answers of {address}")
+
+    @classmethod
+    async def open(cls, network: Network, host: str, port: int, settings: ClientSettings) -> BrokerConnection:
+        """Connects and learns the broker's versions; raises `ConnectionFailed`."""
+        address = f"{host}:{port}"
+        try:
+            async with asyncio.timeout(settings.connect_timeout_ms / 1000):
+                raw = await network.connect(host, port, max_frame_bytes=settings.max_frame_bytes)
+        except TimeoutError as failure:
+            raise ConnectionFailed(f"{address} did not accept within {settings.connect_timeout_ms} ms") from failure
+        connection = cls(raw, address, settings)
+        try:
+            await connection._negotiate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    @property
+    def pending_requests(self) -> int:
+        """Requests that wait for their answers."""
+        return len(self._pending)
+
+    def version_of(self, key: ApiKey, *, highest: int | None = None) -> int:
+        """The highest version that both sides speak, at most `highest`.
+
+        Raises `RequestError(UNSUPPORTED_VERSION)` where there is none.
+        """
+        known = api(key)
+        theirs = self.versions.get(key)
+        if theirs is None:
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION, f"the broker at {self.address} has no {known.name}")
+        version = min(known.max_version, theirs.highest, known.max_version if highest is None else highest)
+        if version < max(known.min_version, theirs.lowest):
+            raise RequestError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{known.name}: the broker at {self.address} speaks {theirs.lowest} to {theirs.highest}, "
+                f"this client {known.min_version} to {known.max_version if highest is None else highest}",
+            )
+        return version
+
+    async def request(
+        self,
+        key: ApiKey,
+        message: Message,
+        answer_type: type[Answer],
+        *,
+        highest: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Answer:
+        """Sends `message` in the highest common version (at most `highest`) and waits for its answer.
+
+        Views onto records in the answer are views onto its own frame, and stay valid. Raises as I1 says.
+        """
+        version = self.version_of(key, highest=highest)
+        frame = await self._exchange(api(key), version, message, timeout_ms or self._settings.request_timeout_ms)
+        try:
+            _, position = decode_response_header(key, version, frame)
+            return decode(answer_type, memoryview(frame)[position:], version)
+        except ProtocolViolation as failure:
+            self._fail(ConnectionFailed(f"{self.address} gave a malformed answer to {api(key).name} {version}"))
+            raise ConnectionFailed(
+                f"malformed {api(key).name} {version} answer of {self.address}: {failure}"
+            ) from failure
+
+    async def send_unanswered(self, key: ApiKey, message: Message, *, highest: int | None = None) -> None:
+        """Sends a request that the broker does not answer: Produce with acks=0."""
+        version = self.version_of(key, highest=highest)
+        self._send(api(key), version, message)
+        await self._connection.drain()
+
+    def close(self) -> None:
+        self._fail(ConnectionFailed(f"the connection to {self.address} was closed"))
+
+    async def _negotiate(self) -> None:
+        known = api(ApiKey.API_VERSIONS)
+        version = known.max_version
+        while True:
+            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+            frame = await self._exchange(known, version, message, self._settings.request_timeout_ms)
+            answer = self._decode_api_versions(frame, version)
+            self.versions = {
+                entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys
+            }
+            if answer.error_code == ErrorCode.NONE:
+                return
+            theirs = self.versions.get(ApiKey.API_VERSIONS, VersionRange(0, 0))
+            lower = min(theirs.highest, version - 1)
+            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION or lower < known.min_version:
+                raise ConnectionFailed(
+                    f"{self.address} answered ApiVersions {version} with {error_name(answer.error_code)}"
+                )
+            version = lower
+
+    def _decode_api_versions(self, frame: bytes, version: int) -> ApiVersionsResponse:
+        """The answer in the version asked for, or in version 0 where the broker does not know that one."""
+        body = memoryview(frame)[4:]
+        refused = len(body) >= 2 and int.from_bytes(body[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+        try:
+            return decode(ApiVersionsResponse, body, 0 if refused else version)
+        except ProtocolViolation as failure:
+            raise ConnectionFailed(f"{self.address} gave no answer of Kafka's protocol: {failure}") from failure
+
+    async def _exchange(self, known: Api, version: int, message: Message, timeout_ms: int) -> bytes:
+        """Sends one request and waits for the frame of its answer."""
+        async with self._slots:
+            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            self._send(known, version, message, future)
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._connection.drain()
+                    return await future
+            except TimeoutError as failure:
+                late = ConnectionFailed(f"{self.address} did not answer {known.name} within {timeout_ms} ms")
+                self._fail(late)
+                raise late from failure
+
+    def _send(self, known: Api, version: int, message: Message, future: asyncio.Future[bytes] | None = None) -> None:
+        if self._failure is not None:
+            raise ConnectionFailed(str(self._failure))
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = correlation_id + 1 & 0x7FFFFFFF
+        header = RequestHeader(known.key, version, correlation_id, self._settings.client_id)
+        parts: list[bytes | bytearray | memoryview] = [encode_request_header(header)]
+        for chunk in encode_chunks(message, version):
+            assert not isinstance(chunk, FileSlice), "a client sends from memory"
+            parts.append(chunk)
+        if future is not None:
+            self._pending[correlation_id] = future
+        try:
+            self._connection.send_frame(parts)
+        except ConnectionFailed as failure:
+            self._fail(failure)
+            raise
+
+    async def _read_answers(self) -> None:
+        try:
+            while True:
+                frame = await self._connection.receive_frame()
+                if len(frame) < 4:
+                    raise ProtocolViolation(f"{self.address} sent a frame of {len(frame)} bytes")
+                (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+                future = self._pending.pop(correlation_id, None)
+                if future is None:
+                    raise ProtocolViolation(f"{self.address} answered request {correlation_id}, which nobody asked")
+                if not future.done():
+                    future.set_result(frame)
+        except KavkaError as failure:
+            self._fail(failure if isinstance(failure, ConnectionFailed) else ConnectionFailed(str(failure)))
+
+    def _fail(self, failure: ConnectionFailed) -> None:
+        if self._failure is not None:
+            return
+        self._failure = failure
+        self._connection.close()
+        self._reader.cancel()
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(ConnectionFailed(str(failure)))

@@ -1,0 +1,676 @@
+"""The producer: records in, batches to the partitions' leaders, deliveries out.
+
+Decides when a batch is sent, in which request, with which sequence, and what is done about each error. It must not know
+how a broker is reached or found: that is the cluster's matter.
+
+Invariants
+  I1  Of one partition one batch is under way at a time, and the next is sent when it is decided. So records of a
+      partition arrive in the order of their `send`, also where a batch had to be sent again, with and without
+      idempotence. Throughput comes from full batches and from many partitions side by side.
+  I2  Every record is decided: delivered, or failed with the reason. A failure says in its text where it is unknown
+      whether the broker has the record.
+  I3  With idempotence a batch keeps its producer id and sequence over all its retries. After a batch whose outcome
+      stays unknown a new producer id is taken, because the broker may or may not have moved on.
+  I4  At most `buffer_memory` bytes of records wait; `send` waits at the bound (one record always passes).
+
+Source: KIP-98 (idempotence), KIP-91 (delivery time-out), KIP-480 (sticky partitions). Transactions are not supported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kavka.client.answers import error_name, error_of, raise_for
+from kavka.client.backoff import backoff_ms
+from kavka.client.cluster import Cluster, TopicMetadata
+from kavka.client.partitioner import StickyPartitioner, partition_for_key
+from kavka.client.settings import ProducerSettings
+from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
+from kavka.model import NO_TIMESTAMP, TopicPartition
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from kavka.records.record import Header
+
+HIGHEST_PRODUCE = 12
+"""From version 13 on Produce names topics by id only; names do everywhere."""
+_RECORD_OVERHEAD = 40
+"""At least what a record without headers has beside key and value."""
+_SEQUENCE_SPAN = 1 << 31
+_STALE_LEADER = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+_LOST_SEQUENCE = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""The broker knows less of this producer than this producer does: it takes a new id and sends the batch again."""
+
+
+class Delivery(NamedTuple):
+    """Where a record went. `offset` is -1 with acks=0, or where the broker recognised a retry it had already taken."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class BatchDelivery(NamedTuple):
+    """Where a batch went: `record_count` records from `base_offset` on. -1 as in `Delivery`."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    record_count: int
+    log_append_time_ms: int
+    """-1 where the records keep their own timestamps."""
+
+
+RecordFields = tuple[bytes | None, bytes | None, Iterable[Header]]
+"""Key, value, headers."""
+
+
+class PendingBatch:
+    """A batch on its way. Await it for its `BatchDelivery`; it raises what made it fail."""
+
+    __slots__ = (
+        "builder",
+        "closed",
+        "created_at",
+        "failures",
+        "future",
+        "partition",
+        "resent_as_new",
+        "stamp",
+        "was_sent",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        builder: BatchBuilder,
+        created_at: float,
+        future: asyncio.Future[BatchDelivery],
+    ) -> None:
+        self.partition = partition
+        self.builder = builder
+        self.created_at = created_at
+        self.future = future
+        self.stamp: ProducerStamp | None = None
+        self.closed = False
+        self.was_sent = False
+        self.resent_as_new = False
+        self.failures = 0
+
+    def __await__(self) -> Generator[Any, None, BatchDelivery]:
+        return asyncio.shield(self.future).__await__()
+
+    def done(self) -> bool:
+        return self.future.done()
+
+
+class PendingDelivery:
+    """A record on its way. Await it for its `Delivery`; it raises what made it fail."""
+
+    __slots__ = ("_batch", "_delta", "_timestamp_ms")
+
+    def __init__(self, batch: PendingBatch, delta: int, timestamp_ms: int) -> None:
+        self._batch = batch
+        self._delta = delta
+        self._timestamp_ms = timestamp_ms
+
+    def __await__(self) -> Generator[Any, None, Delivery]:
+        yield from asyncio.shield(self._batch.future).__await__()
+        return self.result()
+
+    def done(self) -> bool:
+        return self._batch.future.done()
+
+    def result(self) -> Delivery:
+        """The delivery, once `done`; raises what made it fail."""
+        topic, partition, base_offset, _, log_append_time_ms = self._batch.future.result()
+        return Delivery(
+            topic,
+            partition,
+            base_offset + self._delta if base_offset >= 0 else -1,
+            self._timestamp_ms if log_append_time_ms == NO_TIMESTAMP else log_append_time_ms,
+        )
+
+    def add_done_callback(self, callback: Callable[[PendingDelivery], object]) -> None:
+        """Calls `callback(self)` soon after the record is decided; it asks `result`."""
+        self._batch.future.add_done_callback(lambda _: callback(self))
+
+
+class _Queue:
+    """The batches of one partition, in order. The last may still take records; the first may be under way."""
+
+    __slots__ = ("batches", "failures", "in_flight", "next_sequence", "not_before", "partition", "producer_id")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.batches: deque[PendingBatch] = deque()
+        self.in_flight = False
+        self.not_before = 0.0
+        self.failures = 0
+        self.producer_id = (-1, -1)
+        """Id and epoch under which `next_sequence` counts."""
+        self.next_sequence = 0
+
+
+class Producer:
+    """Sends records to a cluster. Belongs to one event loop; closed with `close` or `async with`.
+
+    async with Producer(cluster) as producer:
+        delivery = await (await producer.send("orders", b"value", key=b"key"))
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings | None = None,
+        *,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings or ProducerSettings()
+        self._now_ms = now_ms or (lambda: int(time.time() * 1000))
+        self._partitioner = StickyPartitioner(cluster.random)
+        self._queues: dict[TopicPartition, _Queue] = {}
+        self._active: dict[TopicPartition, _Queue] = {}
+        """Those with batches; a dict for its order."""
+        self._requests: dict[int, int] = {}
+        """Requests under way, by broker."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._dispatch_soon = False
+        self._room: list[asyncio.Future[None]] = []
+        self._producer: tuple[int, int] | None = None
+        self._helper: asyncio.Task[None] | None = None
+        self._flushing = 0
+        self._closed = False
+        self.buffered_bytes = 0
+        """Bytes of records that wait or are under way."""
+        self.delivered_records = 0
+        self.failed_records = 0
+
+    async def __aenter__(self) -> Producer:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(timeout_ms=0 if kind is not None else None)
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> PendingDelivery:
+        """Puts one record into a batch and returns at once, unless the topic is not known yet or the buffer is full.
+
+        Without `partition` the key decides, without a key the batch that is being filled. Raises `RequestError` where
+        there is no such topic or partition; what happens to the record later is told by what is returned.
+        """
+        metadata = await self._topic(topic)
+        chosen = self._choose(metadata, key, partition)
+        if self.buffered_bytes >= self._settings.buffer_memory:
+            await self._wait_for_room()
+        stamp_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        batch = self._append(chosen, stamp_ms, (key, value, headers))
+        if batch.closed:
+            if key is None and partition is None:
+                self._partitioner.batch_filled(topic, _available(metadata))
+            await asyncio.sleep(0)
+        return PendingDelivery(batch, batch.builder.record_count - 1, stamp_ms)
+
+    async def send_values(
+        self,
+        topic: str,
+        values: Sequence[bytes],
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[PendingBatch]:
+        """Sends records that have only a value, all of one timestamp; the fastest way.
+
+        Returns the batches that they are in.
+        """
+        metadata = await self._topic(topic)
+        stamp_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        touched: list[PendingBatch] = []
+        start = 0
+        while start < len(values):
+            chosen = self._choose(metadata, None, partition)
+            if self.buffered_bytes >= self._settings.buffer_memory:
+                await self._wait_for_room()
+            batch = self._open_batch(chosen, len(values[start]) + _RECORD_OVERHEAD)
+            before = batch.builder.payload_bytes
+            start = batch.builder.append_values(stamp_ms, values, start, self._settings.batch_size)
+            self.buffered_bytes += batch.builder.payload_bytes - before
+            touched.append(batch)
+            if start < len(values) or batch.builder.payload_bytes >= self._settings.batch_size:
+                self._close_batch(batch)
+                if partition is None:
+                    self._partitioner.batch_filled(topic, _available(metadata))
+                await asyncio.sleep(0)
+        return touched
+
+    async def send_records(
+        self,
+        topic: str,
+        records: Iterable[RecordFields],
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[PendingBatch]:
+        """Sends many records, all of one timestamp. Returns the batches that they are in."""
+        metadata = await self._topic(topic)
+        stamp_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        touched: dict[int, PendingBatch] = {}
+        for fields in records:
+            chosen = self._choose(metadata, fields[0], partition)
+            if self.buffered_bytes >= self._settings.buffer_memory:
+                await self._wait_for_room()
+            batch = self._append(chosen, stamp_ms, fields)
+            touched[id(batch)] = batch
+            if batch.closed:
+                if partition is None and fields[0] is None:
+                    self._partitioner.batch_filled(topic, _available(metadata))
+                await asyncio.sleep(0)
+        return list(touched.values())
+
+    async def flush(self, *, timeout_ms: int | None = None) -> bool:
+        """Sends what waits without lingering, and waits until all of it is decided; False where that took too long.
+
+        Failures are told by the records' own results, and counted in `failed_records`.
+        """
+        waiting = [batch.future for queue in self._active.values() for batch in queue.batches]
+        if not waiting:
+            return True
+        self._flushing += 1
+        try:
+            self._wake()
+            _, pending = await asyncio.wait(waiting, timeout=None if timeout_ms is None else timeout_ms / 1000)
+        finally:
+            self._flushing -= 1
+        return not pending
+
+    async def close(self, *, timeout_ms: int | None = None) -> None:
+        """Flushes for at most `timeout_ms` (None: until all is decided), then fails what is left.
+
+        The cluster stays open.
+        """
+        if self._closed:
+            return
+        if timeout_ms != 0:
+            await self.flush(timeout_ms=timeout_ms)
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [*self._tasks, *([self._helper] if self._helper is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for queue in list(self._active.values()):
+            while queue.batches:
+                self._fail_head(queue, ConnectionFailed("the producer was closed before the record was delivered"))
+        self._make_room()
+
+    async def _topic(self, topic: str) -> TopicMetadata:
+        if self._closed:
+            raise ConnectionFailed("the producer is closed")
+        if self._settings.idempotent and self._producer is None:
+            await self._take_producer_id()
+        return await self._cluster.topic(topic, may_create=True)
+
+    def _choose(self, topic: TopicMetadata, key: bytes | None, partition: int | None) -> TopicPartition:
+        if partition is None:
+            if key is None:
+                partition = self._partitioner.partition(topic.name, _available(topic))
+            else:
+                partition = partition_for_key(key, len(topic.partitions))
+        elif not 0 <= partition < len(topic.partitions):
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name!r} has partitions 0 to {len(topic.partitions) - 1}, not {partition}",
+            )
+        return TopicPartition(topic.name, partition)
+
+    def _append(self, partition: TopicPartition, timestamp_ms: int, fields: RecordFields) -> PendingBatch:
+        key, value, headers = fields
+        size = len(key or b"") + len(value or b"") + _RECORD_OVERHEAD
+        batch = self._open_batch(partition, size)
+        builder = batch.builder
+        before = builder.payload_bytes
+        builder.append(timestamp_ms, key, value, headers)
+        self.buffered_bytes += builder.payload_bytes - before
+        if builder.payload_bytes >= self._settings.batch_size:
+            self._close_batch(batch)
+        return batch
+
+    def _open_batch(self, partition: TopicPartition, size: int) -> PendingBatch:
+        """The batch of `partition` that takes records, with room for `size` bytes, or a new one."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue(partition)
+        if queue.batches:
+            last = queue.batches[-1]
+            if not last.closed:
+                if last.builder.payload_bytes + size <= self._settings.batch_size:
+                    return last
+                self._close_batch(last)
+        loop = asyncio.get_running_loop()
+        builder = BatchBuilder(self._settings.compression, level=self._settings.compression_level)
+        batch = PendingBatch(partition, builder, loop.time(), loop.create_future())
+        queue.batches.append(batch)
+        self._active[partition] = queue
+        if self._timer is None and not self._dispatch_soon:
+            self._timer = loop.call_later(self._settings.linger_ms / 1000, self._on_timer)
+        return batch
+
+    def _close_batch(self, batch: PendingBatch) -> None:
+        batch.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._dispatch_soon:
+            self._dispatch_soon = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Sends every batch that is due, one request per broker, and sets the timer for those that are not yet."""
+        self._dispatch_soon = False
+        if self._closed:
+            return
+        now = asyncio.get_running_loop().time()
+        linger_s = 0.0 if self._flushing else self._settings.linger_ms / 1000
+        due: dict[int, list[_Queue]] = {}
+        wake_at = float("inf")
+        without_leader = False
+        for queue in list(self._active.values()):
+            if queue.in_flight:
+                continue
+            head = queue.batches[0]
+            if now >= head.created_at + self._settings.delivery_timeout_ms / 1000:
+                self._expire_head(queue)
+                wake_at = now
+                continue
+            wake_at = min(wake_at, head.created_at + self._settings.delivery_timeout_ms / 1000)
+            ready_at = queue.not_before
+            if not head.closed and not head.was_sent and len(queue.batches) == 1:
+                ready_at = max(ready_at, head.created_at + linger_s)
+            if ready_at > now:
+                wake_at = min(wake_at, ready_at)
+                continue
+            leader = self._cluster.leader(queue.partition)
+            if leader < 0:
+                without_leader = True
+            else:
+                due.setdefault(leader, []).append(queue)
+        if due and self._settings.idempotent and self._producer is None:
+            self._help(self._take_producer_id())
+        else:
+            for leader, queues in due.items():
+                self._send_due(leader, queues)
+        if without_leader:
+            self._help(self._find_leaders())
+        if wake_at < float("inf"):
+            self._set_timer(wake_at)
+
+    def _send_due(self, leader: int, queues: list[_Queue]) -> None:
+        """Requests to one broker, up to the bounds of one request and of requests under way."""
+        while queues and self._requests.get(leader, 0) < self._settings.max_in_flight:
+            size = 0
+            taken = 0
+            for queue in queues:
+                size += queue.batches[0].builder.payload_bytes
+                if taken and size > self._settings.max_request_size:
+                    break
+                taken += 1
+            now_sent, queues = queues[:taken], queues[taken:]
+            for queue in now_sent:
+                queue.in_flight = True
+                queue.batches[0].closed = True
+                self._stamp(queue)
+            self._requests[leader] = self._requests.get(leader, 0) + 1
+            self._spawn(self._send_request(leader, now_sent))
+
+    def _stamp(self, queue: _Queue) -> None:
+        batch = queue.batches[0]
+        if not self._settings.idempotent or batch.stamp is not None:
+            return
+        assert self._producer is not None
+        if queue.producer_id != self._producer:
+            queue.producer_id = self._producer
+            queue.next_sequence = 0
+        batch.stamp = ProducerStamp(*self._producer, queue.next_sequence)
+
+    async def _send_request(self, leader: int, queues: list[_Queue]) -> None:
+        """One Produce request; afterwards every batch in it is decided or waits to be sent again."""
+        try:
+            try:
+                answers = await self._produce(leader, queues)
+            except ConnectionFailed as failure:
+                for queue in queues:
+                    self._on_unknown_outcome(queue, failure)
+                self._help(self._find_leaders())
+            except RequestError as failure:
+                for queue in queues:
+                    self._on_error(queue, failure.code, failure.message)
+            else:
+                for queue in queues:
+                    self._on_answer(queue, answers.get(queue.partition))
+        finally:
+            self._requests[leader] -= 1
+            for queue in queues:
+                queue.in_flight = False
+        self._dispatch()
+
+    async def _produce(self, leader: int, queues: list[_Queue]) -> dict[TopicPartition, PartitionProduceResponse]:
+        connection = await self._cluster.connection(leader)
+        topics: dict[str, TopicProduceData] = {}
+        for queue in queues:
+            batch = queue.batches[0]
+            topic, partition = queue.partition
+            data = PartitionProduceData(index=partition, records=batch.builder.build(batch.stamp or NO_STAMP))
+            entry = topics.get(topic)
+            if entry is None:
+                entry = topics[topic] = TopicProduceData(name=topic, partition_data=[])
+            entry.partition_data.append(data)
+        request = ProduceRequest(
+            acks=self._settings.acks, timeout_ms=self._settings.timeout_ms, topic_data=list(topics.values())
+        )
+        for queue in queues:
+            queue.batches[0].was_sent = True
+        if self._settings.acks == 0:
+            await connection.send_unanswered(ApiKey.PRODUCE, request, highest=HIGHEST_PRODUCE)
+            return {
+                queue.partition: PartitionProduceResponse(index=queue.partition.partition, base_offset=-1)
+                for queue in queues
+            }
+        timeout_ms = self._settings.timeout_ms + self._cluster.settings.request_timeout_ms
+        answer = await connection.request(
+            ApiKey.PRODUCE, request, ProduceResponse, highest=HIGHEST_PRODUCE, timeout_ms=timeout_ms
+        )
+        return {
+            TopicPartition(topic.name, partition.index): partition
+            for topic in answer.responses
+            for partition in topic.partition_responses
+        }
+
+    def _on_answer(self, queue: _Queue, answer: PartitionProduceResponse | None) -> None:
+        if answer is None:
+            self._on_unknown_outcome(queue, ConnectionFailed(f"the answer left out {queue.partition}"))
+        elif answer.error_code == ErrorCode.NONE:
+            self._deliver_head(queue, answer.base_offset, answer.log_append_time_ms)
+        elif answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._deliver_head(queue, -1, NO_TIMESTAMP)
+        else:
+            self._on_error(queue, error_of(answer.error_code), answer.error_message or error_name(answer.error_code))
+
+    def _on_error(self, queue: _Queue, code: ErrorCode, message: str) -> None:
+        """The broker refused the batch, or took it and could not tell the replicas."""
+        batch = queue.batches[0]
+        if code in _LOST_SEQUENCE and batch.stamp is not None and not batch.resent_as_new:
+            if self._producer == batch.stamp[:2]:
+                self._producer = None
+            batch.stamp = None
+            batch.resent_as_new = True
+            return
+        if not code.retriable:
+            self._fail_head(queue, RequestError(code, f"{queue.partition} refused a batch: {message}"))
+            return
+        self._back_off(queue)
+        if code in _STALE_LEADER:
+            self._help(self._find_leaders())
+
+    def _on_unknown_outcome(self, queue: _Queue, failure: ConnectionFailed) -> None:
+        if self._settings.acks == 0:
+            self._fail_head(queue, failure)
+        else:
+            self._back_off(queue)
+
+    def _back_off(self, queue: _Queue) -> None:
+        """The batch is sent again, unless its time is up by then (which `_dispatch` sees)."""
+        queue.failures += 1
+        queue.batches[0].failures += 1
+        pause_s = backoff_ms(self._cluster.settings, queue.failures, self._cluster.random) / 1000
+        queue.not_before = asyncio.get_running_loop().time() + pause_s
+
+    def _deliver_head(self, queue: _Queue, base_offset: int, log_append_time_ms: int) -> None:
+        batch = queue.batches.popleft()
+        count = batch.builder.record_count
+        if batch.stamp is not None:
+            queue.next_sequence = (batch.stamp.base_sequence + count) % _SEQUENCE_SPAN
+        queue.failures = 0
+        queue.not_before = 0.0
+        self.delivered_records += count
+        if not batch.future.done():
+            batch.future.set_result(BatchDelivery(*queue.partition, base_offset, count, log_append_time_ms))
+        self._released(queue, batch)
+
+    def _expire_head(self, queue: _Queue) -> None:
+        batch = queue.batches[0]
+        what = f"after {self._settings.delivery_timeout_ms} ms"
+        if batch.was_sent:
+            if batch.stamp is not None and self._producer == batch.stamp[:2]:
+                self._producer = None
+            self._fail_head(
+                queue,
+                RequestError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{what} and {batch.failures} failures it is unknown whether {queue.partition} has the batch",
+                ),
+            )
+        else:
+            self._fail_head(
+                queue, RequestError(ErrorCode.REQUEST_TIMED_OUT, f"{what} the batch for {queue.partition} was not sent")
+            )
+
+    def _fail_head(self, queue: _Queue, failure: KavkaError) -> None:
+        batch = queue.batches.popleft()
+        self.failed_records += batch.builder.record_count
+        if not batch.future.done():
+            batch.future.set_exception(failure)
+            batch.future.exception()  # told to whoever asks; nobody has to
+        self._released(queue, batch)
+
+    def _released(self, queue: _Queue, batch: PendingBatch) -> None:
+        self.buffered_bytes -= batch.builder.payload_bytes
+        if not queue.batches:
+            self._active.pop(queue.partition, None)
+        if self._room and self.buffered_bytes < self._settings.buffer_memory:
+            self._make_room()
+
+    async def _wait_for_room(self) -> None:
+        while self.buffered_bytes >= self._settings.buffer_memory:
+            if self._closed:
+                raise ConnectionFailed("the producer is closed")
+            room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room.append(room)
+            self._wake()
+            await room
+
+    def _make_room(self) -> None:
+        waiting, self._room = self._room, []
+        for room in waiting:
+            if not room.done():
+                room.set_result(None)
+
+    async def _take_producer_id(self) -> None:
+        """A producer id of our own; raises as `Cluster.retry` does."""
+
+        async def ask() -> None:
+            answer = await self._cluster.ask(
+                ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None), InitProducerIdResponse
+            )
+            raise_for(answer.error_code, "producer id")
+            if self._producer is None:
+                self._producer = (answer.producer_id, answer.producer_epoch)
+
+        await self._cluster.retry(ask, what="take a producer id")
+
+    async def _find_leaders(self) -> None:
+        await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+        await self._cluster.refresh_quietly()
+
+    def _help(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` beside the sending, unless such work runs already, and dispatches again after it."""
+        if self._helper is not None and not self._helper.done():
+            work.close()
+            return
+
+        async def run() -> None:
+            try:
+                await work
+            except KavkaError:
+                # Nothing is lost: the batches wait, and their own time-outs tell what became of them.
+                await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
+            finally:
+                self._helper = None
+            self._wake()
+
+        self._helper = asyncio.create_task(run(), name="producer's helper")
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="produce request")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._on_timer)
+
+
+def _available(topic: TopicMetadata) -> list[int]:
+    """Partitions with a leader, or all where none has one."""
+    return [p.partition for p in topic.partitions if p.leader >= 0] or [p.partition for p in topic.partitions]

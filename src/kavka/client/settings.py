@@ -1,0 +1,154 @@
+"""What a client can be told: bounds, time-outs and habits, with the defaults that it has otherwise.
+
+Names are Kafka's own client settings with underscores; all durations are in ms. A value out of range raises
+`ConfigError` when the settings are made, so a client never meets one later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from kavka.errors import ConfigError
+from kavka.records.compression import Compression
+
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+"""Bound on one answer of a broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What every client has."""
+
+    client_id: str = "kavka"
+    request_timeout_ms: int = 30_000
+    """How long one request may go unanswered before its connection is given up."""
+    connect_timeout_ms: int = 10_000
+    api_timeout_ms: int = 60_000
+    """How long an operation may try again in all, where it is not bounded by a setting of its own."""
+    retry_backoff_ms: int = 50
+    """First pause before something is tried again; it doubles up to `retry_backoff_max_ms`, with 20 % of jitter."""
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    topic_propagation_ms: int = 3_000
+    """How long a topic may be unknown before it counts as missing: brokers learn of new topics one after another."""
+    max_frame_bytes: int = MAX_FRAME_BYTES
+    max_pending_requests: int = 1_000
+    """Requests of one connection that may wait for their answers."""
+
+    def __post_init__(self) -> None:
+        _positive(
+            request_timeout_ms=self.request_timeout_ms,
+            connect_timeout_ms=self.connect_timeout_ms,
+            api_timeout_ms=self.api_timeout_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+            metadata_max_age_ms=self.metadata_max_age_ms,
+            topic_propagation_ms=self.topic_propagation_ms,
+            max_frame_bytes=self.max_frame_bytes,
+            max_pending_requests=self.max_pending_requests,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """How a producer batches and what it promises."""
+
+    acks: int = -1
+    """0: nobody answers; 1: the leader has it; -1: every in-sync replica has it."""
+    enable_idempotence: bool | None = None
+    """Number the batches so that a retry cannot write twice. None: as soon as acks is -1."""
+    compression: Compression = Compression.NONE
+    compression_level: int | None = None
+    batch_size: int = 1_000_000
+    """Bytes of records, before compression, that close a batch. The broker's max.message.bytes bounds the batch itself
+    (1,048,588 by default)."""
+    linger_ms: int = 5
+    """How long a batch that is not full waits for more records."""
+    max_in_flight: int = 5
+    """Requests to one broker that may be under way; of one partition there is always only one batch under way."""
+    max_request_size: int = 8 * 1024 * 1024
+    """Bytes of records, before compression, that go into one request."""
+    buffer_memory: int = 64 * 1024 * 1024
+    """Bytes of records that may wait; `send` waits at the bound."""
+    delivery_timeout_ms: int = 120_000
+    """How long a record may wait and be tried again in all before it fails."""
+    timeout_ms: int = 30_000
+    """How long the broker may wait for the in-sync replicas."""
+
+    def __post_init__(self) -> None:
+        if self.acks not in (-1, 0, 1):
+            raise ConfigError(f"acks is {self.acks}, expected -1 (all), 0 or 1")
+        if self.enable_idempotence and self.acks != -1:
+            raise ConfigError(f"enable_idempotence needs acks -1 (all), not {self.acks}")
+        if self.linger_ms < 0:
+            raise ConfigError(f"linger_ms is {self.linger_ms}, expected 0 or more")
+        _positive(
+            batch_size=self.batch_size,
+            max_in_flight=self.max_in_flight,
+            max_request_size=self.max_request_size,
+            buffer_memory=self.buffer_memory,
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            timeout_ms=self.timeout_ms,
+        )
+
+    @property
+    def idempotent(self) -> bool:
+        return self.acks == -1 if self.enable_idempotence is None else self.enable_idempotence
+
+
+class OffsetReset(Enum):
+    """Where a consumer goes on when it has no position, or one that the log no longer holds."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+    """Nowhere: `OffsetOutOfRange` is raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """How a consumer fetches, and how it behaves in a group."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    auto_offset_reset: OffsetReset = OffsetReset.LATEST
+    read_committed: bool = False
+    """Leave out records of aborted transactions, and wait for the end of open ones."""
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    max_partition_fetch_bytes: int = 1024 * 1024
+    fetch_max_wait_ms: int = 500
+    max_buffered_bytes: int = 64 * 1024 * 1024
+    """Bytes of fetched batches that may wait to be read; at the bound nothing is fetched."""
+    max_inflated_bytes: int = 64 * 1024 * 1024
+    """Bound on one batch's inflated records."""
+    check_crcs: bool = True
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    heartbeat_interval_ms: int = 3_000
+
+    def __post_init__(self) -> None:
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, "
+                f"expected less than session_timeout_ms of {self.session_timeout_ms}"
+            )
+        _positive(
+            fetch_max_bytes=self.fetch_max_bytes,
+            max_partition_fetch_bytes=self.max_partition_fetch_bytes,
+            max_buffered_bytes=self.max_buffered_bytes,
+            max_inflated_bytes=self.max_inflated_bytes,
+            auto_commit_interval_ms=self.auto_commit_interval_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+        )
+
+
+def _positive(**values: int) -> None:
+    for name, value in values.items():
+        if value <= 0:
+            raise ConfigError(f"{name} is {value}, expected more than 0")
