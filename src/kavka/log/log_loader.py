@@ -1,0 +1,412 @@
+"""LogLoader: what the files in a partition's directory are worth when a broker starts.
+
+Decides which segments, epochs and producer states a log starts from, and what is cut off. It must not know of other
+partitions or of the replicas that could make up for what is lost here.
+
+Invariants
+  I1  After a stop that was not clean, every batch from the segment of the recovery point on was read and its CRC found
+      right before anything is served.
+  I2  What remains is a prefix of what was written: at the first byte that is no good batch the segment is cut, and all
+      segments behind it go, even if they are whole (as Kafka does: an offset that once may have been read must not come
+      back with other records behind a hole).
+  I3  Everything but the .log files can be lost: indexes, snapshots, epochs and checkpoints are built anew or done
+      without, and each time a reason says so.
+  I4  A clean stop is believed as long as the last segment can be read to its end.
+
+Source: Kafka's LogLoader and LogSegment.recover; reliability rules S37, S38.
+
+The CRC does not cover a batch's base offset, so recovery also looks at the order of the offsets: a batch that goes back
+behind its predecessor is damage. If that predecessor itself jumped ahead, it is the one that lies, and goes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import structlog
+
+from kavka.errors import CorruptRecords, RecordsError
+from kavka.filesystem import File
+from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MalformedCheckpoint, parse_epochs
+from kavka.log.index import MAX_RELATIVE_OFFSET, AbortedTransaction
+from kavka.log.leader_epoch import LeaderEpochs
+from kavka.log.log_config import LogConfig
+from kavka.log.producer_snapshots import ProducerSnapshots
+from kavka.log.producer_state import ProducerState
+from kavka.log.record_scan import scan_batches, scan_headers
+from kavka.log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    LogDirectory,
+    Segment,
+    offset_name,
+)
+from kavka.model import Offset
+from kavka.records.batch import RecordBatch
+from kavka.records.control import read_marker
+
+_logger = structlog.get_logger(__name__)
+_TEMPORARY_SUFFIX = ".tmp"
+_OFFSET_DIGITS = 20
+
+
+class RecoveryReason(NamedTuple):
+    """One thing that was not as a clean stop leaves it, and what was done about it."""
+
+    what: str
+    """A constant phrase: "segment cut", "segment dropped", "leftover removed", ..."""
+    path: str
+    why: str
+    offset: Offset = -1
+    """First offset that is gone, where records were lost."""
+    cut_bytes: int = 0
+
+
+class LoadedLog(NamedTuple):
+    """What a log starts with. `segments` has at least one."""
+
+    segments: list[Segment]
+    log_start_offset: Offset
+    log_end_offset: Offset
+    recovery_point: Offset
+    epochs: LeaderEpochs
+    producers: ProducerState
+    snapshots: ProducerSnapshots
+    reasons: list[RecoveryReason]
+
+
+class LoadRequest(NamedTuple):
+    """What is known of a log besides the files in its directory."""
+
+    config: LogConfig
+    was_clean: bool
+    """Whether the directory's clean-shutdown mark was there."""
+    recovery_point: Offset
+    """Everything below it is on disk; 0 if unknown."""
+    log_start_offset: Offset
+    """As checkpointed; 0 if unknown."""
+    now_ms: int
+    producer_id_expiration_ms: int
+    roll_jitter_ms: int = 0
+
+
+def create_log(directory: LogDirectory, request: LoadRequest) -> LoadedLog:
+    """A new log in a new directory, which must exist; its first segment is there afterwards."""
+    start = request.log_start_offset
+    segment = Segment.create(directory, start, now_ms=request.now_ms, roll_jitter_ms=request.roll_jitter_ms)
+    producers = ProducerState()
+    producers.clear(start)
+    return LoadedLog([segment], start, start, start, LeaderEpochs(), producers, ProducerSnapshots(directory), [])
+
+
+def load_log(directory: LogDirectory, request: LoadRequest) -> LoadedLog:
+    """The log in an existing directory, recovered where that is needed. Raises `StorageError`."""
+    return _LogLoader(directory, request).load()
+
+
+class _LogLoader:
+    def __init__(self, directory: LogDirectory, request: LoadRequest) -> None:
+        self._directory = directory
+        self._request = request
+        self._reasons: list[RecoveryReason] = []
+        self._producers = ProducerState()
+        self._epochs = LeaderEpochs()
+        self._segments: list[Segment] = []
+        self._snapshots = ProducerSnapshots(directory)
+
+    def load(self) -> LoadedLog:
+        names = self._clear_leftovers(self._directory.filesystem.list_directory(self._directory.path))
+        self._segments = self._open_segments(names)
+        self._snapshots = ProducerSnapshots(self._directory, _offsets(names, SNAPSHOT_SUFFIX))
+        recover_from = None if self._request.was_clean else self._request.recovery_point
+        if recover_from is None and self._segments:
+            try:
+                self._segments[-1].next_offset()
+            except CorruptRecords as error:
+                self._note("clean shutdown mark ignored", self._segments[-1].path(LOG_SUFFIX), str(error))
+                recover_from = self._segments[-1].base_offset
+        self._read_epochs(names, recover_from)
+        if recover_from is not None:
+            self._recover(recover_from)
+        end_offset = self._segments[-1].next_offset() if self._segments else -1
+        if end_offset < self._request.log_start_offset:
+            end_offset = self._start_over(self._request.log_start_offset)
+        start_offset = max(self._request.log_start_offset, self._segments[0].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(start_offset)
+        if recover_from is None:
+            self._load_producers(start_offset, end_offset)
+        self._snapshots.remove_above(end_offset)
+        self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+        return LoadedLog(
+            segments=self._segments,
+            log_start_offset=start_offset,
+            log_end_offset=end_offset,
+            recovery_point=end_offset if recover_from is None else min(max(recover_from, start_offset), end_offset),
+            epochs=self._epochs,
+            producers=self._producers,
+            snapshots=self._snapshots,
+            reasons=self._reasons,
+        )
+
+    def _note(self, what: str, path: str, why: str, *, offset: Offset = -1, cut_bytes: int = 0) -> None:
+        self._reasons.append(RecoveryReason(what, path, why, offset, cut_bytes))
+        _logger.warning(what, path=path, why=why, offset=offset, cut_bytes=cut_bytes)
+
+    # -- leftovers of deletions and compactions
+
+    def _clear_leftovers(self, names: list[str]) -> list[str]:
+        """Removes what a deletion or compaction left half done and finishes what only lacked its renames."""
+        swaps: list[str] = []
+        first_cleaned: Offset | None = None
+        for name in names:
+            path = f"{self._directory.path}/{name}"
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
+                self._directory.remove_if_there(path)
+                if name.endswith(CLEANED_SUFFIX):
+                    offset = _offset_of(name)
+                    if offset is not None and (first_cleaned is None or offset < first_cleaned):
+                        first_cleaned = offset
+            elif name.endswith(SWAP_SUFFIX):
+                swaps.append(name)
+        # A .swap behind a .cleaned belongs to a split that did not get far enough: the old segment is still whole.
+        valid = []
+        for name in swaps:
+            offset = _offset_of(name)
+            if offset is None or (first_cleaned is not None and offset >= first_cleaned):
+                self._directory.remove_if_there(f"{self._directory.path}/{name}")
+            else:
+                valid.append(name)
+        if valid:
+            self._finish_swap(valid, names)
+        return self._directory.filesystem.list_directory(self._directory.path)
+
+    def _finish_swap(self, swaps: list[str], names: list[str]) -> None:
+        """Puts complete new segments in the place of the old ones whose offsets they cover."""
+        filesystem, directory = self._directory.filesystem, self._directory.path
+        logs = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+        covered = [self._covered(f"{directory}/{name}", _offset_of(name) or 0) for name in logs]
+        first = min((start for start, _ in covered), default=0)
+        end = max((end for _, end in covered), default=0)
+        for name in names:
+            offset = _offset_of(name)
+            replaced = offset is not None and first <= offset < end and name.endswith(SEGMENT_SUFFIXES)
+            if replaced and self._directory.remove_if_there(f"{directory}/{name}"):
+                self._note("segment replaced", f"{directory}/{name}", "a compaction had written its successor")
+        for name in swaps:
+            filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+
+    def _covered(self, path: str, base_offset: Offset) -> tuple[Offset, Offset]:
+        file = self._directory.filesystem.open(path)
+        end = base_offset
+        for _, header in scan_headers(file, 0, file.size()):
+            end = header.base_offset + header.last_offset_delta + 1
+        return base_offset, end
+
+    def _open_segments(self, names: list[str]) -> list[Segment]:
+        bases = _offsets(names, LOG_SUFFIX)
+        known = set(bases)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            for offset in _offsets(names, suffix):
+                if offset not in known:
+                    path = self._directory.file_path(offset, suffix)
+                    self._directory.remove_if_there(path)
+                    self._note("index without a segment removed", path, f"no {offset_name(offset)}{LOG_SUFFIX}")
+        now_ms, jitter_ms = self._request.now_ms, self._request.roll_jitter_ms
+        return [Segment.open(self._directory, base, now_ms=now_ms, roll_jitter_ms=jitter_ms) for base in bases]
+
+    # -- recovery
+
+    def _recover(self, recovery_point: Offset) -> None:
+        """Reads every batch from the segment of `recovery_point` on; the producers' state is up to date afterwards."""
+        segments = self._segments
+        first = self._first_to_recover(recovery_point)
+        start_offset = max(self._request.log_start_offset, segments[0].base_offset if segments else 0)
+        up_to = segments[first].base_offset if segments else start_offset
+        self._load_producers(min(start_offset, up_to), up_to, segments[:first])
+        for number in range(first, len(segments)):
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            if number > first:
+                self._producers.end_offset = segments[number].base_offset
+                self._snapshots.remove_above(segments[number].base_offset - 1)
+                self._snapshots.take(self._producers)
+            if self._recover_segment(segments[number], following):
+                for dropped in segments[number + 1 :]:
+                    self._drop(dropped, f"the segment before it was cut at {segments[number].size}")
+                del segments[number + 1 :]
+                break
+        if segments:
+            self._producers.end_offset = segments[-1].next_offset()
+
+    def _first_to_recover(self, recovery_point: Offset) -> int:
+        """Number of the segment that the recovery point lies in."""
+        below = sum(segment.base_offset <= recovery_point for segment in self._segments)
+        return max(below - 1, 0)
+
+    def _recover_segment(self, segment: Segment, following: Offset | None) -> bool:
+        """Makes `segment` its longest good prefix; returns whether something was cut off."""
+        path, size = segment.path(LOG_SUFFIX), segment.size
+        end, why = _plausible_end(segment.file, segment.base_offset, size, following)
+        segment.reset_indexes()
+        self._directory.remove_if_there(segment.path(TXN_INDEX_SUFFIX))
+        good, next_offset = 0, segment.base_offset
+        try:
+            for position, batch in scan_batches(segment.file, 0, end):
+                if not batch.crc_is_right():
+                    why = f"the CRC of the batch at position {position} is not {batch.header.crc:#010x}"
+                    break
+                self._replay(segment, batch)
+                segment.note_recovered(position, batch, self._request.config.index_interval_bytes)
+                good = position + len(batch.view)
+                next_offset = batch.header.last_offset + 1
+        except RecordsError as error:
+            why = str(error)
+        if good == size:
+            return False
+        segment.file.truncate(good)
+        segment.size = good
+        self._note("segment cut", path, why, offset=next_offset, cut_bytes=size - good)
+        return True
+
+    def _replay(self, segment: Segment, batch: RecordBatch) -> None:
+        header = batch.header
+        if header.partition_leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            aborted = note_producer(self._producers, batch, header.base_offset)
+            if aborted is not None:
+                segment.add_aborted(aborted)
+
+    def _drop(self, segment: Segment, why: str) -> None:
+        self._note("segment dropped", segment.path(LOG_SUFFIX), why, offset=segment.base_offset, cut_bytes=segment.size)
+        self._directory.open_segments.forget(segment)
+        for suffix in SEGMENT_SUFFIXES:
+            self._directory.remove_if_there(segment.path(suffix))
+
+    def _start_over(self, log_start_offset: Offset) -> Offset:
+        """A new first segment at the log start, which the records do not reach."""
+        for segment in self._segments:
+            self._drop(segment, f"it ends before the log start offset {log_start_offset}")
+        self._snapshots.remove_all()
+        self._epochs.clear()
+        self._producers.clear(log_start_offset)
+        request = self._request
+        self._segments = [
+            Segment.create(
+                self._directory, log_start_offset, now_ms=request.now_ms, roll_jitter_ms=request.roll_jitter_ms
+            )
+        ]
+        return log_start_offset
+
+    # -- epochs and producers
+
+    def _read_epochs(self, names: list[str], recover_from: Offset | None) -> None:
+        path = f"{self._directory.path}/{LEADER_EPOCH_CHECKPOINT}"
+        why = "there is none"
+        if LEADER_EPOCH_CHECKPOINT in names:
+            try:
+                for entry in parse_epochs(self._directory.filesystem.read(path)):
+                    self._epochs.assign(*entry)
+                return
+            except MalformedCheckpoint as error:
+                why = str(error)
+                self._epochs.clear()
+        # Recovery reads the epochs of its own segments; those before them must be read here.
+        earlier = self._segments if recover_from is None else self._segments[: self._first_to_recover(recover_from)]
+        if any(segment.size for segment in earlier):
+            self._note("leader epochs read from the records", path, why)
+            for segment in earlier:
+                for _, header in segment.headers():
+                    if header.partition_leader_epoch > self._epochs.latest_epoch:
+                        self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _load_producers(self, start_offset: Offset, up_to: Offset, segments: Iterable[Segment] | None = None) -> None:
+        """Brings the producers' state to `up_to`, from the latest snapshot and the records behind it."""
+        if self._request.was_clean and not self._snapshots.offsets:
+            # Nobody idempotent wrote: a clean stop would have left a snapshot.
+            self._producers.clear(up_to)
+            return
+        self._snapshots.load(
+            self._producers,
+            up_to,
+            start_offset,
+            self._request.now_ms,
+            self._request.producer_id_expiration_ms,
+            lambda path, why: self._note("producer snapshot not used", path, why),
+        )
+        replay_producers(self._producers, self._segments if segments is None else segments, up_to)
+
+
+def replay_producers(producers: ProducerState, segments: Iterable[Segment], up_to: Offset) -> None:
+    """Brings `producers` from its end offset to `up_to` by what is in `segments`; of most batches only headers."""
+    ordered = list(segments)
+    for number, segment in enumerate(ordered):
+        following = ordered[number + 1].base_offset if number + 1 < len(ordered) else up_to
+        if following <= producers.end_offset or segment.base_offset >= up_to:
+            continue
+        found = segment.find(producers.end_offset)
+        if found is None:
+            continue
+        for position, header in segment.headers(found.position):
+            if header.base_offset >= up_to:
+                break
+            if header.producer_id < 0 or header.base_offset < producers.end_offset:
+                continue
+            if header.is_control:
+                note_producer(producers, segment.batch_at(position), header.base_offset)
+            else:
+                producers.append(header, header.base_offset)
+    producers.end_offset = up_to
+
+
+def note_producer(producers: ProducerState, batch: RecordBatch, offset: Offset) -> AbortedTransaction | None:
+    """Notes a batch of a producer that is in the log at `offset`; an aborted transaction, if it is the end of one."""
+    header = batch.header
+    if not header.is_control:
+        producers.append(header, offset)
+        return None
+    # An emptied control batch, as compaction may leave it, tells nothing any more.
+    marker = read_marker(batch) if header.record_count else None
+    return None if marker is None else producers.end_transaction(header, marker, offset)
+
+
+def _plausible_end(file: File, base_offset: Offset, size: int, following: Offset | None) -> tuple[int, str]:
+    """The position up to which the batches' headers are in order, and why not further."""
+    end, next_offset, jumped_at = 0, base_offset, -1
+    try:
+        for position, header in scan_headers(file, 0, size):
+            last_offset = header.base_offset + header.last_offset_delta
+            if header.base_offset < next_offset:
+                why = f"the batch at position {position} goes back to offset {header.base_offset} from {next_offset}"
+                return (position, why) if jumped_at < 0 else (jumped_at, f"{why}; the one before had jumped ahead")
+            if last_offset - base_offset > MAX_RELATIVE_OFFSET or (following is not None and last_offset >= following):
+                return position, f"the batch at position {position} has the offset {last_offset}"
+            jumped_at = position if header.base_offset > next_offset else -1
+            next_offset = last_offset + 1
+            end = position + header.size_bytes
+    except CorruptRecords as error:
+        return end, str(error)
+    return end, ""
+
+
+def _offset_of(name: str) -> Offset | None:
+    digits = name[:_OFFSET_DIGITS]
+    return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isdigit() and digits.isascii() else None
+
+
+def _offsets(names: Iterable[str], suffix: str) -> list[Offset]:
+    """The offsets of the files named 20 digits and `suffix`, in order."""
+    found = []
+    for name in names:
+        offset = _offset_of(name)
+        if offset is not None and name[_OFFSET_DIGITS:] == suffix:
+            found.append(offset)
+    return sorted(found)

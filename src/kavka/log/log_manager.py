@@ -1,0 +1,591 @@
+"""LogManager: all logs of a broker, in all of its log directories.
+
+Decides in which directory a partition lives, which directories can be used, what is checkpointed, flushed, retained and
+removed when. It must not know roles, leaders or clients, the time, or threads: its caller says `now_ms`, and which of
+the blocking calls (marked "blocks") go to a worker.
+
+Invariants
+  I1  A log directory belongs to one broker of one cluster (meta.properties) and to one process (.lock).
+  I2  The clean-shutdown mark is removed before the first log is loaded and written only after every log was loaded,
+      flushed and closed (KAFKA-15375): whatever happens in between, the next start recovers.
+  I3  The failure of one directory takes its logs offline and no others; nothing there is read or written any more.
+  I4  A recovery point on disk is never above what was synced, nor above the log's end (KAFKA-10101).
+  I5  A deleted partition is gone at once under its name; its files go later, under TOPIC-PARTITION.UUID-delete.
+
+Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; rules S38, S39.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.filesystem import File, FileSystem
+from kavka.log.checkpoint import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    MalformedCheckpoint,
+    MetaProperties,
+    format_clean_shutdown,
+    format_meta_properties,
+    format_offsets,
+    format_partition_metadata,
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_offsets,
+    parse_partition_metadata,
+)
+from kavka.log.log_config import LogConfig
+from kavka.log.log_loader import LoadRequest, RecoveryReason, create_log, load_log
+from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
+from kavka.log.unified_log import DeletedSegments, UnifiedLog
+from kavka.model import Offset, TopicPartition
+
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+MAX_NAME_LENGTH = 255
+DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
+"""producer.id.expiration.ms"""
+
+_logger = structlog.get_logger(__name__)
+ConfigFor = Callable[[str], LogConfig]
+"""The settings of a topic's logs, by its name."""
+
+
+class LogManagerSettings(NamedTuple):
+    """What all logs of a broker share."""
+
+    broker_id: int | None = None
+    """None: take the one in meta.properties."""
+    cluster_id: str | None = None
+    max_open_segments: int = DEFAULT_MAX_OPEN_SEGMENTS
+    """Descriptors and loaded indexes kept at a time; a `ulimit -n` bounds it from above."""
+    producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS
+
+
+class LoadReport(NamedTuple):
+    """What `load` found."""
+
+    loaded: int
+    recovered: int
+    """Logs that were loaded without a clean-shutdown mark."""
+    reasons: list[tuple[TopicPartition, RecoveryReason]]
+    offline: dict[str, StorageError]
+    broker_epochs: dict[str, int]
+    """By directory, the broker epoch in its clean-shutdown mark (KIP-966); none without a mark."""
+
+
+class LogDirectoryInfo(NamedTuple):
+    """One log directory as DescribeLogDirs tells of it; sizes in bytes, -1 where they cannot be had."""
+
+    path: str
+    error: StorageError | None
+    total_bytes: int
+    usable_bytes: int
+    logs: list[UnifiedLog]
+
+
+class _DeletedDirectory(NamedTuple):
+    due_ms: int
+    path: str
+
+
+class _Home:
+    """One log directory that is in use."""
+
+    __slots__ = ("fully_loaded", "lock", "logs", "path", "pending")
+
+    def __init__(self, path: str, lock: File) -> None:
+        self.path = path
+        self.lock = lock
+        self.logs: dict[TopicPartition, UnifiedLog] = {}
+        self.fully_loaded = False
+        self.pending: list[_DeletedDirectory] = []
+
+
+class LogManager:
+    """The logs of one broker. Call `load` first and `close` last."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directories: Sequence[str],
+        settings: LogManagerSettings,
+        config_for: ConfigFor,
+        *,
+        draw: Callable[[int], int] = lambda limit: 0,
+    ) -> None:
+        """`directories` are log.dirs; `draw(limit)` an integer below `limit`, for jitter and directory names."""
+        if not directories or len(set(directories)) != len(directories):
+            raise InvariantViolation(f"log directories must be named once each, got {directories!r}")
+        self._filesystem = filesystem
+        self._directories = list(directories)
+        self._settings = settings
+        self._config_for = config_for
+        self._draw = draw
+        self._open_segments = OpenSegments(settings.max_open_segments)
+        self._homes: dict[str, _Home] = {}
+        self._offline: dict[str, StorageError] = {}
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self.broker_id = settings.broker_id
+        self.cluster_id = settings.cluster_id
+
+    # -- start
+
+    def load(self, now_ms: int) -> LoadReport:
+        """Takes the directories into use and loads every log in them. Blocks.
+
+        A directory that cannot be used is offline in the report. Raises `InconsistentMetadata` if one belongs to
+        another broker or cluster, `LogDirectoryLocked` if another process has it, and `StorageError` if none is left.
+        """
+        for path in self._directories:
+            try:
+                self._homes[path] = self._open_home(path)
+            except (LogDirectoryLocked, InconsistentMetadata):
+                self.release()
+                raise
+            except StorageError as error:
+                self._take_offline(path, error)
+        self._require_one_directory()
+        self._agree_on_identity()
+        report = LoadReport(0, 0, [], dict(self._offline), {})
+        for home in list(self._homes.values()):
+            try:
+                report = self._load_home(home, now_ms, report)
+            except StorageError as error:
+                if isinstance(error, InconsistentMetadata):
+                    self.release()
+                    raise
+                self.on_storage_error(home.path, error)
+                report.offline[home.path] = error
+        self._require_one_directory()
+        return report
+
+    def _open_home(self, path: str) -> _Home:
+        self._filesystem.make_directory(path)
+        return _Home(path, self._filesystem.lock(f"{path}/{LOCK}"))
+
+    def _require_one_directory(self) -> None:
+        if not self._homes:
+            path, error = next(iter(self._offline.items()))
+            raise StorageError(path, f"no log directory is left: {error}")
+
+    def _agree_on_identity(self) -> None:
+        """Checks meta.properties of every directory against the settings and each other, and writes missing ones."""
+        missing = []
+        for path in list(self._homes):
+            try:
+                found = self._read_meta_properties(path)
+            except StorageError as error:
+                if isinstance(error, InconsistentMetadata):
+                    self.release()
+                    raise
+                self.on_storage_error(path, error)
+                continue
+            if found is None:
+                missing.append(path)
+                continue
+            self._check_identity(path, "broker.id", self.broker_id, found.broker_id)
+            self._check_identity(path, "cluster.id", self.cluster_id, found.cluster_id)
+            self.broker_id = self.broker_id if found.broker_id is None else found.broker_id
+            self.cluster_id = self.cluster_id if found.cluster_id is None else found.cluster_id
+        data = format_meta_properties(MetaProperties(self.broker_id, self.cluster_id))
+        for path in missing:
+            try:
+                self._filesystem.write_atomically(f"{path}/{META_PROPERTIES}", data, durable=False)
+            except StorageError as error:
+                self.on_storage_error(path, error)
+        self._require_one_directory()
+
+    def _read_meta_properties(self, path: str) -> MetaProperties | None:
+        file_path = f"{path}/{META_PROPERTIES}"
+        try:
+            return parse_meta_properties(self._filesystem.read(file_path))
+        except FileNotFoundError:
+            return None
+        except MalformedCheckpoint as error:
+            raise InconsistentMetadata(file_path, str(error)) from error
+
+    def _check_identity(self, path: str, name: str, expected: object, found: object) -> None:
+        if expected is not None and found is not None and expected != found:
+            self.release()
+            raise InconsistentMetadata(
+                f"{path}/{META_PROPERTIES}",
+                f"{name} is {found}, expected {expected}; if the directory is of another broker, name another one in "
+                "log.dirs",
+            )
+
+    def _load_home(self, home: _Home, now_ms: int, report: LoadReport) -> LoadReport:
+        path = home.path
+        names = self._filesystem.list_directory(path)
+        was_clean = CLEAN_SHUTDOWN in names
+        if was_clean:
+            mark = f"{path}/{CLEAN_SHUTDOWN}"
+            report.broker_epochs[path] = parse_clean_shutdown(self._filesystem.read(mark))
+            self._filesystem.remove(mark)
+        recovery_points = self._read_offsets(path, RECOVERY_POINT_CHECKPOINT)
+        log_starts = self._read_offsets(path, LOG_START_OFFSET_CHECKPOINT)
+        high_watermarks = self._read_offsets(path, HIGH_WATERMARK_CHECKPOINT)
+        recovery_points_agree = was_clean
+        loaded = 0
+        for name in names:
+            directory = f"{path}/{name}"
+            if name.endswith(DELETE_SUFFIX):
+                home.pending.append(_DeletedDirectory(now_ms, directory))
+                continue
+            partition = parse_directory_name(name)
+            if partition is None:
+                continue
+            if partition in self._logs:
+                raise InconsistentMetadata(
+                    directory, f"{partition} is also in {self._logs[partition].directory}: remove one of the two"
+                )
+            log = self._load_log(
+                directory,
+                partition,
+                LoadRequest(
+                    config=self._config_for(partition.topic),
+                    was_clean=recovery_points_agree,
+                    recovery_point=recovery_points.get(partition, 0),
+                    log_start_offset=log_starts.get(partition, 0),
+                    now_ms=now_ms,
+                    producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
+                ),
+                report,
+            )
+            log.set_high_watermark(high_watermarks.get(partition, 0))
+            home.logs[partition] = self._logs[partition] = log
+            loaded += 1
+        home.fully_loaded = True
+        recovered = 0 if was_clean else loaded
+        _logger.info("logs loaded", directory=path, logs=loaded, clean=was_clean)
+        return report._replace(loaded=report.loaded + loaded, recovered=report.recovered + recovered)
+
+    def _load_log(self, path: str, partition: TopicPartition, request: LoadRequest, report: LoadReport) -> UnifiedLog:
+        directory = LogDirectory(self._filesystem, path, self._open_segments)
+        loaded = load_log(directory, request)
+        report.reasons.extend((partition, reason) for reason in loaded.reasons)
+        return UnifiedLog(
+            partition,
+            loaded,
+            request.config,
+            now_ms=request.now_ms,
+            topic_id=self._read_topic_id(path, partition, report),
+            jitter=self._draw,
+        )
+
+    def _read_topic_id(self, path: str, partition: TopicPartition, report: LoadReport) -> uuid.UUID | None:
+        file_path = f"{path}/{PARTITION_METADATA}"
+        try:
+            return parse_partition_metadata(self._filesystem.read(file_path))
+        except FileNotFoundError:
+            return None
+        except MalformedCheckpoint as error:
+            report.reasons.append((partition, RecoveryReason("topic id unknown", file_path, str(error))))
+            _logger.warning("topic id unknown", path=file_path, why=str(error))
+            return None
+
+    def _read_offsets(self, path: str, name: str) -> dict[TopicPartition, Offset]:
+        file_path = f"{path}/{name}"
+        try:
+            return parse_offsets(self._filesystem.read(file_path))
+        except FileNotFoundError:
+            return {}
+        except MalformedCheckpoint as error:
+            _logger.warning("checkpoint ignored", path=file_path, why=str(error))
+            return {}
+
+    # -- logs
+
+    def __iter__(self) -> Iterator[UnifiedLog]:
+        return iter(list(self._logs.values()))
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def get(self, partition: TopicPartition) -> UnifiedLog | None:
+        return self._logs.get(partition)
+
+    def get_or_create(
+        self,
+        partition: TopicPartition,
+        topic_id: uuid.UUID | None,
+        now_ms: int,
+        *,
+        directory: str | None = None,
+        config: LogConfig | None = None,
+    ) -> UnifiedLog:
+        """The partition's log, made in `directory` or in the one with the fewest logs if there is none.
+
+        Raises `InconsistentMetadata` if the log on disk is of another topic id, `StorageError` if it cannot be made.
+        """
+        log = self._logs.get(partition)
+        if log is not None:
+            if topic_id is not None and log.topic_id != topic_id:
+                self._assign_topic_id(log, topic_id)
+            return log
+        home = self._home_for_new(directory)
+        if config is None:
+            config = self._config_for(partition.topic)
+        path = f"{home.path}/{partition.topic}-{partition.partition}"
+        try:
+            log = self._create_log(path, partition, topic_id, config, now_ms)
+        except StorageError as error:
+            self.on_storage_error(home.path, error)
+            raise
+        home.logs[partition] = self._logs[partition] = log
+        return log
+
+    def _create_log(
+        self, path: str, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
+    ) -> UnifiedLog:
+        self._filesystem.make_directory(path)
+        directory = LogDirectory(self._filesystem, path, self._open_segments)
+        request = LoadRequest(config, True, 0, 0, now_ms, self._settings.producer_id_expiration_ms)
+        loaded = create_log(directory, request)
+        if topic_id is not None:
+            self._write_topic_id(path, topic_id)
+        return UnifiedLog(partition, loaded, config, now_ms=now_ms, topic_id=topic_id, jitter=self._draw)
+
+    def _assign_topic_id(self, log: UnifiedLog, topic_id: uuid.UUID) -> None:
+        if log.topic_id is not None:
+            raise InconsistentMetadata(
+                f"{log.directory}/{PARTITION_METADATA}",
+                f"the log of {log.topic_partition} has the topic id {log.topic_id}, expected {topic_id}",
+            )
+        self._write_topic_id(log.directory, topic_id)
+        log.topic_id = topic_id
+
+    def _write_topic_id(self, path: str, topic_id: uuid.UUID) -> None:
+        # Not beside and renamed: nobody reads it before a restart, and what a crash tears is malformed, not wrong.
+        file = self._filesystem.open(f"{path}/{PARTITION_METADATA}", create=True)
+        if file.size():
+            file.truncate(0)
+        file.append(format_partition_metadata(topic_id))
+
+    def _home_for_new(self, directory: str | None) -> _Home:
+        if directory is not None:
+            home = self._homes.get(directory)
+            if home is None:
+                raise StorageError(directory, "is no log directory of this broker, or offline")
+            return home
+        self._require_one_directory()
+        return min(self._homes.values(), key=lambda home: len(home.logs))
+
+    def delete(self, partition: TopicPartition, now_ms: int, *, delay_ms: int | None = None) -> bool:
+        """Takes the partition's log away; its files go `delay_ms` (file.delete.delay.ms) later. False without one.
+
+        Raises `StorageError`; the log is gone from here all the same.
+        """
+        log = self._logs.pop(partition, None)
+        if log is None:
+            return False
+        home = self._home_of(log)
+        home.logs.pop(partition, None)
+        log.abandon()
+        path = f"{home.path}/{self._deleted_name(partition)}"
+        try:
+            log.rename_directory(path)
+        except StorageError as error:
+            self.on_storage_error(home.path, error)
+            raise
+        delay_ms = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
+        home.pending.append(_DeletedDirectory(now_ms + delay_ms, path))
+        _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
+        return True
+
+    def _deleted_name(self, partition: TopicPartition) -> str:
+        unique = f"{self._draw(1 << 64):016x}{self._draw(1 << 64):016x}"
+        suffix = f"-{partition.partition}.{unique}{DELETE_SUFFIX}"
+        return f"{partition.topic[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
+
+    def _home_of(self, log: UnifiedLog) -> _Home:
+        return self._homes[log.directory.rpartition("/")[0]]
+
+    # -- periodic work
+
+    def take_removals(self, now_ms: int) -> list[str]:
+        """Paths of files and directories whose delay is over, to be given to `remove_paths`."""
+        due = [path for log in self._logs.values() for path in log.take_removals(now_ms)]
+        for home in self._homes.values():
+            due.extend(entry.path for entry in home.pending if entry.due_ms <= now_ms)
+            home.pending = [entry for entry in home.pending if entry.due_ms > now_ms]
+        return due
+
+    def remove_paths(self, paths: Iterable[str]) -> None:
+        """Removes files and directories for good. Blocks. Raises `StorageError`."""
+        for path in paths:
+            try:
+                if path.endswith(DELETE_SUFFIX):
+                    self._filesystem.remove_directory(path)
+                else:
+                    self._filesystem.remove(path)
+            except FileNotFoundError:
+                # A partition that was deleted after its segment took the file along.
+                continue
+
+    def delete_old_segments(self, now_ms: int) -> list[tuple[TopicPartition, DeletedSegments]]:
+        """Applies retention to every log (log.retention.check.interval.ms). A failing disk takes its directory off."""
+        deleted: list[tuple[TopicPartition, DeletedSegments]] = []
+        for log in list(self._logs.values()):
+            if log.failure is None:
+                try:
+                    deleted.extend((log.topic_partition, group) for group in log.delete_old_segments(now_ms))
+                except StorageError as error:
+                    self.on_storage_error(log.directory, error)
+        return deleted
+
+    def logs_to_flush(self, now_ms: int) -> list[UnifiedLog]:
+        """Logs that want to be flushed: prepare each here, sync its task on a worker, complete it here."""
+        return [log for log in self._logs.values() if log.flush_due(now_ms)]
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forgets silent producers (producer.id.expiration.check.interval.ms)."""
+        for log in self._logs.values():
+            log.expire_producers(now_ms, self._settings.producer_id_expiration_ms)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Writes recovery-point-offset-checkpoint (log.flush.offset.checkpoint.interval.ms). Blocks."""
+        self._checkpoint(RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes replication-offset-checkpoint (replica.high.watermark.checkpoint.interval.ms). Blocks."""
+        self._checkpoint(HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Writes log-start-offset-checkpoint (log.flush.start.offset.checkpoint.interval.ms). Blocks.
+
+        Only starts that the first segment does not say itself, as Kafka does.
+        """
+        self._checkpoint(LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
+
+    def _checkpoint(self, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> None:
+        for home in list(self._homes.values()):
+            try:
+                self._checkpoint_home(home, name, offset_of)
+            except StorageError as error:
+                self.on_storage_error(home.path, error)
+
+    def _checkpoint_home(self, home: _Home, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> None:
+        offsets = {partition: offset_of(log) for partition, log in home.logs.items()}
+        known = {partition: offset for partition, offset in offsets.items() if offset is not None}
+        self._filesystem.write_atomically(f"{home.path}/{name}", format_offsets(known))
+
+    # -- failure
+
+    @property
+    def offline_directories(self) -> dict[str, StorageError]:
+        """The directories that cannot be used, and why."""
+        return dict(self._offline)
+
+    @property
+    def live_directories(self) -> list[str]:
+        return list(self._homes)
+
+    def directory_of(self, path: str) -> str | None:
+        """The log directory that `path`, as a `StorageError` names it, lies in; None if it is none that is in use."""
+        for directory in self._homes:
+            if path == directory or path.startswith(f"{directory}/"):
+                return directory
+        return None
+
+    def on_storage_error(self, path: str, error: StorageError) -> list[TopicPartition]:
+        """Takes the directory that `path` lies in offline; returns the partitions that are gone with it.
+
+        The caller halts the broker if `live_directories` is empty then.
+        """
+        directory = self.directory_of(path)
+        if directory is None:
+            return []
+        return self._take_offline(directory, error)
+
+    def _take_offline(self, directory: str, error: StorageError) -> list[TopicPartition]:
+        self._offline[directory] = error
+        home = self._homes.pop(directory, None)
+        partitions = list(home.logs) if home else []
+        _logger.error(
+            "log directory offline",
+            directory=directory,
+            why=str(error),
+            partitions=len(partitions),
+            next_step="repair the disk and restart the broker",
+        )
+        if home is not None:
+            for partition in partitions:
+                log = self._logs.pop(partition)
+                log.failure = log.failure or error
+                log.abandon()
+            home.lock.close()
+        return partitions
+
+    def describe(self) -> list[LogDirectoryInfo]:
+        """Every configured directory with its logs."""
+        infos = []
+        for path in self._directories:
+            home = self._homes.get(path)
+            if home is None:
+                infos.append(LogDirectoryInfo(path, self._offline.get(path), -1, -1, []))
+                continue
+            try:
+                total, usable = self._filesystem.space(path)
+            except StorageError:
+                total = usable = -1
+            infos.append(LogDirectoryInfo(path, None, total, usable, list(home.logs.values())))
+        return infos
+
+    # -- the end
+
+    def close(self, now_ms: int, *, broker_epoch: int = -1) -> None:
+        """Flushes and closes every log and marks the directories clean. Blocks.
+
+        Worker threads must be done with flushes before. A directory that fails is left without its mark.
+        """
+        for home in list(self._homes.values()):
+            try:
+                for log in home.logs.values():
+                    if log.failure is not None:
+                        raise log.failure
+                    log.close(now_ms)
+                self._checkpoint_home(home, RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+                self._checkpoint_home(home, LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
+                self._checkpoint_home(home, HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark)
+                if home.fully_loaded:
+                    self._filesystem.write_atomically(
+                        f"{home.path}/{CLEAN_SHUTDOWN}", format_clean_shutdown(broker_epoch)
+                    )
+            except StorageError as error:
+                self.on_storage_error(home.path, error)
+        self.release()
+
+    def release(self) -> None:
+        """Gives up the locks without writing anything."""
+        for home in self._homes.values():
+            for log in home.logs.values():
+                log.abandon()
+            home.lock.close()
+        self._homes.clear()
+        self._logs.clear()
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition whose log lies in a directory called `name`; None for a file or a directory of another kind."""
+    topic, separator, partition = name.rpartition("-")
+    if not separator or not topic or name.startswith("."):
+        return None
+    if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def _explicit_log_start(log: UnifiedLog) -> Offset | None:
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

@@ -1,0 +1,559 @@
+"""Segment: one .log file of a partition with its indexes.
+
+Decides where in the file an offset or a timestamp is found, when an index entry is due, and when an index cannot be
+believed and is built anew. It must not know other segments, producers, epochs or the high watermark.
+
+Invariants
+  I1  `size` is what is in the file as far as anybody may read; bytes behind it are never served.
+  I2  Index entries live in memory and reach their files at `write_indexes` (roll, flush, close), not one by one: an
+      unclean stop builds them anew from the records.
+  I3  An index only narrows a search. Every position taken from one is checked against the batch that lies there; an
+      index that lies is built anew, and the answer is the same as without it.
+  I4  Files are opened on first use. `OpenSegments` bounds how many segments keep a descriptor and a loaded index.
+
+Source: Kafka's LogSegment, LazyIndex; KIP-33 (time index). Entries are per batch, as Kafka 4 has them, on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import structlog
+
+from kavka.errors import CorruptRecords
+from kavka.filesystem import Buffer, File, FileSystem
+from kavka.log.index import (
+    MAX_RELATIVE_OFFSET,
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    AbortedTransaction,
+    CorruptIndex,
+    OffsetIndex,
+    TimeEntry,
+    TimeIndex,
+    aborted_bytes,
+    parse_aborted,
+)
+from kavka.log.record_scan import header_at, scan_batches, scan_headers
+from kavka.model import NO_TIMESTAMP, Offset
+from kavka.records.batch import BatchHeader, RecordBatch
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+DEFAULT_MAX_OPEN_SEGMENTS = 8192
+
+_logger = structlog.get_logger(__name__)
+
+
+def offset_name(offset: Offset) -> str:
+    """The first part of the names of the files that start at `offset`: 20 digits."""
+    return f"{offset:020d}"
+
+
+class BatchPosition(NamedTuple):
+    """Where a batch starts in a segment, and its header."""
+
+    position: int
+    header: BatchHeader
+
+
+class TimestampedOffset(NamedTuple):
+    """A record's timestamp and offset, and the leader epoch of its batch (-1 if unknown)."""
+
+    timestamp: int
+    offset: Offset
+    leader_epoch: int
+
+
+class LogDirectory:
+    """The directory of one partition, shared by all that keep files in it; `path` changes when it is renamed."""
+
+    __slots__ = ("filesystem", "open_segments", "path")
+
+    def __init__(self, filesystem: FileSystem, path: str, open_segments: OpenSegments) -> None:
+        self.filesystem = filesystem
+        self.path = path
+        self.open_segments = open_segments
+
+    def file_path(self, offset: Offset, suffix: str) -> str:
+        return f"{self.path}/{offset:020d}{suffix}"
+
+    def remove_if_there(self, path: str) -> bool:
+        """Removes a file; returns whether it was there."""
+        try:
+            self.filesystem.remove(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+class OpenSegments:
+    """Bounds the segments that hold a descriptor and indexes in memory, over all logs that share it.
+
+    The one that was opened first gives way; it opens again when it is needed.
+    """
+
+    __slots__ = ("_opened", "max_open")
+
+    def __init__(self, max_open: int = DEFAULT_MAX_OPEN_SEGMENTS) -> None:
+        self.max_open = max_open
+        self._opened: dict[int, Segment] = {}
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    def opened(self, segment: Segment) -> None:
+        opened = self._opened
+        opened[id(segment)] = segment
+        while len(opened) > self.max_open:
+            oldest = next(iter(opened))
+            opened.pop(oldest).release()
+
+    def forget(self, segment: Segment) -> None:
+        self._opened.pop(id(segment), None)
+
+
+class Segment:
+    """One segment. `size` is in bytes; `max_timestamp` the largest of its batches, -1 without any."""
+
+    __slots__ = (
+        "_aborted",
+        "_bytes_since_entry",
+        "_directory",
+        "_file",
+        "_first_timestamp",
+        "_max",
+        "_offset_entries_written",
+        "_offset_index",
+        "_time_entries_written",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "roll_jitter_ms",
+        "size",
+    )
+
+    def __init__(
+        self, directory: LogDirectory, base_offset: Offset, *, size: int, created_ms: int, roll_jitter_ms: int = 0
+    ) -> None:
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.roll_jitter_ms = roll_jitter_ms
+        self._directory = directory
+        self._file: File | None = None
+        # None: not in memory; it is in the file, or to be built.
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._offset_entries_written = 0
+        self._time_entries_written = 0
+        self._aborted: list[AbortedTransaction] | None = None
+        self._bytes_since_entry = 0
+        # The largest timestamp so far and its batch's last offset; None: ask the time index.
+        self._max: TimeEntry | None = None if size else TimeEntry(NO_TIMESTAMP, base_offset)
+        # Of the first batch; None: not read yet.
+        self._first_timestamp: int | None = None
+
+    @classmethod
+    def create(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int, roll_jitter_ms: int = 0) -> Segment:
+        """A new, empty segment; its .log is there from now on, emptied if one was there."""
+        segment = cls(directory, base_offset, size=0, created_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
+        file = segment._file = directory.filesystem.open(segment.path(LOG_SUFFIX), create=True)
+        if file.size():
+            file.truncate(0)
+        segment._offset_index, segment._time_index = OffsetIndex(base_offset), TimeIndex(base_offset)
+        directory.open_segments.opened(segment)
+        return segment
+
+    @classmethod
+    def open(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int, roll_jitter_ms: int = 0) -> Segment:
+        """The segment of an existing .log, taken at its whole size and unchecked."""
+        size = directory.filesystem.open(directory.file_path(base_offset, LOG_SUFFIX)).size()
+        return cls(directory, base_offset, size=size, created_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
+
+    def path(self, suffix: str) -> str:
+        return self._directory.file_path(self.base_offset, suffix)
+
+    @property
+    def directory(self) -> LogDirectory:
+        return self._directory
+
+    @property
+    def file(self) -> File:
+        """The open .log."""
+        return self._file or self._open_file()
+
+    def _open_file(self) -> File:
+        file = self._file = self._directory.filesystem.open(self.path(LOG_SUFFIX))
+        self._directory.open_segments.opened(self)
+        return file
+
+    # -- appending
+
+    def append(self, batch: Buffer, last_offset: Offset, max_timestamp: int, index_interval_bytes: int) -> None:
+        """Writes one batch at the end; the caller has checked that it fits. StorageError leaves `size` as it was."""
+        position = self.size
+        (self._file or self._open_file()).append(batch)
+        size = len(batch)
+        self._note(position, size, last_offset, max_timestamp, index_interval_bytes)
+        self.size = position + size
+
+    def append_many(
+        self, data: Buffer, batches: list[RecordBatch], first: int, end: int, index_interval_bytes: int
+    ) -> None:
+        """Writes `batches[first:end]`, whose bytes are `data`, with one call."""
+        position = self.size
+        self.file.append(data)
+        for batch in batches[first:end]:
+            header, size = batch.header, len(batch.view)
+            last_offset = header.base_offset + header.last_offset_delta
+            self._note(position, size, last_offset, header.max_timestamp, index_interval_bytes)
+            position += size
+        self.size = position
+
+    def _note(self, position: int, size: int, last_offset: Offset, max_timestamp: int, interval: int) -> None:
+        if not position:
+            self._first_timestamp = max_timestamp
+        largest = self._max
+        if largest is None:
+            largest = self._load_max()
+        if max_timestamp > largest.timestamp:
+            largest = self._max = TimeEntry(max_timestamp, last_offset)
+        if self._bytes_since_entry > interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(largest.timestamp, largest.offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Notes a transaction whose abort marker was appended here."""
+        aborted = self.aborted_transactions
+        self._directory.filesystem.open(self.path(TXN_INDEX_SUFFIX), create=True).append(aborted_bytes(transaction))
+        aborted.append(transaction)
+
+    # -- when to roll
+
+    def is_full(self, size: int, last_offset: Offset, max_timestamp: int, now_ms: int, limits: RollLimits) -> bool:
+        """Whether a batch of `size` bytes up to `last_offset` must start a new segment."""
+        if self.size + size > limits.segment_bytes:
+            return True
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not self.size:
+            return False
+        index = self._offset_index
+        if index is not None and len(index) >= limits.max_index_entries:
+            return True
+        first = self.first_timestamp
+        waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return waited_ms > limits.segment_ms - self.roll_jitter_ms
+
+    @property
+    def first_timestamp(self) -> int:
+        """Largest timestamp of the first batch, ms; -1 if there is no batch or it has none."""
+        first = self._first_timestamp
+        if first is None:
+            if not self.size:
+                return NO_TIMESTAMP
+            first = self._first_timestamp = header_at(self.file, 0, self.size).max_timestamp
+        return first
+
+    @property
+    def max_timestamp(self) -> int:
+        return (self._max or self._load_max()).timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> Offset:
+        """Last offset of the (first) batch with `max_timestamp`."""
+        return (self._max or self._load_max()).offset
+
+    def _load_max(self) -> TimeEntry:
+        # A segment that was closed or rolled has its largest timestamp as the last entry.
+        entry = self._max = self.time_index.last_entry() or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        return entry
+
+    # -- finding
+
+    def find(self, offset: Offset) -> BatchPosition | None:
+        """The first batch whose last offset is not below `offset`; None if all are below.
+
+        Raises `CorruptRecords` where the records themselves are damaged.
+        """
+        start = self.offset_index.position_for(offset)
+        if start:
+            try:
+                found = self._scan_for(offset, start)
+            except CorruptRecords as error:
+                self._distrust_indexes(str(error))
+            else:
+                # The batch of an entry holds an offset that is not above the one looked for.
+                if found is None or found.position > start or found.header.base_offset <= offset:
+                    return found
+                self._distrust_indexes(f"offset {offset} lies before the batch at {start}")
+            start = self.offset_index.position_for(offset)
+        return self._scan_for(offset, start)
+
+    def _scan_for(self, offset: Offset, start: int) -> BatchPosition | None:
+        for position, header in scan_headers(self.file, start, self.size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return BatchPosition(position, header)
+        return None
+
+    def batch_end_within(self, position: int, limit: int) -> BatchPosition | None:
+        """The last batch that starts behind `position`, where one starts, and not behind `limit`, found cheaply.
+
+        It is the last such batch, or one at most an index interval before it. None if there is none before `limit`.
+        """
+        start = self.offset_index.last_position_within(limit)
+        if start > position:
+            try:
+                return BatchPosition(start, header_at(self.file, start, self.size))
+            except CorruptRecords as error:
+                self._distrust_indexes(str(error))
+        last = None
+        for found, header in scan_headers(self.file, position, self.size):
+            if found > limit:
+                break
+            if found > position:
+                last = BatchPosition(found, header)
+        return last
+
+    def find_timestamp(self, timestamp: int, start_offset: Offset) -> TimestampedOffset | None:
+        """The first record from `start_offset` on that is not older than `timestamp`; inflates one batch."""
+        start = self.find(max(self.time_index.offset_before(timestamp), start_offset))
+        if start is None:
+            return None
+        for position, header in scan_headers(self.file, start.position, self.size):
+            if header.max_timestamp >= timestamp and header.base_offset + header.last_offset_delta >= start_offset:
+                for record in self.batch_at(position).records():
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimestampedOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    def find_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with `max_timestamp`; None if no record has a timestamp."""
+        largest = self._max or self._load_max()
+        found = None if largest.timestamp < 0 else self.find(largest.offset)
+        if found is None:
+            return None
+        for record in self.batch_at(found.position).records():
+            if record.timestamp == largest.timestamp:
+                return TimestampedOffset(record.timestamp, record.offset, found.header.partition_leader_epoch)
+        return None
+
+    def batch_at(self, position: int) -> RecordBatch:
+        """The whole batch that starts at `position`."""
+        for _, batch in scan_batches(self.file, position, self.size):
+            return batch
+        raise CorruptRecords(f"{self.path(LOG_SUFFIX)}: no batch at position {position} of {self.size}")
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that starts at `position`."""
+        return header_at(self.file, position, self.size)
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches from `position` on."""
+        return scan_headers(self.file, position, self.size)
+
+    def next_offset(self) -> Offset:
+        """The offset behind the last batch; the base offset if there is none. Raises `CorruptRecords`."""
+        if not self.size:
+            return self.base_offset
+        start = self.offset_index.last_position_within(self.size)
+        try:
+            return self._last_offset(start) + 1
+        except CorruptRecords as error:
+            if not start:
+                raise
+            self._distrust_indexes(str(error))
+            return self._last_offset(0) + 1
+
+    def _last_offset(self, start: int) -> Offset:
+        last = self.base_offset - 1
+        for _, header in scan_headers(self.file, start, self.size):
+            last = header.base_offset + header.last_offset_delta
+        return last
+
+    # -- indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return self._offset_index if self._offset_index is not None else self._load_indexes()[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return self._time_index if self._time_index is not None else self._load_indexes()[1]
+
+    @property
+    def aborted_transactions(self) -> list[AbortedTransaction]:
+        """The transactions whose abort markers lie in this segment, in order of the markers."""
+        if self._aborted is None:
+            try:
+                data = self._directory.filesystem.read(self.path(TXN_INDEX_SUFFIX))
+            except FileNotFoundError:
+                data = b""
+            self._aborted = parse_aborted(data, self.base_offset)
+        return self._aborted
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        if not self.size:
+            self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+            return self._offset_index, self._time_index
+        read = self._directory.filesystem.read
+        try:
+            offset_index = OffsetIndex.parse(read(self.path(OFFSET_INDEX_SUFFIX)), self.base_offset, self.size)
+            time_index = TimeIndex.parse(read(self.path(TIME_INDEX_SUFFIX)), self.base_offset)
+        except (CorruptIndex, FileNotFoundError) as error:
+            return self._distrust_indexes(str(error))
+        self._offset_index, self._time_index = offset_index, time_index
+        self._offset_entries_written, self._time_entries_written = len(offset_index), len(time_index)
+        self._directory.open_segments.opened(self)
+        return offset_index, time_index
+
+    def _distrust_indexes(self, why: str) -> tuple[OffsetIndex, TimeIndex]:
+        _logger.warning("index built anew", segment=self.path(LOG_SUFFIX), size_bytes=self.size, why=why)
+        return self.rebuild_indexes()
+
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
+        """Builds both indexes from the batches' headers. Raises `CorruptRecords` if those are damaged."""
+        self.reset_indexes()
+        for position, header in scan_headers(self.file, 0, self.size):
+            last_offset = header.base_offset + header.last_offset_delta
+            size = header.size_bytes
+            self._note(position, size, last_offset, header.max_timestamp, index_interval_bytes)
+        return self.offset_index, self.time_index
+
+    def reset_indexes(self) -> None:
+        """Empties the indexes, before the segment's batches are noted one by one."""
+        self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._offset_entries_written = self._time_entries_written = 0
+        self._bytes_since_entry = 0
+        self._max = TimeEntry(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+
+    def note_recovered(self, position: int, batch: RecordBatch, index_interval_bytes: int) -> None:
+        """Notes a batch that recovery found good; after `reset_indexes`, in order."""
+        header = batch.header
+        last_offset = header.base_offset + header.last_offset_delta
+        self._note(position, len(batch.view), last_offset, header.max_timestamp, index_interval_bytes)
+
+    def write_indexes(self, *, closing: bool) -> list[File]:
+        """Brings new index entries to their files; returns the files that were written or made.
+
+        With `closing` the largest timestamp becomes the last entry of the time index, and the files exist afterwards
+        even if they are empty.
+        """
+        if self._offset_index is None or self._time_index is None:
+            if not closing or self._index_files_exist():
+                return []
+            self._load_indexes()
+        offset_index, time_index = self.offset_index, self.time_index
+        if closing:
+            largest = self._max or self._load_max()
+            time_index.maybe_append(largest.timestamp, largest.offset)
+        files = []
+        if closing or len(offset_index) != self._offset_entries_written:
+            data = offset_index.tobytes(self._offset_entries_written)
+            size = self._offset_entries_written * OFFSET_ENTRY_SIZE
+            files.append(self._replace_tail(OFFSET_INDEX_SUFFIX, size, data))
+            self._offset_entries_written = len(offset_index)
+        if closing or len(time_index) != self._time_entries_written:
+            data = time_index.tobytes(self._time_entries_written)
+            size = self._time_entries_written * TIME_ENTRY_SIZE
+            files.append(self._replace_tail(TIME_INDEX_SUFFIX, size, data))
+            self._time_entries_written = len(time_index)
+        return files
+
+    def _index_files_exist(self) -> bool:
+        exists = self._directory.filesystem.exists
+        return exists(self.path(OFFSET_INDEX_SUFFIX)) and exists(self.path(TIME_INDEX_SUFFIX))
+
+    def _replace_tail(self, suffix: str, size: int, data: bytes) -> File:
+        """Makes the file's bytes from `size` on be `data`."""
+        file = self._directory.filesystem.open(self.path(suffix), create=True)
+        if file.size() != size:
+            file.truncate(size)
+        if data:
+            file.append(data)
+        return file
+
+    # -- the end
+
+    def truncate(self, position: int, offset: Offset) -> None:
+        """Cuts the segment at the batch that starts at `position`; its first offset is at least `offset`."""
+        offset_index, time_index = self.offset_index, self.time_index
+        aborted = self.aborted_transactions
+        self.file.truncate(position)
+        self.size = position
+        offset_index.truncate(position)
+        time_index.truncate(offset)
+        self._offset_entries_written = min(self._offset_entries_written, len(offset_index))
+        self._time_entries_written = min(self._time_entries_written, len(time_index))
+        if aborted and aborted[-1].last_offset >= offset:
+            kept = [entry for entry in aborted if entry.last_offset < offset]
+            self._directory.filesystem.write_atomically(
+                self.path(TXN_INDEX_SUFFIX), b"".join(map(aborted_bytes, kept)), durable=False
+            )
+            self._aborted = kept
+        self._bytes_since_entry = 0
+        if not position:
+            self._first_timestamp = None
+        self._max = self._largest_remaining(time_index)
+
+    def _largest_remaining(self, time_index: TimeIndex) -> TimeEntry:
+        largest = time_index.last_entry() or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        start = self.offset_index.position_for(largest.offset)
+        for _, header in scan_headers(self.file, start, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimeEntry(header.max_timestamp, header.base_offset + header.last_offset_delta)
+        return largest
+
+    def release(self) -> None:
+        """Lets go of the descriptor, and of the indexes if their files have all of them."""
+        self._file = None
+        if (
+            self._offset_index is not None
+            and self._time_index is not None
+            and self._offset_entries_written == len(self._offset_index)
+            and self._time_entries_written == len(self._time_index)
+            and self._offset_entries_written
+        ):
+            self._offset_index = self._time_index = None
+
+    def close(self) -> None:
+        """Brings the indexes to disk and closes the files."""
+        self.write_indexes(closing=True)
+        self._directory.open_segments.forget(self)
+        self._file = None
+
+    def mark_deleted(self) -> list[str]:
+        """Renames the segment's files so that nobody takes them for live ones; returns their paths, to be removed."""
+        self._directory.open_segments.forget(self)
+        filesystem = self._directory.filesystem
+        renamed = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            try:
+                filesystem.rename(path, path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            renamed.append(path + DELETED_SUFFIX)
+        return renamed
+
+
+class RollLimits(NamedTuple):
+    """What bounds a segment."""
+
+    segment_bytes: int
+    segment_ms: int
+    max_index_entries: int

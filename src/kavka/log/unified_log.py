@@ -1,0 +1,910 @@
+"""UnifiedLog: the records of one partition on this broker.
+
+Decides at which offset a batch lands or why it is refused, which bytes answer a read, when a segment is full, what may
+be forgotten, and up to where records are stable. It must not know who leads, who replicates, who waits, or the time:
+its callers say `now_ms`, and put the offset that the in-sync replicas have reached into `advance_high_watermark`.
+
+Invariants
+  I1  log start offset <= last stable offset <= high watermark <= log end offset.
+  I2  Offsets only grow along the file. `append_as_leader` leaves no gap; `append_as_follower` keeps the leader's.
+  I3  A batch is in the file whole before the log end offset passes it; nothing behind the log end offset is ever read.
+  I4  What a refused append leaves behind is nothing: no byte, no sequence, no epoch.
+  I5  After an input/output error on a write nothing more is accepted (`failure`): the file's end is unknown.
+  I6  A read costs no search where a reader goes on from where it was (or at the tail), and never one per batch.
+
+Source: Kafka's UnifiedLog and LocalLog, 3.9; KIP-98 (producers), KIP-101 (epochs), KIP-107 (delete records).
+
+Where this differs: the leader epoch checkpoint is written when the log is flushed or closed, not when an epoch starts:
+until then recovery finds the epochs in the records (log_loader, I3). Truncation into the middle of a batch removes all
+of it and the log then ends before that batch.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from kavka.errors import CorruptRecords, ErrorCode, InvariantViolation, OffsetOutOfRange, RecordsError, StorageError
+from kavka.filesystem import Buffer, File, FileSystem
+from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, format_epochs
+from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction
+from kavka.log.leader_epoch import EpochEntry
+from kavka.log.log_config import LogConfig
+from kavka.log.log_loader import LoadedLog, note_producer, replay_producers
+from kavka.log.producer_state import AppendOrigin, BatchMetadata
+from kavka.log.segment import RollLimits, Segment, TimestampedOffset
+from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
+from kavka.records.batch import RecordBatch, TimestampType, assign_offset, batch_at
+from kavka.records.builder import recompress
+from kavka.records.compression import Compression
+from kavka.records.control import EndTransactionMarker, read_marker
+from kavka.records.validation import validate_produced, validate_records, validate_replicated
+
+TAIL_POSITIONS = 32
+"""Batches at the end of the active segment whose positions are remembered: where readers of the tail are."""
+READ_POSITIONS = 64
+"""Places where readers stopped that are remembered, so that they go on without a search."""
+NEVER = (1 << 63) - 1
+
+_logger = structlog.get_logger(__name__)
+
+
+class AppendResult(NamedTuple):
+    """Where a batch is in the log."""
+
+    first_offset: Offset
+    last_offset: Offset
+    log_append_time_ms: int
+    """What the log stamped the batch with; -1 where the producer's timestamps stand."""
+    log_start_offset: Offset
+    is_duplicate: bool = False
+    """The batch was there before, at these offsets; nothing was written."""
+
+
+class ReadResult(NamedTuple):
+    """Bytes of whole batches; the first may begin before the offset asked for."""
+
+    chunks: list[FileSlice]
+    size_bytes: int
+    next_offset: Offset
+    """Where the next read goes on; the offset asked for, if there was nothing."""
+
+
+class DeletedSegments(NamedTuple):
+    """Segments that retention took from a log."""
+
+    reason: str
+    base_offsets: tuple[Offset, ...]
+    size_bytes: int
+    log_start_offset: Offset
+
+
+class PendingRemoval(NamedTuple):
+    """A renamed file that goes for good at `due_ms`."""
+
+    due_ms: int
+    path: str
+
+
+class FlushTask:
+    """What must reach the disk so that a log is durable up to `offset`. `sync` may run on another thread."""
+
+    __slots__ = ("_directory", "_epochs", "_epochs_path", "_files", "_filesystem", "offset")
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        offset: Offset,
+        files: Sequence[File],
+        epochs: bytes | None,
+        *,
+        directory_changed: bool,
+    ) -> None:
+        self.offset = offset
+        self._filesystem = filesystem
+        self._files = files
+        self._epochs = epochs
+        self._epochs_path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+        self._directory = directory if directory_changed else None
+
+    def sync(self) -> None:
+        """Blocks until all of it is durable. Raises `StorageError`: then nobody may count on any of it."""
+        for file in self._files:
+            file.sync()
+        try:
+            if self._epochs is not None:
+                self._filesystem.write_atomically(self._epochs_path, self._epochs)
+            if self._directory is not None:
+                self._filesystem.sync_directory(self._directory)
+        except FileNotFoundError:
+            # The partition was deleted (its directory renamed) meanwhile: there is nothing left to be kept.
+            pass
+
+
+class UnifiedLog:
+    """One partition's log. All offsets are attributes that cost nothing to read; see I1."""
+
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_config",
+        "_directory",
+        "_directory_changed",
+        "_epochs",
+        "_epochs_dirty",
+        "_files_to_sync",
+        "_jitter",
+        "_limits",
+        "_producers",
+        "_read_ends",
+        "_removals",
+        "_segments",
+        "_snapshots",
+        "_tail",
+        "failure",
+        "flush_in_progress",
+        "high_watermark",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "recovery_point",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        loaded: LoadedLog,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        topic_id: uuid.UUID | None = None,
+        jitter: Callable[[int], int] = lambda limit_ms: 0,
+    ) -> None:
+        """`jitter(limit_ms)` draws from [0, limit_ms) and is asked when segment.jitter.ms is set."""
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.failure: StorageError | None = None
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_start_offset
+        self.recovery_point = loaded.recovery_point
+        self.last_flush_ms = now_ms
+        self.flush_in_progress = False
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._active = loaded.segments[-1]
+        self._directory = self._active.directory
+        self._epochs = loaded.epochs
+        self._epochs_dirty = bool(loaded.reasons) and loaded.epochs.latest_epoch >= 0
+        self._producers = loaded.producers
+        self._snapshots = loaded.snapshots
+        self._jitter = jitter
+        self._files_to_sync: list[str] = []
+        self._directory_changed = True
+        self._removals: list[PendingRemoval] = []
+        # Offset -> position of batches in the active segment.
+        self._tail: dict[Offset, int] = {}
+        # Offset -> (segment, position) where the batch with that offset starts.
+        self._read_ends: dict[Offset, tuple[Segment, int]] = {}
+        self.reconfigure(config)
+
+    # -- state
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Obeys `config` from now on."""
+        self._config = config
+        self._limits = RollLimits(
+            config.segment_bytes, config.segment_ms, max(config.segment_index_bytes // TIME_ENTRY_SIZE - 1, 1)
+        )
+
+    @property
+    def directory(self) -> str:
+        """The path of the log's directory."""
+        return self._directory.path
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments by base offset; the last one is active."""
+        return tuple(self._segments)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Up to here no transaction is open (or ended above the high watermark)."""
+        unstable = self._producers.first_unstable_offset
+        if unstable == NO_OFFSET or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def advance_high_watermark(self, offset: Offset) -> bool:
+        """Raises the high watermark to `offset`, at most to the log end; False if it was not below."""
+        offset = min(offset, self.log_end_offset)
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self._producers.on_high_watermark(offset)
+        return True
+
+    def set_high_watermark(self, offset: Offset) -> Offset:
+        """Puts the high watermark to `offset` within [log start, log end], as a new role or a checkpoint wants it."""
+        self.high_watermark = max(min(offset, self.log_end_offset), self.log_start_offset)
+        self._producers.on_high_watermark(self.high_watermark)
+        return self.high_watermark
+
+    # -- appending
+
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Appends the one batch in `records`, which gets the next offsets; its bytes are patched in place.
+
+        Costs the same for any number of records (but see `LogConfig.checks_records`: then every record is looked at,
+        which blocks). Raises `StorageError`, or, with nothing changed, `RecordsError` with the code to answer: see
+        kavka.records.validation and kavka.log.producer_state; RECORD_LIST_TOO_LARGE for a batch over segment.bytes.
+        """
+        config = self._config
+        view = memoryview(records)
+        if view.readonly:
+            view = memoryview(bytearray(view))
+        if origin is AppendOrigin.CLIENT:
+            batch = self._accept(view, now_ms)
+        else:
+            batch = _own_batch(view, config.max_message_bytes)
+        view, header = batch
+        size = len(view)
+        if size > config.segment_bytes:
+            raise RecordsError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"the batch has {size} bytes, over segment.bytes of {config.segment_bytes}",
+            )
+        stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME and origin is AppendOrigin.CLIENT
+        if stamped:
+            header = header._replace(max_timestamp=now_ms)
+        marker = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                marker = read_marker(batch)
+                if marker is not None:
+                    self._producers.check_marker(header, marker, origin)
+            else:
+                duplicate = self._producers.check(header, origin)
+                if duplicate is not None:
+                    return self._duplicate(duplicate)
+        first_offset = self.log_end_offset
+        last_offset = first_offset + header.last_offset_delta
+        if self.failure is not None:
+            raise self.failure
+        try:
+            segment = self._active
+            if segment.is_full(size, last_offset, header.max_timestamp, now_ms, self._limits):
+                segment = self.roll(now_ms)
+            assign_offset(batch, first_offset, leader_epoch)
+            position = segment.size
+            segment.append(view, last_offset, header.max_timestamp, config.index_interval_bytes)
+        except StorageError as error:
+            self.failure = error
+            raise
+        self.log_end_offset = last_offset + 1
+        tail = self._tail
+        tail[first_offset] = position
+        if len(tail) > TAIL_POSITIONS:
+            del tail[next(iter(tail))]
+        if leader_epoch != self._epochs.latest_epoch:
+            self.assign_epoch_start_offset(leader_epoch, first_offset)
+        if header.producer_id >= 0:
+            self._note_producer(RecordBatch(view, header), marker, first_offset, segment)
+        return AppendResult(first_offset, last_offset, now_ms if stamped else NO_TIMESTAMP, self.log_start_offset)
+
+    def _accept(self, view: memoryview, now_ms: int) -> RecordBatch:
+        config = self._config
+        batch = validate_produced(view, config.produce_rules, now_ms)
+        if config.checks_records:
+            validate_records(batch, config.produce_rules, now_ms)
+        codec = config.compression_type
+        if codec is not None and batch.header.codec_id != codec:
+            return self._recompressed(batch, codec)
+        return batch
+
+    def _recompressed(self, batch: RecordBatch, codec: Compression) -> RecordBatch:
+        # Read the header again: stamping may have changed the attributes after `batch.header` was read.
+        current = batch_at(batch.view)
+        assert current is not None
+        changed = batch_at(memoryview(bytearray(recompress(current, codec))))
+        assert changed is not None
+        if len(changed.view) > self._config.max_message_bytes:
+            raise RecordsError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch has {len(changed.view)} bytes with the codec {codec.name} of the topic, over "
+                f"max.message.bytes of {self._config.max_message_bytes}",
+            )
+        return changed
+
+    def _duplicate(self, duplicate: BatchMetadata) -> AppendResult:
+        return AppendResult(
+            duplicate.first_offset,
+            duplicate.last_offset,
+            duplicate.timestamp,
+            self.log_start_offset,
+            is_duplicate=True,
+        )
+
+    def _note_producer(
+        self, batch: RecordBatch, marker: EndTransactionMarker | None, offset: Offset, segment: Segment
+    ) -> None:
+        if not batch.header.is_control:
+            self._producers.append(batch.header, offset)
+            return
+        if marker is None:
+            return
+        aborted = self._producers.end_transaction(batch.header, marker, offset)
+        if aborted is not None:
+            try:
+                segment.add_aborted(aborted)
+            except StorageError as error:
+                self.failure = error
+                raise
+
+    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult | None:
+        """Appends batches as the leader wrote them; None if `records` holds no complete one.
+
+        Raises `CorruptRecords` for a wrong CRC, or for offsets that go back behind the log end or each other: nothing
+        of `records` was appended then. Raises `StorageError` after which some of it may have been.
+        """
+        view = memoryview(records)
+        batches = validate_replicated(view)
+        if not batches:
+            return None
+        self._check_order(batches)
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._append_batches(view, batches, now_ms)
+        except StorageError as error:
+            self.failure = error
+            raise
+        first, last = batches[0].header, batches[-1].header
+        return AppendResult(first.base_offset, last.last_offset, NO_TIMESTAMP, self.log_start_offset)
+
+    def _check_order(self, batches: list[RecordBatch]) -> None:
+        next_offset = self.log_end_offset
+        for index, batch in enumerate(batches):
+            header = batch.header
+            if header.base_offset < next_offset or header.last_offset_delta < 0:
+                raise CorruptRecords(
+                    f"{self.topic_partition}: a batch from the leader has the offsets [{header.base_offset}, "
+                    f"{header.last_offset}], expected none below {next_offset}",
+                    batch_index=index,
+                )
+            next_offset = header.last_offset + 1
+
+    def _append_batches(self, view: memoryview, batches: list[RecordBatch], now_ms: int) -> None:
+        """Writes runs of batches that fit into one segment with one call each."""
+        interval = self._config.index_interval_bytes
+        run, start, end = 0, 0, 0
+        for number, batch in enumerate(batches):
+            header, size = batch.header, len(batch.view)
+            pending = end - start
+            if self._active.is_full(pending + size, header.last_offset, header.max_timestamp, now_ms, self._limits):
+                if number > run:
+                    self._append_run(view[start:end], batches, run, number, interval)
+                self.roll(now_ms, header.base_offset)
+                run, start = number, end
+            end += size
+        self._append_run(view[start:end], batches, run, len(batches), interval)
+
+    def _append_run(self, data: memoryview, batches: list[RecordBatch], first: int, end: int, interval: int) -> None:
+        segment = self._active
+        position = segment.size
+        segment.append_many(data, batches, first, end, interval)
+        for batch in batches[first:end]:
+            header = batch.header
+            self.log_end_offset = header.last_offset + 1
+            if header.partition_leader_epoch > self._epochs.latest_epoch:
+                self.assign_epoch_start_offset(header.partition_leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                aborted = note_producer(self._producers, batch, header.base_offset)
+                if aborted is not None:
+                    segment.add_aborted(aborted)
+        self._remember(batches[first].header.base_offset, segment, position)
+
+    def roll(self, now_ms: int, base_offset: Offset = 0) -> Segment:
+        """Starts a new segment at the log end (or at `base_offset` if that is higher). Raises `StorageError`."""
+        base_offset = max(base_offset, self.log_end_offset)
+        active = self._active
+        if not active.size and active.base_offset == base_offset:
+            return active
+        active.write_indexes(closing=True)
+        segment = Segment.create(
+            self._directory, base_offset, now_ms=now_ms, roll_jitter_ms=self._roll_jitter(self._config)
+        )
+        self._producers.end_offset = base_offset
+        snapshot = self._snapshots.take(self._producers)
+        if snapshot is not None:
+            self._files_to_sync.append(snapshot)
+        self._use(segment)
+        return segment
+
+    def _use(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._active = segment
+        self._directory_changed = True
+        self._tail.clear()
+
+    def _roll_jitter(self, config: LogConfig) -> int:
+        limit_ms = min(config.segment_jitter_ms, config.segment_ms)
+        return self._jitter(limit_ms) if limit_ms > 0 else 0
+
+    # -- reading
+
+    def read(self, start_offset: Offset, max_bytes: int, *, max_offset: Offset, min_one_batch: bool) -> ReadResult:
+        """Whole batches from the one that holds `start_offset` on, below `max_offset`, of one segment.
+
+        At most `max_bytes`, but with `min_one_batch` the first batch even if it is larger. Where there are more bytes
+        than that, it may stop up to an index interval early. Raises `OffsetOutOfRange` outside of
+        [log start offset, log end offset], `CorruptRecords` where the segment is damaged, and `StorageError`.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= start_offset <= end_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition}: offset {start_offset} is outside of [{self.log_start_offset}, {end_offset}]"
+            )
+        if start_offset >= max_offset or start_offset == end_offset:
+            return ReadResult([], 0, start_offset)
+        segment = self._active
+        position = self._tail.get(start_offset, -1)
+        if position < 0:
+            segment, position = self._read_ends.get(start_offset) or self._locate(start_offset)
+        if segment is self._active:
+            end, next_offset = segment.size, end_offset
+        else:
+            end, next_offset = segment.size, self._bases[bisect_right(self._bases, segment.base_offset)]
+        if max_offset < next_offset:
+            end, next_offset = self._position_of(max_offset, segment), max_offset
+        size = end - position
+        if size > max_bytes:
+            size, next_offset = self._fit(segment, position, max_bytes, min_one_batch=min_one_batch)
+        if size <= 0:
+            return ReadResult([], 0, start_offset)
+        if next_offset != end_offset:
+            self._remember(next_offset, segment, position + size)
+        return ReadResult([FileSlice(segment.file, position, size)], size, next_offset)
+
+    def _locate(self, offset: Offset) -> tuple[Segment, int]:
+        """Where the first batch starts that ends at `offset` or behind it."""
+        first = bisect_right(self._bases, offset) - 1
+        for segment in self._segments[max(first, 0) :]:
+            found = segment.find(offset)
+            if found is not None:
+                place = (segment, found.position)
+                if found.header.base_offset == offset:
+                    self._remember(offset, *place)
+                return place
+        return self._active, self._active.size
+
+    def _position_of(self, offset: Offset, segment: Segment) -> int:
+        """Where the first batch of `segment` starts that is not wholly below `offset`."""
+        if segment is self._active:
+            position = self._tail.get(offset, -1)
+            if position >= 0:
+                return position
+        place = self._read_ends.get(offset)
+        if place is not None and place[0] is segment:
+            return place[1]
+        found = segment.find(offset)
+        if found is None:
+            return segment.size
+        if found.header.base_offset == offset:
+            self._remember(offset, segment, found.position)
+        return found.position
+
+    def _fit(self, segment: Segment, position: int, max_bytes: int, *, min_one_batch: bool) -> tuple[int, Offset]:
+        """(size, next offset) of the batches from `position` that `max_bytes` hold."""
+        following = segment.batch_end_within(position, position + max_bytes)
+        if following is not None:
+            return following.position - position, following.header.base_offset
+        first = segment.header_at(position)
+        if first.size_bytes > max_bytes and not min_one_batch:
+            return 0, first.base_offset
+        return first.size_bytes, first.last_offset + 1
+
+    def _remember(self, offset: Offset, segment: Segment, position: int) -> None:
+        ends = self._read_ends
+        if position >= segment.size and segment is not self._active:
+            number = bisect_right(self._bases, segment.base_offset)
+            segment, position = self._segments[number], 0
+        ends[offset] = (segment, position)
+        if len(ends) > READ_POSITIONS:
+            del ends[next(iter(ends))]
+
+    def aborted_transactions(self, start_offset: Offset, end_offset: Offset) -> list[AbortedTransaction]:
+        """Aborted transactions with records in [start_offset, end_offset), for a reader of committed records."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[max(bisect_right(self._bases, start_offset) - 1, 0) :]:
+            for entry in segment.aborted_transactions:
+                if entry.last_offset >= start_offset and entry.first_offset < end_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    # -- looking up
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record that is not older than `timestamp` (ms); None if all are. Blocks to inflate one batch."""
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp:
+                found = segment.find_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def offset_for_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with the largest timestamp of the log; None if no record has one."""
+        latest = max(self._segments, key=lambda segment: segment.max_timestamp)
+        return latest.find_max_timestamp()
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch:
+        """The latest leader epoch known, -1 for none."""
+        return self._epochs.latest_epoch
+
+    @property
+    def epoch_entries(self) -> list[EpochEntry]:
+        return self._epochs.entries
+
+    def leader_epoch_at(self, offset: Offset) -> LeaderEpoch:
+        """The leader epoch that `offset` was written in, -1 if unknown."""
+        return self._epochs.epoch_at(offset)
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> EpochEntry:
+        """(the largest known epoch not above `epoch`, the offset behind its last record); (-1, -1) if unknown."""
+        return self._epochs.end_offset(epoch, self.log_end_offset)
+
+    def assign_epoch_start_offset(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Notes that `epoch` starts at `start_offset`, as a new leader does before it writes."""
+        if epoch >= 0 and self._epochs.assign(epoch, start_offset):
+            self._epochs_dirty = True
+
+    # -- producers
+
+    def producer_ids(self) -> list[int]:
+        """The producers that the log remembers."""
+        return list(self._producers.producers)
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        return self._producers.has_ongoing_transaction(producer_id)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> list[int]:
+        """Forgets producers that have been silent for producer.id.expiration.ms; returns their ids."""
+        return self._producers.expire(now_ms, expiration_ms)
+
+    # -- forgetting the start
+
+    def delete_records(self, offset: Offset) -> bool:
+        """Moves the log start to `offset`, as DeleteRecords asks; False if it was not below.
+
+        Raises `OffsetOutOfRange` above the high watermark. Segments below go at the next `delete_old_segments`.
+        """
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition}: log start offset {offset} is above the high watermark {self.high_watermark}"
+            )
+        return self.advance_log_start_offset(offset)
+
+    def advance_log_start_offset(self, offset: Offset) -> bool:
+        """Raises the log start to `offset`, at most to the log end, as a follower does after its leader."""
+        offset = min(offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        if self.high_watermark < offset:
+            self.set_high_watermark(offset)
+        self.recovery_point = max(self.recovery_point, offset)
+        if self._epochs.truncate_from_start(offset):
+            self._epochs_dirty = True
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> list[DeletedSegments]:
+        """Takes the segments out that lie below the log start, or that retention no longer keeps.
+
+        Only whole segments below the high watermark go, oldest first. Their files are renamed now and removed by
+        `take_removals` after file.delete.delay.ms. Raises `StorageError`.
+        """
+        deleted = [self._delete_oldest("log start offset", self._below_start(), now_ms)]
+        config = self._config
+        if config.cleanup_delete:
+            if config.retention_bytes >= 0:
+                count = self._over_size(config.retention_bytes)
+                deleted.append(self._delete_oldest("retention.bytes", count, now_ms))
+            if config.retention_ms >= 0:
+                count = self._over_age(now_ms, config.retention_ms)
+                deleted.append(self._delete_oldest("retention.ms", count, now_ms))
+        return [group for group in deleted if group is not None]
+
+    def _deletable(self) -> list[Segment]:
+        """The segments that lie wholly below the high watermark, oldest first."""
+        ends = [*self._bases[1:], self.log_end_offset]
+        return [
+            segment
+            for segment, end in zip(self._segments, ends, strict=True)
+            if end <= self.high_watermark and (segment is not self._active or segment.size)
+        ]
+
+    def _below_start(self) -> int:
+        return sum(base <= self.log_start_offset for base in self._bases[1:])
+
+    def _over_size(self, retention_bytes: int) -> int:
+        excess, count = self.size_bytes - retention_bytes, 0
+        for segment in self._deletable():
+            if excess < segment.size:
+                break
+            excess -= segment.size
+            count += 1
+        return count
+
+    def _over_age(self, now_ms: int, retention_ms: int) -> int:
+        count = 0
+        for segment in self._deletable():
+            # A segment without any timestamp ages from when it was made or loaded.
+            latest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
+            if now_ms - latest <= retention_ms:
+                break
+            count += 1
+        return count
+
+    def _delete_oldest(self, reason: str, count: int, now_ms: int) -> DeletedSegments | None:
+        if not count:
+            return None
+        try:
+            if count == len(self._segments):
+                self.roll(now_ms)
+            gone = self._segments[:count]
+            self.advance_log_start_offset(self._bases[count])
+            self._remove_segments(0, count, now_ms)
+            self._snapshots.remove_below(self._bases[0])
+        except StorageError as error:
+            self.failure = error
+            raise
+        size_bytes = sum(segment.size for segment in gone)
+        bases = tuple(segment.base_offset for segment in gone)
+        _logger.info(
+            "segments deleted",
+            partition=str(self.topic_partition),
+            why=reason,
+            base_offsets=bases,
+            size_bytes=size_bytes,
+            log_start_offset=self.log_start_offset,
+        )
+        return DeletedSegments(reason, bases, size_bytes, self.log_start_offset)
+
+    def _remove_segments(self, first: int, end: int, now_ms: int) -> None:
+        """Renames the files of `segments[first:end]`, which nobody finds any more."""
+        gone = self._segments[first:end]
+        del self._segments[first:end], self._bases[first:end]
+        self._read_ends.clear()
+        self._tail.clear()
+        due_ms = now_ms + self._config.file_delete_delay_ms
+        for segment in gone:
+            self._removals.extend(PendingRemoval(due_ms, path) for path in segment.mark_deleted())
+
+    def take_removals(self, now_ms: int) -> list[str]:
+        """Paths of renamed files whose delay is over; the caller removes them, on any thread."""
+        due = [removal.path for removal in self._removals if removal.due_ms <= now_ms]
+        if due:
+            self._removals = [removal for removal in self._removals if removal.due_ms > now_ms]
+        return due
+
+    # -- forgetting the end
+
+    def truncate_to(self, offset: Offset, now_ms: int) -> bool:
+        """Removes what is at `offset` and behind it; False if there was nothing. Raises `StorageError`.
+
+        The log then ends at `offset`, or before the batch that held it.
+        """
+        if offset < 0:
+            raise InvariantViolation(f"{self.topic_partition}: truncation to the negative offset {offset}")
+        if self._epochs.truncate_from_end(min(offset, self.log_end_offset)):
+            self._epochs_dirty = True
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self._bases[0]:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        _logger.info(
+            "log truncated",
+            partition=str(self.topic_partition),
+            log_end_offset=self.log_end_offset,
+            truncated_to=offset,
+            high_watermark=self.high_watermark,
+        )
+        try:
+            self._cut_segments(offset, now_ms)
+            self._rebuild_producers(now_ms)
+        except StorageError as error:
+            self.failure = error
+            raise
+        return True
+
+    def _cut_segments(self, offset: Offset, now_ms: int) -> None:
+        keep = bisect_right(self._bases, offset)
+        self._remove_segments(keep, len(self._segments), now_ms)
+        active = self._active = self._segments[-1]
+        found = active.find(offset)
+        end_offset = offset
+        if found is not None:
+            end_offset = min(offset, found.header.base_offset)
+            active.truncate(found.position, end_offset)
+        self._tail.clear()
+        self._read_ends.clear()
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        if self._epochs.truncate_from_end(end_offset):
+            self._epochs_dirty = True
+
+    def _rebuild_producers(self, now_ms: int) -> None:
+        end_offset = self.log_end_offset
+        self._snapshots.remove_above(end_offset)
+        self._snapshots.load(
+            self._producers,
+            end_offset,
+            self.log_start_offset,
+            now_ms,
+            NEVER,
+            lambda path, why: _logger.warning("producer snapshot not used", path=path, why=why),
+        )
+        replay_producers(self._producers, self._segments, end_offset)
+        self._producers.on_high_watermark(self.high_watermark)
+
+    def truncate_fully_and_start_at(
+        self, offset: Offset, now_ms: int, *, log_start_offset: Offset | None = None
+    ) -> None:
+        """Removes everything; the log is empty at `offset`, as a follower does whose log the leader no longer has."""
+        _logger.info(
+            "log truncated fully",
+            partition=str(self.topic_partition),
+            log_end_offset=self.log_end_offset,
+            starts_at=offset,
+        )
+        try:
+            self._remove_segments(0, len(self._segments), now_ms)
+            self._use(Segment.create(self._directory, offset, now_ms=now_ms))
+            self._snapshots.remove_all()
+        except StorageError as error:
+            self.failure = error
+            raise
+        self._producers.clear(offset)
+        self._epochs.clear()
+        self._epochs_dirty = True
+        self.log_end_offset = offset
+        self.log_start_offset = offset if log_start_offset is None else min(log_start_offset, offset)
+        self.high_watermark = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    # -- durability
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.log_end_offset - self.recovery_point
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether flush.messages or flush.ms asks for a flush, or a segment was rolled and is not durable yet."""
+        if self.log_end_offset <= self.recovery_point or self.flush_in_progress:
+            return False
+        return (
+            self._active.base_offset > self.recovery_point
+            or self.unflushed_messages >= self._config.flush_messages
+            or now_ms - self.last_flush_ms >= self._config.flush_ms
+        )
+
+    def prepare_flush(self, *, rolled_only: bool = False) -> FlushTask | None:
+        """What a worker must sync to make the log durable; None if nothing is to be done or a flush is under way.
+
+        With `rolled_only` the active segment is left out. Call `complete_flush` afterwards, here, or `fail_flush`.
+        """
+        offset = self._active.base_offset if rolled_only else self.log_end_offset
+        if self.flush_in_progress or self.failure is not None:
+            return None
+        if offset <= self.recovery_point and not self._epochs_dirty:
+            return None
+        files: list[File] = []
+        first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
+        try:
+            for segment in self._segments[first:]:
+                if segment.base_offset < offset:
+                    files.append(segment.file)
+                    files.extend(segment.write_indexes(closing=False))
+            open_file = self._directory.filesystem.open
+            files.extend(open_file(path) for path in self._files_to_sync if self._directory.filesystem.exists(path))
+        except StorageError as error:
+            self.failure = error
+            raise
+        self._files_to_sync = []
+        epochs = format_epochs(self._epochs.entries) if self._epochs_dirty else None
+        task = FlushTask(
+            self._directory.filesystem,
+            self._directory.path,
+            offset,
+            files,
+            epochs,
+            directory_changed=self._directory_changed,
+        )
+        self._epochs_dirty = self._directory_changed = False
+        self.flush_in_progress = True
+        return task
+
+    def complete_flush(self, task: FlushTask, now_ms: int) -> None:
+        """Notes that `task.sync()` returned."""
+        self.flush_in_progress = False
+        self.last_flush_ms = now_ms
+        self.recovery_point = max(self.recovery_point, min(task.offset, self.log_end_offset))
+
+    def fail_flush(self, error: StorageError) -> None:
+        """Notes that `task.sync()` raised: what was written since the last flush may be gone."""
+        self.flush_in_progress = False
+        self.failure = error
+
+    def flush(self, now_ms: int) -> None:
+        """Makes everything durable, here and now. Blocks. Raises `StorageError`."""
+        task = self.prepare_flush()
+        if task is not None:
+            try:
+                task.sync()
+            except StorageError as error:
+                self.fail_flush(error)
+                raise
+            self.complete_flush(task, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Flushes and writes down all that a clean start needs. Blocks. Raises `StorageError`."""
+        self.flush(now_ms)
+        self._producers.end_offset = self.log_end_offset
+        if self._producers.producers or self._snapshots.offsets:
+            self._snapshots.take(self._producers)
+        for segment in self._segments:
+            segment.close()
+
+    def abandon(self) -> None:
+        """Lets go of all files without writing anything, as after the failure of their disk."""
+        for segment in self._segments:
+            self._directory.open_segments.forget(segment)
+            segment.release()
+
+    def rename_directory(self, path: str) -> None:
+        """Moves the log's directory; open files stay open. Raises `StorageError`."""
+        self._directory.filesystem.rename(self._directory.path, path)
+        self._directory.path = path
+
+
+def _own_batch(view: memoryview, max_message_bytes: int) -> RecordBatch:
+    """The batch that this broker built itself."""
+    batch = batch_at(view)
+    if batch is None or len(batch.view) != len(view):
+        raise InvariantViolation(f"{len(view)} bytes from a coordinator are not one batch")
+    if len(view) > max_message_bytes:
+        raise RecordsError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {len(view)} bytes, over max.message.bytes of {max_message_bytes}",
+        )
+    return batch
