@@ -1,0 +1,34 @@
+"""AlterShareGroupOffsetsResponse: response, API key 91, version 0, flexible from 0.
+
+Apache Kafka 4.3.1: 0.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, string, uuid
+
+
+class AlterShareGroupOffsetsResponsePartition(Struct):
+    partition_index: int = int32("0+", default=0)
+    error_code: int = int16("0+", default=0)
+    error_message: str | None = string("0+", nullable="0+", default=None)
+
+
+class AlterShareGroupOffsetsResponseTopic(Struct):
+    topic_name: str = string("0+", default="")
+    topic_id: UUID = uuid("0+", default=ZERO_UUID)
+    partitions: list[AlterShareGroupOffsetsResponsePartition] = array(
+        AlterShareGroupOffsetsResponsePartition, "0+", default_factory=list
+    )
+
+
+class AlterShareGroupOffsetsResponse(Message, kind="response", versions="0", flexible="0+", api_key=91):
+    throttle_time_ms: int = int32("0+", default=0)
+    error_code: int = int16("0+", default=0)
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    responses: list[AlterShareGroupOffsetsResponseTopic] = array(
+        AlterShareGroupOffsetsResponseTopic, "0+", default_factory=list
+    )

@@ -1,0 +1,14 @@
+"""ConsumerGroupTargetAssignmentMemberKey: coordinator's key, record type 7, version 0, never flexible.
+
+Apache Kafka 4.3.1: 0.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from kavka.protocol.schema import Message, string
+
+
+class ConsumerGroupTargetAssignmentMemberKey(Message, kind="coordinator-key", versions="0", api_key=7):
+    group_id: str = string("0+", default="")
+    member_id: str = string("0+", default="")

@@ -1,0 +1,25 @@
+"""DeleteShareGroupStateRequest: request, API key 86, version 0, flexible from 0.
+
+Apache Kafka 4.3.1: 0.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int32, string, uuid
+
+
+class PartitionData(Struct):
+    partition: int = int32("0+", default=0)
+
+
+class DeleteStateData(Struct):
+    topic_id: UUID = uuid("0+", default=ZERO_UUID)
+    partitions: list[PartitionData] = array(PartitionData, "0+", default_factory=list)
+
+
+class DeleteShareGroupStateRequest(Message, kind="request", versions="0", flexible="0+", api_key=86):
+    group_id: str = string("0+", default="")
+    topics: list[DeleteStateData] = array(DeleteStateData, "0+", default_factory=list)

@@ -1,0 +1,13 @@
+"""SaslAuthenticateRequest: request, API key 36, versions 0-2, flexible from 2.
+
+Apache Kafka 3.9.2: 0-2; Apache Kafka 4.3.1: 0-2.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from kavka.protocol.schema import Message, binary
+
+
+class SaslAuthenticateRequest(Message, kind="request", versions="0-2", flexible="2+", api_key=36):
+    auth_bytes: bytes = binary("0+", default=b"")

@@ -1,0 +1,17 @@
+"""ShareUpdateKey: coordinator's key, record type 1, version 0, never flexible.
+
+Apache Kafka 4.3.1: 0.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kavka.protocol.schema import ZERO_UUID, Message, int32, string, uuid
+
+
+class ShareUpdateKey(Message, kind="coordinator-key", versions="0", api_key=1):
+    group_id: str = string("0+", default="")
+    topic_id: UUID = uuid("0+", default=ZERO_UUID)
+    partition: int = int32("0+", default=0)

@@ -1,0 +1,14 @@
+"""SnapshotHeaderRecord: stored value, version 0, flexible from 0.
+
+Apache Kafka 3.9.2: 0; Apache Kafka 4.3.1: 0.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from kavka.protocol.schema import Message, int16, int64
+
+
+class SnapshotHeaderRecord(Message, kind="data", versions="0", flexible="0+"):
+    version: int = int16("0+", default=0)
+    last_contained_log_timestamp: int = int64("0+", default=0)

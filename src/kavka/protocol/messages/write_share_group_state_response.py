@@ -1,0 +1,26 @@
+"""WriteShareGroupStateResponse: response, API key 85, versions 0-1, flexible from 0.
+
+Apache Kafka 4.3.1: 0-1.
+Written by tools/generate_messages.py; do not edit.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kavka.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, string, uuid
+
+
+class PartitionResult(Struct):
+    partition: int = int32("0+", default=0)
+    error_code: int = int16("0+", default=0)
+    error_message: str | None = string("0+", nullable="0+", default=None)
+
+
+class WriteStateResult(Struct):
+    topic_id: UUID = uuid("0+", default=ZERO_UUID)
+    partitions: list[PartitionResult] = array(PartitionResult, "0+", default_factory=list)
+
+
+class WriteShareGroupStateResponse(Message, kind="response", versions="0-1", flexible="0+", api_key=85):
+    results: list[WriteStateResult] = array(WriteStateResult, "0+", default_factory=list)
