@@ -37,6 +37,8 @@ from kavka.protocol.schema import ZERO_UUID, Message
 
 Result = TypeVar("Result")
 
+FIRST_BATCHED_FIND_COORDINATOR = 4
+
 
 class Broker(NamedTuple):
     """Where a broker listens."""
@@ -267,15 +269,14 @@ class Cluster:
 
     async def find_coordinator(self, key: str, key_type: int = CoordinatorType.GROUP) -> int:
         """Node id of the coordinator of a group or transactional id; raises `RequestError`, `ConnectionFailed`."""
-        connection = await self.any_connection()
-        batched = connection.version_of(ApiKey.FIND_COORDINATOR) >= 4
-        request = FindCoordinatorRequest(key_type=key_type)
-        if batched:
-            request.coordinator_keys = [key]
-        else:
-            request.key = key
-        answer = await connection.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
-        found = answer.coordinators[0] if batched else answer
+
+        def request(version: int) -> FindCoordinatorRequest:
+            if version >= FIRST_BATCHED_FIND_COORDINATOR:
+                return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+            return FindCoordinatorRequest(key_type=key_type, key=key)
+
+        answer = await self.ask(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
+        found = answer.coordinators[0] if answer.coordinators else answer
         raise_for(found.error_code, f"coordinator of {key!r}", found.error_message)
         self.brokers[found.node_id] = Broker(found.node_id, found.host, found.port)
         return int(found.node_id)
@@ -283,7 +284,7 @@ class Cluster:
     async def ask(
         self,
         key: ApiKey,
-        request: Message,
+        request: Message | Callable[[int], Message],
         answer_type: type[Answer],
         *,
         node_id: int | None = None,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from kavka import __version__
@@ -105,7 +106,7 @@ class BrokerConnection:
     async def request(
         self,
         key: ApiKey,
-        message: Message,
+        message: Message | Callable[[int], Message],
         answer_type: type[Answer],
         *,
         highest: int | None = None,
@@ -113,9 +114,13 @@ class BrokerConnection:
     ) -> Answer:
         """Sends `message` in the highest common version (at most `highest`) and waits for its answer.
 
+        Where versions say the same in different fields, `message` is a function that makes the one of a version.
+
         Views onto records in the answer are views onto its own frame, and stay valid. Raises as I1 says.
         """
         version = self.version_of(key, highest=highest)
+        if not isinstance(message, Message):
+            message = message(version)
         frame = await self._exchange(api(key), version, message, timeout_ms or self._settings.request_timeout_ms)
         try:
             _, position = decode_response_header(key, version, frame)

@@ -21,7 +21,7 @@ Source: KIP-62, KIP-345 (static members), KIP-394 (a member id before the join).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -63,6 +63,7 @@ HIGHEST_OFFSET_COMMIT = 9
 """From version 10 on OffsetCommit names topics by id."""
 HIGHEST_OFFSET_FETCH = 7
 """From version 8 on OffsetFetch asks for several groups at once."""
+FIRST_BATCHED_LEAVE_GROUP = 3
 JOIN_GRACE_MS = 5_000
 """How much longer than the rebalance time-out an answer to JoinGroup may take."""
 
@@ -121,11 +122,14 @@ class GroupMember:
         """Leaves, unless the member is static (its place is kept for its return) or the coordinator is gone."""
         self._stop_heartbeat()
         if self.member_id and self._settings.group_instance_id is None and self.state is not MemberState.FENCED:
-            request = LeaveGroupRequest(
-                group_id=self._group_id,
-                member_id=self.member_id,
-                members=[MemberIdentity(member_id=self.member_id, reason="the consumer is closed")],
-            )
+            member_id = self.member_id
+
+            def request(version: int) -> LeaveGroupRequest:
+                if version < FIRST_BATCHED_LEAVE_GROUP:
+                    return LeaveGroupRequest(group_id=self._group_id, member_id=member_id)
+                identity = MemberIdentity(member_id=member_id, reason="the consumer is closed")
+                return LeaveGroupRequest(group_id=self._group_id, members=[identity])
+
             try:
                 await self._ask(ApiKey.LEAVE_GROUP, request, LeaveGroupResponse)
             except (ConnectionFailed, RequestError):
@@ -296,7 +300,7 @@ class GroupMember:
     async def _ask(
         self,
         key: ApiKey,
-        request: Message,
+        request: Message | Callable[[int], Message],
         answer_type: type[Answer],
         *,
         highest: int | None = None,
