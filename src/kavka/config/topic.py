@@ -224,7 +224,7 @@ def validate_overrides(overrides: Mapping[str, str | None], broker: BrokerConfig
             "Topic cannot be configured with remote log storage."
         )
     for name in ("remote.log.delete.on.disable", "remote.log.copy.disable"):
-        if name in texts:
+        if values[name]:
             raise ConfigError(
                 "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
                 "under Zookeeper's mode."

@@ -1,0 +1,271 @@
+"""AlterConfigs and IncrementalAlterConfigs: a resource's settings and a request to change them -> its new settings.
+
+Decides what the new overrides are, and which requests are refused with which code and words. Must not know znodes,
+requests' messages, or whether a topic exists (answer UNKNOWN_TOPIC_OR_PARTITION, "The topic 'x' does not exist.").
+
+I1. A refusal (`RequestError`) changes nothing; an accepted change is whole.
+I2. What is accepted can be made into a TopicConfig or a BrokerConfig.
+
+Where kavka differs from 3.9 on purpose: an unknown name that is appended to, and an operation that does not exist, are
+INVALID_CONFIG and INVALID_REQUEST (Kafka: UNKNOWN_SERVER_ERROR, without a word); refusals of a value that cannot be
+reconfigured come without the name of a Java class in front; passwords cannot be set at run time.
+
+Source: Kafka's ZkAdminManager, ConfigAdminManager, DynamicBrokerConfig of 3.9, asked of a running broker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kavka.config.broker import BrokerConfig, setting_named
+from kavka.config.broker_settings import DynamicOnlySettings
+from kavka.config.setting import AnySetting, InvalidValue, Mode, Type, parse_list
+from kavka.config.topic import TieredStorageDisabled, TopicSettings, validate_overrides
+from kavka.errors import ConfigError, ErrorCode, RequestError
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with one setting, with Kafka's codes."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One entry of IncrementalAlterConfigs; `operation` is the code as it came."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+_THREADS: Final = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
+_NEEDS_LISTENER: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Settings that change at run time only as listener.name.L.setting."""
+_CLUSTER_LEVEL_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+
+
+def alter_topic(topic: str, entries: Sequence[tuple[str, str | None]], broker: BrokerConfig) -> dict[str, str]:
+    """The overrides of a topic after AlterConfigs, which replaces all of them. Raises RequestError."""
+    _refuse_without_topic(topic)
+    overrides = _replacement(entries)
+    _validate_topic(topic, overrides, broker)
+    return overrides
+
+
+def alter_topic_incrementally(
+    topic: str, current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig
+) -> dict[str, str]:
+    """The overrides of a topic after IncrementalAlterConfigs, which keeps what is not named. Raises RequestError."""
+    _refuse_duplicates(change.name for change in changes)
+    _refuse_nulls(changes)
+    _refuse_without_topic(topic)
+    overrides = _applied(current, changes, TopicSettings.rows)
+    _validate_topic(topic, overrides, broker)
+    return overrides
+
+
+def alter_broker(
+    entries: Sequence[tuple[str, str | None]], broker: BrokerConfig, *, per_broker: bool
+) -> dict[str, str]:
+    """What is set at run time after AlterConfigs, for this broker or as the default of all. Raises RequestError."""
+    texts = _replacement(entries)
+    _validate_broker(texts, broker, per_broker=per_broker)
+    return texts
+
+
+def alter_broker_incrementally(changes: Sequence[Change], broker: BrokerConfig, *, per_broker: bool) -> dict[str, str]:
+    """What is set at run time after IncrementalAlterConfigs. Raises RequestError."""
+    _refuse_duplicates(change.name for change in changes)
+    _refuse_nulls(changes)
+    current = broker.dynamic if per_broker else broker.dynamic_default
+    texts = _applied(current, changes, {**broker.rows, **DynamicOnlySettings.rows})
+    _validate_broker(texts, broker, per_broker=per_broker)
+    return texts
+
+
+def is_this_broker(resource: str, broker_id: int, *, describing: bool = False) -> bool:
+    """Whether a broker resource's name means this broker (else "", the default of all). Raises RequestError."""
+    if not resource:
+        return False
+    if not re.fullmatch(r"[+-]?[0-9]+", resource):
+        what = "Broker" if describing else "Node"
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {resource}")
+    if int(resource) != broker_id:
+        expected = f"{broker_id} or empty string" if describing else f"{broker_id}"
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {resource}"
+        )
+    return True
+
+
+def _refuse_without_topic(topic: str) -> None:
+    if not topic:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+
+
+def _refuse_duplicates(names: Iterable[str]) -> None:
+    seen = list(names)
+    if len(set(seen)) < len(seen):
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def _refuse_nulls(changes: Sequence[Change]) -> None:
+    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    if nulls:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _replacement(entries: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    _refuse_duplicates(name for name, _ in entries)
+    _refuse_nulls([Change(name, Operation.SET, value) for name, value in entries])
+    return {name: value for name, value in entries if value is not None}
+
+
+def _applied(current: Mapping[str, str], changes: Sequence[Change], rows: Mapping[str, AnySetting]) -> dict[str, str]:
+    texts = dict(current)
+    for change in changes:
+        value = change.value or ""
+        match change.operation:
+            case Operation.SET:
+                texts[change.name] = value
+            case Operation.DELETE:
+                texts.pop(change.name, None)
+            case Operation.APPEND:
+                elements = _elements(change, "append", texts, rows)
+                added = [element for element in parse_list(value) if element not in elements]
+                texts[change.name] = ",".join([*elements, *added])
+            case Operation.SUBTRACT:
+                elements = _elements(change, "subtract", texts, rows)
+                for element in parse_list(value):
+                    if element in elements:
+                        elements.remove(element)
+                texts[change.name] = ",".join(elements)
+            case unknown:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST, f"Unknown operation {unknown} for config key: {change.name}"
+                )
+    return texts
+
+
+def _elements(change: Change, what: str, texts: Mapping[str, str], rows: Mapping[str, AnySetting]) -> list[str]:
+    """The elements of a list that is to be changed: those set on this resource, else those of Kafka's default."""
+    row = rows.get(change.name)
+    if row is None:
+        raise RequestError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {change.name}")
+    if row.kind is not Type.LIST:
+        raise RequestError(
+            ErrorCode.INVALID_CONFIG, f"Config value {what} is not allowed for config key: {change.name}"
+        )
+    text = texts.get(change.name)
+    return list((row.default or ()) if text is None else parse_list(text))
+
+
+def _validate_topic(topic: str, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    try:
+        validate_overrides(overrides, broker)
+    except (InvalidValue, TieredStorageDisabled) as error:
+        resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+        raise RequestError(
+            ErrorCode.INVALID_CONFIG, f"Invalid config value for resource {resource}: {error}"
+        ) from error
+    except ConfigError as error:
+        raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _validate_broker(texts: Mapping[str, str], broker: BrokerConfig, *, per_broker: bool) -> None:
+    _refuse_names(
+        [name for name in texts if (row := broker.rows.get(name)) and row.read_only],
+        "Cannot update these configs dynamically",
+    )
+    _refuse_names(
+        [name for name in texts if name in _NEEDS_LISTENER],
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    if not per_broker:
+        _refuse_names(
+            [name for name in texts if _belongs_to_one_broker(name)],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+    _refuse_names(
+        [name for name in texts if (row := setting_named(name)) and row.sensitive],
+        "Passwords cannot be set at run time, put them into the broker's file",
+    )
+    try:
+        for name, text in texts.items():
+            if row := setting_named(name):
+                row.parse(text)
+        changed = broker.with_dynamic(dynamic=texts) if per_broker else broker.with_dynamic(dynamic_default=texts)
+        _check_reconfiguration(broker, changed)
+    except ConfigError as error:
+        raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _refuse_names(names: Sequence[str], why: str) -> None:
+    if names:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{why}: Set({', '.join(names)})")
+
+
+def _belongs_to_one_broker(name: str) -> bool:
+    row = setting_named(name)
+    if name.startswith("listener.name."):
+        return row is None or row.name not in _CLUSTER_LEVEL_OF_LISTENER
+    return row is not None and row.mode is Mode.PER_BROKER and row.name not in DynamicOnlySettings.rows
+
+
+def _check_reconfiguration(before: BrokerConfig, after: BrokerConfig) -> None:
+    """Refuses steps that a running broker does not take, though a start with the same values would be fine."""
+    for name in _THREADS:
+        attribute = before.rows[name].attribute
+        _check_threads(name, getattr(before, attribute), getattr(after, attribute))
+    was, cleaners = before.log_cleaner_threads, after.log_cleaner_threads
+    if cleaners != was:
+        if cleaners < 1:
+            raise ConfigError("Log cleaner threads must be at least 1")
+        if cleaners < was // 2:
+            raise ConfigError(f"Log cleaner threads cannot be reduced to less than half the current value {was}")
+        if cleaners > was * 2:
+            raise ConfigError(f"Log cleaner threads cannot be increased to more than double the current value {was}")
+    rate = after.max_connection_creation_rate
+    if rate <= 0:
+        raise ConfigError(f"Invalid max.connection.creation.rate {rate}")
+    if after.metric_reporters != before.metric_reporters:
+        raise ConfigError("Validation of dynamic config update of Set(metric.reporters) failed: no such class")
+    _check_local_retention("log.local.retention.ms", after.log_local_retention_ms, after.log_retention_time_ms)
+    _check_local_retention("log.local.retention.bytes", after.log_local_retention_bytes, after.log_retention_bytes)
+
+
+def _check_threads(name: str, was: int, threads: int) -> None:
+    problem = f"Dynamic thread count update validation failed for {name}={threads}"
+    if threads == was:
+        return
+    if threads <= 0:
+        raise ConfigError(f"{problem}, value should be at least 1")
+    if threads < was // 2:
+        raise ConfigError(f"{problem}, value should be at least half the current value {was}")
+    if threads > was * 2:
+        raise ConfigError(f"{problem}, value should not be greater than double the current value {was}")
+
+
+def _check_local_retention(name: str, local: int, whole: int) -> None:
+    if local != -2 and whole != -1 and (local > whole or local == -1):
+        setting = name.replace(".local", "")
+        raise InvalidValue(name, local, f"Value must not be more than {setting} property value: {whole}")
