@@ -24,6 +24,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kavka.config.broker import BrokerConfig, setting_named, synonyms
+from kavka.config.broker_settings import BrokerSettings
 from kavka.config.group import ClientMetricsSettings, GroupSettings
 from kavka.config.setting import UNKNOWN_TYPE, AnySetting, Settings
 from kavka.config.topic import TopicSetting, TopicSettings, effective_values
