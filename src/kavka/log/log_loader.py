@@ -24,13 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import structlog
-
 from kavka.errors import CorruptRecords, RecordsError
 from kavka.filesystem import File
 from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MalformedCheckpoint, parse_epochs
 from kavka.log.index import MAX_RELATIVE_OFFSET, AbortedTransaction
-from kavka.log.leader_epoch import LeaderEpochs
+from kavka.log.leader_epoch import EpochEntry, LeaderEpochs
 from kavka.log.log_config import LogConfig
 from kavka.log.producer_snapshots import ProducerSnapshots
 from kavka.log.producer_state import ProducerState
@@ -49,11 +47,12 @@ from kavka.log.segment import (
     Segment,
     offset_name,
 )
+from kavka.logger import Logger
 from kavka.model import Offset
 from kavka.records.batch import RecordBatch
 from kavka.records.control import read_marker
 
-_logger = structlog.get_logger(__name__)
+_logger = Logger(__name__)
 _TEMPORARY_SUFFIX = ".tmp"
 _OFFSET_DIGITS = 20
 
@@ -81,6 +80,8 @@ class LoadedLog(NamedTuple):
     producers: ProducerState
     snapshots: ProducerSnapshots
     reasons: list[RecoveryReason]
+    epochs_on_disk: bool = True
+    """Whether the leader epoch checkpoint says what `epochs` does."""
 
 
 class LoadRequest(NamedTuple):
@@ -121,6 +122,7 @@ class _LogLoader:
         self._epochs = LeaderEpochs()
         self._segments: list[Segment] = []
         self._snapshots = ProducerSnapshots(directory)
+        self._checkpointed_epochs: list[EpochEntry] = []
 
     def load(self) -> LoadedLog:
         names = self._clear_leftovers(self._directory.filesystem.list_directory(self._directory.path))
@@ -155,6 +157,7 @@ class _LogLoader:
             producers=self._producers,
             snapshots=self._snapshots,
             reasons=self._reasons,
+            epochs_on_disk=self._epochs.entries == self._checkpointed_epochs,
         )
 
     def _note(self, what: str, path: str, why: str, *, offset: Offset = -1, cut_bytes: int = 0) -> None:
@@ -315,6 +318,7 @@ class _LogLoader:
             try:
                 for entry in parse_epochs(self._directory.filesystem.read(path)):
                     self._epochs.assign(*entry)
+                self._checkpointed_epochs = self._epochs.entries
                 return
             except MalformedCheckpoint as error:
                 why = str(error)

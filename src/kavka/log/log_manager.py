@@ -21,8 +21,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import structlog
-
 from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.log.checkpoint import (
@@ -38,7 +36,6 @@ from kavka.log.checkpoint import (
     format_clean_shutdown,
     format_meta_properties,
     format_offsets,
-    format_partition_metadata,
     parse_clean_shutdown,
     parse_meta_properties,
     parse_offsets,
@@ -48,6 +45,7 @@ from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadRequest, RecoveryReason, create_log, load_log
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
 from kavka.log.unified_log import DeletedSegments, UnifiedLog
+from kavka.logger import Logger
 from kavka.model import Offset, TopicPartition
 
 DELETE_SUFFIX = "-delete"
@@ -57,7 +55,7 @@ MAX_NAME_LENGTH = 255
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
 """producer.id.expiration.ms"""
 
-_logger = structlog.get_logger(__name__)
+_logger = Logger(__name__)
 ConfigFor = Callable[[str], LogConfig]
 """The settings of a topic's logs, by its name."""
 
@@ -331,8 +329,8 @@ class LogManager:
         """
         log = self._logs.get(partition)
         if log is not None:
-            if topic_id is not None and log.topic_id != topic_id:
-                self._assign_topic_id(log, topic_id)
+            if topic_id is not None:
+                log.assign_topic_id(topic_id)
             return log
         home = self._home_for_new(directory)
         if config is None:
@@ -353,25 +351,15 @@ class LogManager:
         directory = LogDirectory(self._filesystem, path, self._open_segments)
         request = LoadRequest(config, True, 0, 0, now_ms, self._settings.producer_id_expiration_ms)
         loaded = create_log(directory, request)
-        if topic_id is not None:
-            self._write_topic_id(path, topic_id)
-        return UnifiedLog(partition, loaded, config, now_ms=now_ms, topic_id=topic_id, jitter=self._draw)
-
-    def _assign_topic_id(self, log: UnifiedLog, topic_id: uuid.UUID) -> None:
-        if log.topic_id is not None:
-            raise InconsistentMetadata(
-                f"{log.directory}/{PARTITION_METADATA}",
-                f"the log of {log.topic_partition} has the topic id {log.topic_id}, expected {topic_id}",
-            )
-        self._write_topic_id(log.directory, topic_id)
-        log.topic_id = topic_id
-
-    def _write_topic_id(self, path: str, topic_id: uuid.UUID) -> None:
-        # Not beside and renamed: nobody reads it before a restart, and what a crash tears is malformed, not wrong.
-        file = self._filesystem.open(f"{path}/{PARTITION_METADATA}", create=True)
-        if file.size():
-            file.truncate(0)
-        file.append(format_partition_metadata(topic_id))
+        return UnifiedLog(
+            partition,
+            loaded,
+            config,
+            now_ms=now_ms,
+            topic_id=topic_id,
+            topic_id_is_on_disk=False,
+            jitter=self._draw,
+        )
 
     def _home_for_new(self, directory: str | None) -> _Home:
         if directory is not None:

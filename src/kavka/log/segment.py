@@ -9,7 +9,8 @@ Invariants
       unclean stop builds them anew from the records.
   I3  An index only narrows a search. Every position taken from one is checked against the batch that lies there; an
       index that lies is built anew, and the answer is the same as without it.
-  I4  Files are opened on first use. `OpenSegments` bounds how many segments keep a descriptor and a loaded index.
+  I4  Files are made with the first batch and opened on first use. `OpenSegments` bounds how many segments keep a
+      descriptor and a loaded index.
 
 Source: Kafka's LogSegment, LazyIndex; KIP-33 (time index). Entries are per batch, as Kafka 4 has them, on every path.
 """
@@ -18,8 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
-
-import structlog
 
 from kavka.errors import CorruptRecords
 from kavka.filesystem import Buffer, File, FileSystem
@@ -36,6 +35,7 @@ from kavka.log.index import (
     parse_aborted,
 )
 from kavka.log.record_scan import header_at, scan_batches, scan_headers
+from kavka.logger import Logger
 from kavka.model import NO_TIMESTAMP, Offset
 from kavka.records.batch import BatchHeader, RecordBatch
 
@@ -52,7 +52,7 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDE
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 DEFAULT_MAX_OPEN_SEGMENTS = 8192
 
-_logger = structlog.get_logger(__name__)
+_logger = Logger(__name__)
 
 
 def offset_name(offset: Offset) -> str:
@@ -132,6 +132,7 @@ class Segment:
         "_directory",
         "_file",
         "_first_timestamp",
+        "_is_unmade",
         "_max",
         "_offset_entries_written",
         "_offset_index",
@@ -163,16 +164,14 @@ class Segment:
         self._max: TimeEntry | None = None if size else TimeEntry(NO_TIMESTAMP, base_offset)
         # Of the first batch; None: not read yet.
         self._first_timestamp: int | None = None
+        self._is_unmade = False
 
     @classmethod
     def create(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int, roll_jitter_ms: int = 0) -> Segment:
-        """A new, empty segment; its .log is there from now on, emptied if one was there."""
+        """A new, empty segment; its .log is made with the first batch, and emptied if one is there."""
         segment = cls(directory, base_offset, size=0, created_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
-        file = segment._file = directory.filesystem.open(segment.path(LOG_SUFFIX), create=True)
-        if file.size():
-            file.truncate(0)
         segment._offset_index, segment._time_index = OffsetIndex(base_offset), TimeIndex(base_offset)
-        directory.open_segments.opened(segment)
+        segment._is_unmade = True
         return segment
 
     @classmethod
@@ -194,7 +193,12 @@ class Segment:
         return self._file or self._open_file()
 
     def _open_file(self) -> File:
-        file = self._file = self._directory.filesystem.open(self.path(LOG_SUFFIX))
+        file = self._directory.filesystem.open(self.path(LOG_SUFFIX), create=self._is_unmade)
+        if self._is_unmade:
+            self._is_unmade = False
+            if file.size():
+                file.truncate(0)
+        self._file = file
         self._directory.open_segments.opened(self)
         return file
 
@@ -451,8 +455,10 @@ class Segment:
         """Brings new index entries to their files; returns the files that were written or made.
 
         With `closing` the largest timestamp becomes the last entry of the time index, and the files exist afterwards
-        even if they are empty.
+        even if they are empty. A segment that never had a batch has no files.
         """
+        if self._is_unmade:
+            return []
         if self._offset_index is None or self._time_index is None:
             if not closing or self._index_files_exist():
                 return []

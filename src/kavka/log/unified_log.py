@@ -14,7 +14,8 @@ Invariants
 
 Source: Kafka's UnifiedLog and LocalLog, 3.9; KIP-98 (producers), KIP-101 (epochs), KIP-107 (delete records).
 
-Where this differs: the leader epoch checkpoint is written when the log is flushed or closed, not when an epoch starts:
+Where this differs: a new partition is a directory and nothing else until its first batch, which brings the .log and
+partition.metadata. The leader epoch checkpoint is written when the log is flushed or closed, not when an epoch starts:
 until then recovery finds the epochs in the records (log_loader, I3). Truncation into the middle of a batch removes all
 of it and the log then ends before that batch.
 """
@@ -26,17 +27,24 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import structlog
-
-from kavka.errors import CorruptRecords, ErrorCode, InvariantViolation, OffsetOutOfRange, RecordsError, StorageError
+from kavka.errors import (
+    CorruptRecords,
+    ErrorCode,
+    InconsistentMetadata,
+    InvariantViolation,
+    OffsetOutOfRange,
+    RecordsError,
+    StorageError,
+)
 from kavka.filesystem import Buffer, File, FileSystem
-from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, format_epochs
+from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs, format_partition_metadata
 from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction
 from kavka.log.leader_epoch import EpochEntry
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, note_producer, replay_producers
 from kavka.log.producer_state import AppendOrigin, BatchMetadata
 from kavka.log.segment import RollLimits, Segment, TimestampedOffset
+from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
 from kavka.records.batch import RecordBatch, TimestampType, assign_offset, batch_at
 from kavka.records.builder import recompress
@@ -50,7 +58,7 @@ READ_POSITIONS = 64
 """Places where readers stopped that are remembered, so that they go on without a search."""
 NEVER = (1 << 63) - 1
 
-_logger = structlog.get_logger(__name__)
+_logger = Logger(__name__)
 
 
 class AppendResult(NamedTuple):
@@ -146,6 +154,7 @@ class UnifiedLog:
         "_segments",
         "_snapshots",
         "_tail",
+        "_topic_id_unwritten",
         "failure",
         "flush_in_progress",
         "high_watermark",
@@ -165,11 +174,13 @@ class UnifiedLog:
         *,
         now_ms: int,
         topic_id: uuid.UUID | None = None,
+        topic_id_is_on_disk: bool = True,
         jitter: Callable[[int], int] = lambda limit_ms: 0,
     ) -> None:
         """`jitter(limit_ms)` draws from [0, limit_ms) and is asked when segment.jitter.ms is set."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
+        self._topic_id_unwritten = topic_id is not None and not topic_id_is_on_disk
         self.failure: StorageError | None = None
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
@@ -182,7 +193,7 @@ class UnifiedLog:
         self._active = loaded.segments[-1]
         self._directory = self._active.directory
         self._epochs = loaded.epochs
-        self._epochs_dirty = bool(loaded.reasons) and loaded.epochs.latest_epoch >= 0
+        self._epochs_dirty = not loaded.epochs_on_disk
         self._producers = loaded.producers
         self._snapshots = loaded.snapshots
         self._jitter = jitter
@@ -299,6 +310,8 @@ class UnifiedLog:
                 segment = self.roll(now_ms)
             assign_offset(batch, first_offset, leader_epoch)
             position = segment.size
+            if not position:
+                self.write_topic_id()
             segment.append(view, last_offset, header.max_timestamp, config.index_interval_bytes)
         except StorageError as error:
             self.failure = error
@@ -414,6 +427,8 @@ class UnifiedLog:
     def _append_run(self, data: memoryview, batches: list[RecordBatch], first: int, end: int, interval: int) -> None:
         segment = self._active
         position = segment.size
+        if not position:
+            self.write_topic_id()
         segment.append_many(data, batches, first, end, interval)
         for batch in batches[first:end]:
             header = batch.header
@@ -804,6 +819,27 @@ class UnifiedLog:
 
     # -- durability
 
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Takes the id of its topic, which it did not know. It reaches the disk before the first batch."""
+        if self.topic_id is not None and self.topic_id != topic_id:
+            raise InconsistentMetadata(
+                f"{self._directory.path}/{PARTITION_METADATA}",
+                f"the log of {self.topic_partition} has the topic id {self.topic_id}, expected {topic_id}",
+            )
+        if self.topic_id is None:
+            self.topic_id, self._topic_id_unwritten = topic_id, True
+
+    def write_topic_id(self) -> None:
+        """Writes partition.metadata if that is still to be done."""
+        if not self._topic_id_unwritten or self.topic_id is None:
+            return
+        # Not beside and renamed: nobody reads it before a restart, and what a crash tears is malformed, not wrong.
+        file = self._directory.filesystem.open(f"{self._directory.path}/{PARTITION_METADATA}", create=True)
+        if file.size():
+            file.truncate(0)
+        file.append(format_partition_metadata(self.topic_id))
+        self._topic_id_unwritten = False
+
     @property
     def unflushed_messages(self) -> int:
         return self.log_end_offset - self.recovery_point
@@ -878,7 +914,14 @@ class UnifiedLog:
 
     def close(self, now_ms: int) -> None:
         """Flushes and writes down all that a clean start needs. Blocks. Raises `StorageError`."""
-        self.flush(now_ms)
+        if self.log_end_offset > self.recovery_point:
+            self.flush(now_ms)
+        elif self._epochs_dirty:
+            # Epochs without a record: no harm is done if they are lost, so they need not wait for the disk.
+            path = f"{self._directory.path}/{LEADER_EPOCH_CHECKPOINT}"
+            self._directory.filesystem.write_atomically(path, format_epochs(self._epochs.entries), durable=False)
+            self._epochs_dirty = False
+        self.write_topic_id()
         self._producers.end_offset = self.log_end_offset
         if self._producers.producers or self._snapshots.offsets:
             self._snapshots.take(self._producers)
