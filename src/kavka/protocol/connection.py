@@ -26,10 +26,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from kavka.protocol.api import RequestHeader, decode_request_header, response_header_version
-
 from kavka.errors import ProtocolViolation
 from kavka.model import Chunk, FileSlice
+from kavka.protocol.api import RequestHeader, decode_request_header, response_header_version
 from kavka.protocol.frames import BufferPool, FrameReader
 
 _head = Struct(">ii").pack

@@ -34,6 +34,7 @@ GROWTH = 4
 POOLED_BYTES = 64 * 1024
 """Buffers from this size on are kept for the next frame: the allocator would give back their memory to the kernel,
 and touching new pages costs more than receiving into them (measured: 180 us for each MiB against 60)."""
+LIMIT_BYTES = 256 * 1024 * 1024
 RETAINED_BYTES = 8 * 1024 * 1024
 """Memory that a pool keeps for later frames."""
 BULK_PEEK_BYTES = 4096
@@ -59,21 +60,28 @@ def is_viewed(buffer: bytearray) -> bool:
 class BufferPool:
     """Buffers for frames under way, recycled.
 
-    `lent_bytes` is what is out at the moment: what half-received frames of all connections hold together.
+    `lent_bytes` is what is out at the moment: what half-received frames of all connections hold together. Over
+    `limit_bytes` the pool is tight: frames get little more than what arrived of them, and whoever receives should let
+    some wait.
     """
 
-    __slots__ = ("_free", "_retained_bytes", "_used", "free_bytes", "lent_bytes")
+    __slots__ = ("_free", "_limit_bytes", "_retained_bytes", "_used", "free_bytes", "lent_bytes")
 
-    def __init__(self, *, retained_bytes: int = RETAINED_BYTES) -> None:
+    def __init__(self, *, limit_bytes: int = LIMIT_BYTES, retained_bytes: int = RETAINED_BYTES) -> None:
+        self._limit_bytes = limit_bytes
         self._free: dict[int, list[bytearray]] = {}
         self._retained_bytes = retained_bytes
         self._used = False
         self.free_bytes = 0
         self.lent_bytes = 0
 
+    @property
+    def tight(self) -> bool:
+        return self.lent_bytes > self._limit_bytes
+
     def take(self, size: int) -> bytearray:
         """A buffer of at least `size` bytes with unknown content."""
-        if size < POOLED_BYTES:
+        if size < POOLED_BYTES or self.tight:
             buffer = bytearray(size)
         else:
             self._used = True
@@ -91,7 +99,9 @@ class BufferPool:
         """Takes a buffer back; one that is still looked at, or that would be too much to keep, is dropped."""
         size = len(buffer)
         self.lent_bytes -= size
-        if size >= POOLED_BYTES and self.free_bytes + size <= self._retained_bytes and not is_viewed(buffer):
+        if size < POOLED_BYTES or size & (size - 1):
+            return
+        if self.free_bytes + size <= self._retained_bytes and not is_viewed(buffer):
             self._free.setdefault(size, []).append(buffer)
             self.free_bytes += size
 
@@ -270,6 +280,8 @@ class FrameReader:
 
     def _allowed(self, length: int, arrived: int) -> int:
         """Size of the buffer for a frame that claims `length` bytes, of which `arrived` are there (I2)."""
+        if self._pool.tight:
+            return min(length, SMALLEST_STEP_BYTES + arrived + arrived // 4)
         return min(length, max(SMALLEST_STEP_BYTES, arrived * GROWTH, self._largest_bytes))
 
 

@@ -149,6 +149,9 @@ class SocketConnection:
         reader = protocol.reader
         if reader.backlog is not None:
             return  # Its turn comes with _go_on, which is scheduled already (I2).
+        limit = processor.room(self)
+        if not limit:
+            return
         shared = memoryview(processor.shared)
         target = reader.target(shared)
         try:
@@ -162,7 +165,7 @@ class SocketConnection:
             self.close()
             return
         self.active_at = processor.loop.time()
-        requests = protocol.received(shared, count, self._limit())
+        requests = protocol.received(shared, count, limit)
         del target, shared
         if requests:
             processor.serve(self, requests)
@@ -177,15 +180,13 @@ class SocketConnection:
         self._going_on = False
         if self.closed or self.paused:
             return
-        requests = self.protocol.more(self._limit())
+        limit = self._processor.room(self)
+        if not limit:
+            return
+        requests = self.protocol.more(limit)
         if requests:
             self._processor.serve(self, requests)
         self._after_reading()
-
-    def _limit(self) -> int:
-        """How many requests may be handled now; at least 1, for a connection with more in flight is paused."""
-        room = self._processor.limits.max_in_flight_requests - self.protocol.in_flight
-        return BATCH if room > BATCH else max(room, 1)
 
     def _after_reading(self) -> None:
         protocol = self.protocol
@@ -194,10 +195,7 @@ class SocketConnection:
         if protocol.violation is not None:
             self._end_by_violation(protocol.violation)
             return
-        limits = self._processor.limits
-        if protocol.in_flight >= limits.max_in_flight_requests:
-            self.pause(IN_FLIGHT)
-        if protocol.reader.held_bytes and self._processor.pool.lent_bytes > limits.max_receiving_bytes:
+        if protocol.reader.held_bytes and self._processor.pool.tight:
             self._processor.wait_for_memory(self)
         elif self._processor.short_of_memory:
             self._processor.on_memory(self)
@@ -459,7 +457,7 @@ class Processor:
         self.loop = loop
         self.limits = limits
         self.log = log
-        self.pool = BufferPool()
+        self.pool = BufferPool(limit_bytes=limits.max_receiving_bytes)
         self.shared = bytearray(SHARED_BYTES)
         self.connections: dict[int, SocketConnection] = {}
         """By descriptor."""
@@ -468,7 +466,7 @@ class Processor:
         self._metrics = metrics
         self._on_halt = on_halt
         self._on_close = on_close
-        self._halted = False
+        self._usual_room = min(BATCH, limits.max_in_flight_requests)
         self._to_flush: list[SocketConnection] = []
         self._privileged: SocketConnection | None = None
         self._starved: deque[SocketConnection] = deque()
@@ -482,6 +480,17 @@ class Processor:
         connection.start()
         if self._sweeping is None:
             self._sweep()
+
+    def room(self, connection: SocketConnection) -> int:
+        """How many requests of `connection` may be handled now; where 0 it was paused."""
+        in_flight = connection.protocol.in_flight
+        if not in_flight:
+            return self._usual_room
+        room = self.limits.max_in_flight_requests - in_flight
+        if room <= 0:
+            connection.pause(IN_FLIGHT)
+            return 0
+        return min(room, BATCH)
 
     def serve(self, connection: SocketConnection, requests: list[Request]) -> None:
         """Handles requests that one read gave, and sends their answers together."""
@@ -575,7 +584,6 @@ class Processor:
 
     def halt(self, violation: InvariantViolation) -> None:
         """One of our own rules is broken: nothing is served any more."""
-        self._halted = True
         for connection in list(self.connections.values()):
             connection.close()
         self._on_halt(violation)
@@ -607,7 +615,7 @@ class Processor:
         """`connection` got a request complete, or closed: the next may go on, or all where there is enough."""
         if self._privileged is connection and not connection.protocol.reader.held_bytes:
             self._privileged = None
-        enough = self.pool.lent_bytes <= self.limits.max_receiving_bytes
+        enough = not self.pool.tight
         if enough:
             self._privileged = None
             self.short_of_memory = False

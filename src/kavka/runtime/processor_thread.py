@@ -71,11 +71,16 @@ class QueueingProcessor(Processor):
                 request = request._replace(body=memoryview(bytearray(request.body)))
             times = self._metrics.times(header.api_key, header.api_version)
             self._channel.put(_Ticket(self, request, times, connection, slot))
-        if self._channel.room() <= 0:
-            connection.pause(QUEUE)
-            if not self._without_room:
-                self._channel.wait_for_room(self)
-            self._without_room.append(connection)
+
+    def room(self, connection: SocketConnection) -> int:
+        room = min(super().room(connection), self._channel.room())
+        if room > 0 or connection.paused:
+            return max(room, 0)
+        connection.pause(QUEUE)
+        self._without_room.append(connection)
+        if len(self._without_room) == 1:
+            self._channel.wait_for_room(self)
+        return 0
 
     def on_answer(self, ticket: Ticket) -> None:
         assert isinstance(ticket, _Ticket)
@@ -125,8 +130,8 @@ class ProcessorThread:
         """Stops the processor as `Processor.stop` does, then ends the thread."""
         if self._loop is None or self._processor is None:
             return
-        stopping = asyncio.run_coroutine_threadsafe(self._processor.stop(grace_s), self._loop)
-        await asyncio.wrap_future(stopping)
+        processor, self._processor = self._processor, None
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(processor.stop(grace_s), self._loop))
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.to_thread(self._thread.join)
 

@@ -59,6 +59,8 @@ class SocketServer:
         self._metrics = RequestMetrics(registry, api_name)
         self._processor: Processor | None = None
         self._threads: list[ProcessorThread] = []
+        self.channel: RequestChannel | None = None
+        """Where requests of processors with threads of their own wait; None where there are none."""
         if limits.network_threads == 1:
             self._processor = Processor(
                 loop,
@@ -104,7 +106,7 @@ class SocketServer:
         await asyncio.gather(*(thread.stop(grace_s) for thread in self._threads))
 
     def _start_threads(self, handler: Handler, on_halt: Callable[[InvariantViolation], None]) -> None:
-        channel = RequestChannel(self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt)
+        channel = self.channel = RequestChannel(self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt)
 
         def make(loop: asyncio.AbstractEventLoop) -> QueueingProcessor:
             return QueueingProcessor(

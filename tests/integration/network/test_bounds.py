@@ -1,0 +1,346 @@
+"""Every bound of the network room, reached."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kavka.errors import ConfigError
+from kavka.protocol.connection import Request, Response
+from kavka.runtime.processor import SHARED_BYTES
+
+Eventually = Callable[[Callable[[], bool]], None]
+
+
+def request_bytes(correlation_id: int, body: bytes = b"") -> bytes:
+    header = pack(">hhih", 18, 0, correlation_id, 4) + b"test"
+    return pack(">i", len(header) + len(body)) + header + body
+
+
+def echo(request: Request) -> Response:
+    return Response((bytes(request.body),))
+
+
+class Waiting:
+    """A handler whose answers wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.futures: list[asyncio.Future[Response]] = []
+
+    def __call__(self, request: Request) -> asyncio.Future[Response]:
+        self.futures.append(asyncio.get_running_loop().create_future())
+        return self.futures[-1]
+
+    def let_go(self) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_result(Response((b"",)))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
+        (b"\xff\xff\xff\xf0", "negative length -16"),
+        (pack(">i", 2000), "2000 bytes, over the 1000 of socket.request.max.bytes"),
+        (pack(">ih", 2, 18), ""),
+    ],
+)
+def test_what_is_no_request_closes_its_connection_with_one_line(
+    start_server: Any, log_lines: list[Any], data: bytes, why: str
+) -> None:
+    server = start_server(echo, max_request_bytes=1000)
+    good, bad = server.connect(), server.connect()
+    bad.socket.sendall(request_bytes(1, b"before") + data)
+    assert bad.answer() == (1, b"before")
+    assert bad.is_closed_by_server()
+    assert good.ask(2, b"fine") == b"fine"
+    (line,) = log_lines
+    assert line["event"] == "connection closed: no request of Kafka's protocol"
+    assert why in line["why"]
+    assert line["client"].startswith("127.0.0.1:")
+
+
+def test_garbage_in_a_loop_does_not_fill_the_log(start_server: Any, log_lines: list[Any]) -> None:
+    server = start_server(echo)
+    for _ in range(40):
+        client = server.connect()
+        client.socket.sendall(b"\xff" * 100)
+        assert client.is_closed_by_server()
+        client.close()
+    assert 10 <= len(log_lines) <= 20  # The minute may change during the test.
+
+
+def test_a_request_that_stops_half_way_holds_little(start_server: Any, eventually: Eventually) -> None:
+    server = start_server(echo)
+    good = server.connect()
+    for _ in range(50):
+        server.connect().socket.sendall(pack(">i", 90 * 1024 * 1024) + b"some")
+    pool = server.server._processor.pool
+    eventually(lambda: bool(server.call(lambda: pool.lent_bytes == 50 * 4096)))
+    assert good.ask(1, b"fine") == b"fine"
+    for client in server.clients[1:]:
+        client.close()
+    eventually(lambda: bool(server.call(lambda: pool.lent_bytes == 0)))
+
+
+def test_a_connection_has_no_more_requests_in_flight_than_it_may(start_server: Any, eventually: Eventually) -> None:
+    waiting = Waiting()
+    server = start_server(waiting, max_in_flight_requests=10)
+    client = server.connect()
+    client.socket.sendall(b"".join(request_bytes(index) for index in range(25)))
+    eventually(lambda: len(waiting.futures) == 10)
+    time.sleep(0.05)
+    assert len(waiting.futures) == 10
+    server.call(lambda: waiting.futures[0].set_result(Response((b"",))))
+    assert client.answer() == (0, b"")
+    eventually(lambda: len(waiting.futures) == 11)
+    for _ in range(3):
+        server.call(waiting.let_go)
+        time.sleep(0.02)
+    for index in range(1, 25):
+        server.call(waiting.let_go)
+        assert client.answer() == (index, b"")
+
+
+def test_a_client_that_does_not_read_is_not_read_either(start_server: Any, eventually: Eventually) -> None:
+    handled: list[int] = []
+    answer = bytes(50_000)
+
+    def handler(request: Request) -> Response:
+        handled.append(request.header.correlation_id)
+        return Response((answer,))
+
+    server = start_server(handler, max_output_bytes=200_000, send_buffer_bytes=20_000, receive_buffer_bytes=8_000)
+    client = server.connect(receive_buffer_bytes=8_000)
+    total = 3000
+    sender = threading.Thread(
+        target=lambda: [client.socket.sendall(request_bytes(index, bytes(1000))) for index in range(total)]
+    )
+    sender.start()
+    eventually(lambda: len(handled) > 5)
+    before = -1
+    while len(handled) != before:
+        before = len(handled)
+        time.sleep(0.2)
+    assert before < 200
+    other = server.connect()
+    assert len(other.ask(1)) == len(answer)
+    for index in range(total):
+        assert client.answer() == (index, answer)
+    sender.join()
+
+
+def test_half_received_requests_of_all_hold_no_more_than_they_may(start_server: Any) -> None:
+    server = start_server(echo, max_receiving_bytes=1_000_000)
+    clients = [server.connect() for _ in range(8)]
+    body = os.urandom(700_000)
+    wrong: list[int] = []
+
+    def exchange(index: int) -> None:
+        request = request_bytes(index, body)
+        for start in range(0, len(request), 100_000):
+            clients[index].socket.sendall(request[start : start + 100_000])
+            time.sleep(0.002)
+        if clients[index].answer() != (index, body):
+            wrong.append(index)
+
+    threads = [threading.Thread(target=exchange, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    largest = 0
+    while any(thread.is_alive() for thread in threads):
+        largest = max(largest, server.call(lambda: server.server._processor.pool.lent_bytes))
+        time.sleep(0.001)
+    assert not wrong
+    # The step of the one that goes over it, and what arrived at first from each of the others.
+    assert largest <= 1_000_000 + (1 << 20) + 8 * 100_000
+    assert server.call(lambda: server.server._processor.pool.lent_bytes) == 0
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not(start_server: Any, eventually: Eventually) -> None:
+    waiting = Waiting()
+    server = start_server(
+        lambda request: waiting(request) if request.body == b"wait" else echo(request), max_idle_ms=300
+    )
+    idle, busy, waits = server.connect(), server.connect(), server.connect()
+    waits.send(1, b"wait")
+    closed: list[bool] = []
+    watcher = threading.Thread(target=lambda: closed.append(idle.is_closed_by_server()))
+    watcher.start()
+    index = 0
+    while not closed:
+        index += 1
+        assert busy.ask(index) == b""
+        time.sleep(0.01)
+    watcher.join()
+    assert closed == [True]
+    assert server.server.connection_count == 2
+    server.call(waiting.let_go)
+    assert waits.answer() == (1, b"")
+    assert waits.is_closed_by_server()
+
+
+def test_over_max_connections_the_next_one_waits_for_a_place(start_server: Any, eventually: Eventually) -> None:
+    server = start_server(echo, max_connections=2)
+    first, second = server.connect(), server.connect()
+    assert first.ask(1, b"a") == b"a"
+    assert second.ask(1, b"b") == b"b"
+    third = server.connect()  # In the kernel's queue.
+    third.send(1, b"c")
+    third.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        third.answer()
+    third.socket.settimeout(20)
+    first.close()
+    assert third.answer() == (1, b"c")
+    assert server.server.connection_count == 2
+
+
+def test_over_max_connections_per_ip_a_connection_is_refused(start_server: Any, log_lines: list[Any]) -> None:
+    server = start_server(echo, max_connections_per_ip=2, max_connections_per_ip_overrides={"127.0.0.3": 1})
+    first, second = server.connect(), server.connect()
+    assert first.ask(1, b"a") == second.ask(1, b"a") == b"a"
+    assert server.connect().is_closed_by_server()
+    elsewhere = server.connect(host="127.0.0.2")
+    assert elsewhere.ask(1, b"c") == b"c"
+    special = server.connect(host="127.0.0.3")
+    assert special.ask(1, b"c") == b"c"
+    assert server.connect(host="127.0.0.3").is_closed_by_server()
+    assert [line["event"] for line in log_lines] == ["connection refused: too many from one address"] * 2
+    second.close()
+    deadline = time.monotonic() + 20
+    while True:  # The place is free again once the server saw the close.
+        again = server.connect()
+        with contextlib.suppress(EOFError, ConnectionError):
+            assert again.ask(1, b"d") == b"d"
+            break
+        assert time.monotonic() < deadline
+
+
+FEW_FILES = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+from kavka.metrics import Registry
+from kavka.protocol.connection import Response
+from kavka.runtime import listener
+from kavka.runtime.loop import new_event_loop
+from kavka.runtime.socket_server import SocketServer, SocketServerLimits
+import structlog
+structlog.get_logger().info("made")
+listener.PAUSE_S = 0.05
+async def main():
+    server = SocketServer(
+        asyncio.get_running_loop(), lambda request: Response((bytes(request.body),)), limits=SocketServerLimits(),
+        registry=Registry(), api_name=str, on_halt=print)
+    acceptor = server.listen("PLAINTEXT", "127.0.0.1", 0)
+    acceptor.start()
+    print("port", acceptor.port, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await server.stop(0.1)
+new_event_loop().run_until_complete(main())
+"""
+
+
+def test_without_descriptors_nothing_is_accepted_for_a_while(start_server: Any) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", FEW_FILES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    while not line.startswith("port"):
+        line = process.stdout.readline()
+    port = int(line.split()[1])
+    clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(45)]
+
+    def served(client: socket.socket) -> bool:
+        client.settimeout(0.3)
+        client.sendall(request_bytes(1, b"x"))
+        try:
+            return len(client.recv(100)) == 9
+        except TimeoutError:
+            return False
+
+    assert served(clients[0])
+    waiting = clients[-1]
+    assert not served(waiting)
+    for client in clients[:20]:
+        client.close()
+    waiting.settimeout(20)
+    assert len(waiting.recv(100)) == 9
+    for client in clients[20:]:
+        client.close()
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert 1 <= output.count("no connections accepted for a while") <= 20
+
+
+def test_a_port_that_is_taken_is_named(start_server: Any) -> None:
+    server = start_server(echo)
+    with pytest.raises(ConfigError, match=f"127.0.0.1:{server.port}"):
+        server.call(lambda: server.server.listen("OTHER", "127.0.0.1", server.port))
+
+
+def test_all_addresses_are_served_where_no_host_is_given(start_server: Any) -> None:
+    server = start_server(echo)
+
+    def listen() -> int:
+        acceptor = server.server.listen("ALL", "", 0)
+        acceptor.start()
+        return int(acceptor.port)
+
+    port = server.call(listen)
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(request_bytes(1, b"x"))
+        assert len(client.recv(100)) == 9
+
+
+def test_the_request_channel_holds_no_more_than_queued_max_requests(start_server: Any, eventually: Eventually) -> None:
+    blocked = threading.Event()
+    handled: list[int] = []
+
+    def handler(request: Request) -> Response:
+        blocked.wait(20)
+        handled.append(request.header.correlation_id)
+        return echo(request)
+
+    server = start_server(handler, network_threads=2, queued_max_requests=20)
+    clients = [server.connect() for _ in range(4)]
+    channel = server.server.channel
+    for client in clients:
+        client.socket.sendall(b"".join(request_bytes(index, b"x") for index in range(500)))
+    eventually(lambda: channel.size >= 20)
+    time.sleep(0.1)
+    # Two threads may see the same room at the same time.
+    assert channel.size <= 2 * 20
+    blocked.set()
+    for client in clients:
+        assert [client.answer()[0] for _ in range(500)] == list(range(500))
+    assert len(handled) == 2000
+
+
+def test_two_thousand_connections_are_served_with_little_memory_each(start_server: Any, tmp_path: Path) -> None:
+    server = start_server(echo, backlog=4000)
+    clients = [server.connect() for _ in range(2000)]
+    for index, client in enumerate(clients):
+        client.send(index, b"hello")
+    for index, client in enumerate(clients):
+        assert client.answer() == (index, b"hello")
+    assert server.server.connection_count == 2000
+    processor = server.server._processor
+    assert server.call(lambda: processor.pool.lent_bytes + processor.pool.free_bytes) == 0
+    assert len(processor.shared) == SHARED_BYTES
