@@ -64,17 +64,24 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Iterable[Header] = ()
 ) -> bytes:
     """One record's bytes, its length in front."""
-    fields = [
-        b"\x00",
-        varint(timestamp_delta),
-        varint(offset_delta),
-        *((varint(len(key)), key) if key is not None else (b"\x01",)),
-        *((varint(len(value)), value) if value is not None else (b"\x01",)),
-    ]
-    encoded = [_encode_header(name, content) for name, content in headers]
-    fields.append(varint(len(encoded)))
-    body = b"".join(fields + encoded)
+    body = b"".join(
+        (
+            b"\x00",
+            varint(timestamp_delta),
+            varint(offset_delta),
+            b"\x01" if key is None else varint(len(key)),
+            key or b"",
+            b"\x01" if value is None else varint(len(value)),
+            value or b"",
+            _encode_headers(headers) if headers else b"\x00",
+        )
+    )
     return varint(len(body)) + body
+
+
+def _encode_headers(headers: Iterable[Header]) -> bytes:
+    encoded = [_encode_header(name, content) for name, content in headers]
+    return varint(len(encoded)) + b"".join(encoded)
 
 
 def _encode_header(name: str, content: bytes | None) -> bytes:
@@ -92,6 +99,7 @@ def iterate_records(
     `log_append_time` (ms) replaces the records' own timestamps. Raises `RecordsError(INVALID_RECORD)` where a record
     is malformed, or where `payload` holds more or fewer than `count`.
     """
+    # The varints are read in place: one of one or two bytes, as nearly all are, costs no call.
     data = bytes(payload)
     end = len(data)
     position = 0
@@ -101,7 +109,13 @@ def iterate_records(
             length = data[position]
             position += 1
             if length >= 0x80:
-                length, position = read_varint(data, position - 1)
+                following = data[position]
+                if following < 0x80:
+                    length = length & 0x7F | following << 7
+                    length = length >> 1 ^ -(length & 1)
+                    position += 1
+                else:
+                    length, position = read_varint(data, position - 1)
             else:
                 length = length >> 1 ^ -(length & 1)
             record_end = position + length
@@ -118,13 +132,25 @@ def iterate_records(
             delta = data[position]
             position += 1
             if delta >= 0x80:
-                delta, position = read_varint(data, position - 1)
+                following = data[position]
+                if following < 0x80:
+                    delta = delta & 0x7F | following << 7
+                    delta = delta >> 1 ^ -(delta & 1)
+                    position += 1
+                else:
+                    delta, position = read_varint(data, position - 1)
             else:
                 delta = delta >> 1 ^ -(delta & 1)
             size = data[position]
             position += 1
             if size >= 0x80:
-                size, position = read_varint(data, position - 1)
+                following = data[position]
+                if following < 0x80:
+                    size = size & 0x7F | following << 7
+                    size = size >> 1 ^ -(size & 1)
+                    position += 1
+                else:
+                    size, position = read_varint(data, position - 1)
             else:
                 size = size >> 1 ^ -(size & 1)
             key: bytes | None = None
@@ -134,7 +160,13 @@ def iterate_records(
             size = data[position]
             position += 1
             if size >= 0x80:
-                size, position = read_varint(data, position - 1)
+                following = data[position]
+                if following < 0x80:
+                    size = size & 0x7F | following << 7
+                    size = size >> 1 ^ -(size & 1)
+                    position += 1
+                else:
+                    size, position = read_varint(data, position - 1)
             else:
                 size = size >> 1 ^ -(size & 1)
             value: bytes | None = None
