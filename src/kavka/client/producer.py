@@ -388,8 +388,10 @@ class Producer:
         batch = PendingBatch(partition, builder, loop.time(), loop.create_future())
         queue.batches.append(batch)
         self._active[partition] = queue
-        if self._timer is None and not self._dispatch_soon:
-            self._timer = loop.call_later(self._settings.linger_ms / 1000, self._on_timer)
+        if self._settings.linger_ms == 0:
+            self._wake()
+        elif not self._dispatch_soon:
+            self._set_timer(batch.created_at + self._settings.linger_ms / 1000)
         return batch
 
     def _close_batch(self, batch: PendingBatch) -> None:
@@ -666,7 +668,10 @@ class Producer:
         task.add_done_callback(self._tasks.discard)
 
     def _set_timer(self, at: float) -> None:
+        """Dispatches at the loop's time `at`, or earlier where that was asked before."""
         if self._timer is not None:
+            if self._timer.when() <= at:
+                return
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(at, self._on_timer)
 
