@@ -446,7 +446,8 @@ class Module:
         item = column.kind.removeprefix("[]")
         is_array = column.kind.startswith("[]")
         nullable = bool(column.nullable)
-        absent = item == "struct" and not is_array and column.tagged == column.versions and bool(column.tagged)
+        # A tagged struct is None while its tag is absent; if it may also be null, None is that, as Kafka has it.
+        absent = column.kind == "struct" and column.tagged == column.versions and bool(column.tagged) and not nullable
         if is_array:
             specifier = "array"
             element = column.type_name or f'"{item}"'

@@ -227,7 +227,8 @@ class DecoderWriter(Writer):
             present = self.fresh("present")
             self.read("b", present)
             self.flush()
-            self.line(f"if {present} < 0:")
+            # Kafka writes null as -1, but as 0 where the struct is tagged.
+            self.line(f"if {present} <= 0:" if self.version in field.tagged else f"if {present} < 0:")
             self.line(f"    {target} = None")
             self.line("else:")
             self.depth += 1
@@ -459,9 +460,10 @@ class EncoderWriter(Writer):
         """The condition under which `value` is not the field's default."""
         if field.kind == "struct":
             inner = [self.differs(each, f"{value}.{each.name}") for each in field.struct._fields]
+            nullable = self.version in field.nullable
             if field.default_factory is not None:
-                return " or ".join(inner) or "False"
-            if self.version in field.nullable:
+                return " or ".join([f"{value} is None"] * nullable + inner) or "False"
+            if nullable:
                 return f"{value} is not None"
             return f"{value} is not None and ({' or '.join(inner) or 'True'})"
         if field.kind == "array" and field.default_factory is not None:
@@ -492,7 +494,7 @@ class EncoderWriter(Writer):
         self.flush()
         self.line(f"{inner} = {value}")
         self.line(f"if {inner} is None:")
-        self.line(r"    out += b'\xff'")
+        self.line(r"    out += b'\0'" if self.version in field.tagged else r"    out += b'\xff'")
         self.line("else:")
         self.depth += 1
         self.put("b", "1")

@@ -28,7 +28,7 @@ ZERO_UUID = UUID(int=0)
 """Kafka's null for ids: a uuid is never null on the wire."""
 
 Records: TypeAlias = Chunk | Sequence[Chunk]
-"""Record batches: a memoryview onto the request after decoding; to encode: bytes, a slice of a file, or several pieces."""
+"""Record batches. Decoded: a memoryview onto the request. To encode: bytes, a slice of a file, or several of those."""
 
 INT32_MAX = 2**31 - 1
 

@@ -29,5 +29,5 @@ class ConsumerGroupMemberMetadataValue(Message, kind="coordinator-value", versio
     rebalance_timeout_ms: int = int32("0+", default=-1)
     server_assignor: str | None = string("0+", nullable="0+", default="")
     classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, "0+", nullable="0+", tag=0, default=None
+        ClassicMemberMetadata, "0+", nullable="0+", tag=0, default_factory=ClassicMemberMetadata
     )
