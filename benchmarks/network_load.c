@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READ_BYTES (1 << 18)
+#define READ_BYTES (1 << 22)
 
 struct connection {
     int descriptor;
