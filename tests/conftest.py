@@ -10,7 +10,8 @@ import pytest
 
 # The modules beside this file are imported by their bare names, and benchmarks/ and demo/ as packages, under whichever
 # import mode pytest runs.
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from apache_kafka import ApacheKafka, PeerMissing
 from kavka_process import KavkaProcess, free_port
