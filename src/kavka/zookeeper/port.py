@@ -252,6 +252,16 @@ class SetAcl(NamedTuple):
 Operation: TypeAlias = Create | Delete | SetData | Check | SetAcl
 
 
+_OPERATION_OVERHEAD_BYTES = 60
+"""What an operation costs in a request beside its path and data: its header, lengths, version or open access list."""
+
+
+def request_size_bytes(operation: Operation) -> int:
+    """At least the bytes that an operation takes in a request, to be held against `MAX_REQUEST_BYTES`."""
+    data = operation.data if isinstance(operation, (Create, SetData)) else None
+    return _OPERATION_OVERHEAD_BYTES + len(operation.path) + (len(data) if data is not None else 0)
+
+
 class Created(NamedTuple):
     """A new node: its path (with the number, where it is sequential) and its stat."""
 

@@ -61,6 +61,7 @@ from kavka.zookeeper.port import (
     Stat,
     WatchEvent,
     WatchMode,
+    request_size_bytes,
 )
 
 CONTAINER_OWNER: Final = -(1 << 63)
@@ -75,9 +76,6 @@ _SEQUENTIAL_MODES = frozenset(
 )
 _TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
 _SCHEMES = frozenset({"world", "ip", "digest", "sasl", "x509", "super"})
-_OPERATION_OVERHEAD_BYTES = 40
-"""What an operation costs in a request beside its path and data: headers, version, the open access control list."""
-
 # Every name between slashes is neither empty nor "." nor "..", and holds no control or private-use character.
 _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)+\Z")
 
@@ -412,11 +410,7 @@ class Tree:
         return Applied(tuple(results), self._advance(now_ms, changes), self._notify(changes, zxid))
 
     def _check_size(self, operations: Sequence[Operation]) -> None:
-        size_bytes = 0
-        for operation in operations:
-            size_bytes += _OPERATION_OVERHEAD_BYTES + len(operation.path)
-            if isinstance(operation, (Create, SetData)) and operation.data is not None:
-                size_bytes += len(operation.data)
+        size_bytes = sum(map(request_size_bytes, operations))
         if size_bytes > self._max_request_bytes:
             raise RequestTooLarge(
                 operations[0].path, f"{len(operations)} operations, {size_bytes} > {self._max_request_bytes} bytes"

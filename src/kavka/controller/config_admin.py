@@ -1,0 +1,208 @@
+"""ConfigAdmin: reads and changes configurations in ZooKeeper, and hears of their changes.
+
+A flow on the ZooKeeper port; any broker may run it, it needs no controller. It must not know which settings there are:
+what the new configuration is comes from the caller's function, which checks it.
+
+A change writes the entity's znode compare-and-set together with a sequential notification; every broker watches the
+notifications and reads the entities that they name. Two changes at once: the second is rejected, reads what the first
+wrote, and is decided anew.
+
+Source: Kafka's AdminZkClient.changeConfigs and ZkNodeChangeNotificationListener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.zookeeper.port import (
+    ANY_VERSION,
+    BadVersion,
+    Create,
+    CreateMode,
+    Event,
+    NodeExists,
+    NoNode,
+    Operation,
+    OutcomeUnknown,
+    SessionEvent,
+    SessionState,
+    SetData,
+    WatchEvent,
+    ZooKeeper,
+)
+from kavka.zookeeper.znodes import (
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES_PATH,
+    CONFIG_PATH,
+    ConfigChange,
+    ConfigEntity,
+    MalformedZNode,
+    entity_config_path,
+    sequence_number,
+)
+
+MAX_CHANGE_ATTEMPTS: Final = 10
+"""How often a change is decided anew because another one came first, before the client is told to try again."""
+CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
+"""How long notifications stay, as in Kafka: a broker that was away longer reads all configurations anew."""
+
+
+class ConfigAdmin:
+    """Configurations of topics, brokers, users, client ids and addresses, by entity path ("topics/T")."""
+
+    def __init__(self, zookeeper: ZooKeeper) -> None:
+        self._zookeeper = zookeeper
+
+    async def read(self, entity_path: str) -> ConfigEntity:
+        """An entity's settings; none where it has no znode. Raises ZooKeeperError."""
+        found = (await self._zookeeper.get_many([entity_config_path(entity_path)]))[0]
+        return ConfigEntity.decode(entity_path, found[0] if found is not None else None)
+
+    async def read_all(self, entity_type: str) -> dict[str, ConfigEntity]:
+        """Settings of all entities of a type, by name, sorted. A znode that cannot be read has none."""
+        try:
+            names = await self._zookeeper.children(f"{CONFIG_PATH}/{entity_type}")
+        except NoNode:
+            return {}
+        entities = {}
+        nodes = await self._zookeeper.get_many([f"{CONFIG_PATH}/{entity_type}/{name}" for name in names])
+        for name, node in zip(names, nodes, strict=True):
+            try:
+                entities[name] = ConfigEntity.decode(f"{entity_type}/{name}", node[0] if node is not None else None)
+            except MalformedZNode:
+                entities[name] = ConfigEntity({})
+        return entities
+
+    async def change(
+        self,
+        entity_path: str,
+        decide: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> ConfigEntity:
+        """Replaces an entity's settings by what `decide` makes of them; returns the new ones.
+
+        `decide` may raise what it likes (RequestError, ConfigError): nothing is written then. Raises RequestError with
+        REQUEST_TIMED_OUT after MAX_CHANGE_ATTEMPTS, and ZooKeeperError.
+        """
+        path = entity_config_path(entity_path)
+        notification = Create(
+            CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), CreateMode.PERSISTENT_SEQUENTIAL
+        )
+        for _ in range(MAX_CHANGE_ATTEMPTS):
+            found = (await self._zookeeper.get_many([path]))[0]
+            current = ConfigEntity.decode(entity_path, found[0] if found is not None else None)
+            wanted = ConfigEntity(dict(decide(current.config)))
+            if validate_only:
+                return wanted
+            operations: list[Operation] = []
+            if found is None:
+                operations += [*await self._missing_parents(entity_path), Create(path, wanted.encode())]
+            else:
+                operations.append(SetData(path, wanted.encode(), found[1].version))
+            try:
+                await self._zookeeper.multi([*operations, notification])
+            except (BadVersion, NodeExists, NoNode, OutcomeUnknown):
+                # After an unknown outcome the same decision on what is there now writes the same once more at worst.
+                continue
+            return wanted
+        raise RequestError(
+            ErrorCode.REQUEST_TIMED_OUT, f"{entity_path} was changed by others {MAX_CHANGE_ATTEMPTS} times meanwhile"
+        )
+
+    async def _missing_parents(self, entity_path: str) -> list[Operation]:
+        """Of "users/U/clients/C": the nodes of "users", "users/U" and "users/U/clients", if they are not there."""
+        parts = entity_path.split("/")
+        parents = [entity_config_path("/".join(parts[:depth])) for depth in range(1, len(parts))]
+        found = await self._zookeeper.get_many(parents)
+        return [Create(parent) for parent, node in zip(parents, found, strict=True) if node is None]
+
+    async def purge_changes(self, now_ms: int) -> int:
+        """Removes notifications older than CHANGE_RETENTION_MS; returns how many. Raises ZooKeeperError."""
+        purged = 0
+        for name in await self._zookeeper.children(CONFIG_CHANGES_PATH):
+            path = f"{CONFIG_CHANGES_PATH}/{name}"
+            stat = await self._zookeeper.exists(path)
+            if stat is not None and stat.ctime + CHANGE_RETENTION_MS < now_ms:
+                try:
+                    await self._zookeeper.delete(path, version=ANY_VERSION)
+                except NoNode:
+                    continue  # Another broker was faster.
+                purged += 1
+        return purged
+
+
+class ConfigChanges:
+    """Calls `apply(entity_path, entity)` for every change, in order, one at a time."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        apply: Callable[[str, ConfigEntity], Awaitable[None]],
+        *,
+        on_failure: Callable[[str, ZooKeeperError], None] = lambda path, failure: None,
+    ) -> None:
+        """`on_failure` hears of a notification or entity that could not be read."""
+        self._zookeeper = zookeeper
+        self._config = ConfigAdmin(zookeeper)
+        self._apply = apply
+        self._on_failure = on_failure
+        self._last_sequence = -1
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Begins to listen; changes that were notified before are not applied: read all configurations after this."""
+        names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
+        self._last_sequence = max((sequence_number(name) for name in names), default=-1)
+        self._unsubscribe = self._zookeeper.subscribe(self._on_event)
+        self._idle.set()
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        self._unsubscribe()
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+
+    async def settled(self) -> None:
+        """Returns when every change notified so far has been applied."""
+        await self._idle.wait()
+
+    def _on_event(self, event: Event) -> None:
+        if (isinstance(event, WatchEvent) and event.path == CONFIG_CHANGES_PATH) or event == SessionEvent(
+            SessionState.CONNECTED
+        ):
+            self._idle.clear()
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._take_in()
+            except ZooKeeperError as failure:
+                self._on_failure(CONFIG_CHANGES_PATH, failure)
+            if not self._wake.is_set():
+                self._idle.set()
+
+    async def _take_in(self) -> None:
+        names = await self._zookeeper.children(CONFIG_CHANGES_PATH, watch=True)
+        fresh = sorted((sequence_number(name), name) for name in names)
+        for sequence, name in fresh:
+            if sequence <= self._last_sequence:
+                continue
+            path = f"{CONFIG_CHANGES_PATH}/{name}"
+            try:
+                data, _ = await self._zookeeper.get(path)
+                change = ConfigChange.decode(path, data)
+                await self._apply(change.entity_path, await self._config.read(change.entity_path))
+            except (NoNode, MalformedZNode) as failure:
+                self._on_failure(path, failure)
+            self._last_sequence = sequence

@@ -1,0 +1,191 @@
+"""Who leads a partition: its first leader, and four kinds of elections after.
+
+Each decision takes the replicas, the in-sync replicas and who is alive, and returns the new leader and ISR with the
+reason and what it rested on, or why there is none. It knows no znodes, requests or epochs.
+
+Invariants:
+I1  The leader is alive and in the new ISR; the new ISR is never empty.
+I2  A leader from outside the ISR (an unclean election: records may be lost) comes only out of an offline election
+    with `unclean_allowed`, is marked as such, and stands alone in the ISR.
+I3  Without a live in-sync replica nothing is changed: the ISR remembers who has every committed record.
+
+Source: Kafka's PartitionLeaderElectionAlgorithms; for `without_offline` the case C of replication's crash table, where
+Kafka's ReplicaStateMachine keeps whichever member it removes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from kavka.model import NO_LEADER, BrokerId
+from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
+
+
+class ElectionKind(Enum):
+    """Why a leader is elected."""
+
+    INITIAL = "initial"
+    """The partition never had a leader: all live replicas are in sync, with nothing."""
+    OFFLINE = "offline"
+    """The partition lost its leader."""
+    PREFERRED = "preferred"
+    """The first replica is to lead."""
+    REASSIGNMENT = "reassignment"
+    """The leader is not among the replicas that the partition moves to."""
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    """The leader is about to stop."""
+
+
+class Elected(NamedTuple):
+    """A leader. `unclean`: it was not in sync. `reason` is a sentence, `candidates` the order of preference."""
+
+    kind: ElectionKind
+    leader: BrokerId
+    isr: tuple[BrokerId, ...]
+    unclean: bool
+    reason: str
+    candidates: tuple[BrokerId, ...]
+    live: tuple[BrokerId, ...]
+
+
+class NotElected(NamedTuple):
+    """No leader can be had; the partition's state stays as it is."""
+
+    kind: ElectionKind
+    reason: str
+    candidates: tuple[BrokerId, ...]
+    live: tuple[BrokerId, ...]
+
+
+ElectionResult: TypeAlias = Elected | NotElected
+
+
+def elect_initial(replicas: Sequence[BrokerId], live: Collection[BrokerId]) -> ElectionResult:
+    """The first live replica leads, in an ISR of all live ones."""
+    alive = tuple(replica for replica in replicas if replica in live)
+    if not alive:
+        return NotElected(ElectionKind.INITIAL, "no replica is alive", tuple(replicas), alive)
+    reason = "first live replica of a new partition"
+    return Elected(ElectionKind.INITIAL, alive[0], alive, False, reason, tuple(replicas), alive)
+
+
+def elect_offline(
+    replicas: Sequence[BrokerId], isr: Sequence[BrokerId], live: Collection[BrokerId], *, unclean_allowed: bool
+) -> ElectionResult:
+    """The first live in-sync replica leads, in an ISR of those that live. Else, where allowed, the first live one."""
+    kind = ElectionKind.OFFLINE
+    alive = tuple(replica for replica in replicas if replica in live)
+    leader = next((replica for replica in alive if replica in isr), None)
+    if leader is not None:
+        remaining = tuple(replica for replica in isr if replica in live)
+        return Elected(kind, leader, remaining, False, "first live in-sync replica", tuple(replicas), alive)
+    if not alive:
+        return NotElected(kind, "no replica is alive", tuple(replicas), alive)
+    if not unclean_allowed:
+        return NotElected(
+            kind,
+            "no in-sync replica is alive and unclean.leader.election.enable is false",
+            tuple(replicas),
+            alive,
+        )
+    reason = "no in-sync replica is alive; first live replica, records may be lost"
+    return Elected(kind, alive[0], (alive[0],), True, reason, tuple(replicas), alive)
+
+
+def elect_preferred(
+    replicas: Sequence[BrokerId], isr: Sequence[BrokerId], live: Collection[BrokerId]
+) -> ElectionResult:
+    """The first replica leads, if it is alive and in sync."""
+    kind = ElectionKind.PREFERRED
+    alive = tuple(replica for replica in replicas if replica in live)
+    preferred = replicas[0] if replicas else None
+    if preferred is not None and preferred in live and preferred in isr:
+        return Elected(kind, preferred, tuple(isr), False, "preferred replica", tuple(replicas), alive)
+    reason = "the preferred replica is not in sync" if preferred in live else "the preferred replica is not alive"
+    return NotElected(kind, reason, tuple(replicas), alive)
+
+
+def elect_for_reassignment(
+    target_replicas: Sequence[BrokerId], isr: Sequence[BrokerId], live: Collection[BrokerId]
+) -> ElectionResult:
+    """The first of the target replicas that is alive and in sync leads."""
+    return _first_in_sync(ElectionKind.REASSIGNMENT, target_replicas, isr, live, isr, "first in-sync target replica")
+
+
+def elect_for_controlled_shutdown(
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    live: Collection[BrokerId],
+    shutting_down: Collection[BrokerId],
+) -> ElectionResult:
+    """The next live in-sync replica leads that is not shutting down; those that are leave the ISR."""
+    staying = [replica for replica in live if replica not in shutting_down]
+    remaining = [replica for replica in isr if replica not in shutting_down]
+    reason = "first in-sync replica that stays"
+    return _first_in_sync(ElectionKind.CONTROLLED_SHUTDOWN, replicas, remaining, staying, remaining, reason)
+
+
+def _first_in_sync(
+    kind: ElectionKind,
+    candidates: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    live: Collection[BrokerId],
+    new_isr: Sequence[BrokerId],
+    reason: str,
+) -> ElectionResult:
+    alive = tuple(replica for replica in candidates if replica in live)
+    leader = next((replica for replica in alive if replica in isr), None)
+    if leader is None:
+        return NotElected(kind, "no live candidate is in sync", tuple(candidates), alive)
+    return Elected(kind, leader, tuple(new_isr), False, reason, tuple(candidates), alive)
+
+
+def without_offline(isr: Sequence[BrokerId], live: Collection[BrokerId]) -> tuple[BrokerId, ...]:
+    """The ISR of a partition when only `live` brokers are left.
+
+    If none of it lives, it stays whole: all its members died in one event, nothing was committed after any of them
+    left, and so whichever returns first may lead.
+    """
+    remaining = tuple(replica for replica in isr if replica in live)
+    return remaining or tuple(isr)
+
+
+class Succession(NamedTuple):
+    """What becomes of a partition after brokers came or went: its next state, and the election that led to it, if
+    there was one."""
+
+    state: PartitionState
+    election: ElectionResult | None
+
+
+def after_broker_change(
+    replicas: Sequence[BrokerId],
+    state: PartitionState,
+    live: Collection[BrokerId],
+    *,
+    unclean_allowed: bool,
+    controller_epoch: int,
+) -> Succession | None:
+    """The partition's next state when only `live` brokers are alive, or None if nothing changes for it.
+
+    A dead leader is replaced, or leaves the partition without one; dead followers leave the ISR. Every change raises
+    the leader epoch, so that a request of a broker that was thought dead is refused.
+    """
+    epoch = state.leader_epoch + 1
+    if state.leader in live:
+        isr = without_offline(state.isr, live)
+        if isr == state.isr:
+            return None
+        next_state = PartitionState(state.leader, epoch, isr, controller_epoch, state.leader_recovery_state)
+        return Succession(next_state, None)
+    result = elect_offline(replicas, state.isr, live, unclean_allowed=unclean_allowed)
+    if isinstance(result, Elected):
+        recovery = RECOVERING if result.unclean else RECOVERED
+        return Succession(PartitionState(result.leader, epoch, result.isr, controller_epoch, recovery), result)
+    isr = without_offline(state.isr, live)
+    if state.leader == NO_LEADER and isr == state.isr:
+        return None
+    next_state = PartitionState(NO_LEADER, epoch, isr, controller_epoch, state.leader_recovery_state)
+    return Succession(next_state, result)

@@ -1,0 +1,179 @@
+"""Leaders: gives partitions their first leader, and a new one when brokers come or go.
+
+A flow: it reads state znodes, asks `election`, writes compare-and-set in the controller's reign, and returns the
+orders that follow. It must not decide who leads, nor send anything.
+
+Between its reading and its writing the leader of a partition may have changed the ISR, so that the version is another
+one. The whole multi is rejected then; the states are read again and decided again:
+
+    1. the controller read isr (1, 2, 3), version 7
+    2. leader 1 wrote isr (1, 2), version 8, and committed records by it
+    3. the controller's write of leader 3 for version 7 is rejected: 3 lacks those records
+
+Source: Kafka's ZkPartitionStateMachine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from kavka.controller.context import KnownState
+from kavka.controller.election import ElectionResult, Succession, after_broker_change
+from kavka.controller.reign import PartitionOrder, Reign
+from kavka.controller.state_machines import PartitionStatus, Replica, ReplicaStatus
+from kavka.controller.topics import initial_states
+from kavka.model import NO_LEADER, TopicPartition
+from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
+from kavka.zookeeper.znodes import (
+    MalformedZNode,
+    PartitionState,
+    partition_path,
+    partition_state_path,
+    topic_partitions_path,
+)
+
+MAX_WRITE_ATTEMPTS: Final = 5
+"""How often a decision is made anew because somebody else wrote meanwhile; the next event tries again after that."""
+
+
+class Leaders:
+    """Writes who leads. `unclean_allowed` says for a topic whether a replica that is not in sync may."""
+
+    def __init__(self, reign: Reign, unclean_allowed: Callable[[str], bool]) -> None:
+        self._reign = reign
+        self._context = reign.context
+        self._zookeeper = reign.zookeeper
+        self._unclean_allowed = unclean_allowed
+
+    async def load(self, partitions: Sequence[TopicPartition]) -> None:
+        """Reads the states of the partitions into the context; one without a state node, or with one that cannot be
+        read, has none there."""
+        found = await self._zookeeper.get_many([partition_state_path(partition) for partition in partitions])
+        for partition, node in zip(partitions, found, strict=True):
+            self._context.states.pop(partition, None)
+            if node is None:
+                continue
+            data, stat = node
+            try:
+                self._context.states[partition] = KnownState(PartitionState.decode(partition, data), stat.version)
+            except MalformedZNode as malformed:
+                self._context.malformed[malformed.path] = malformed
+
+    async def initialise(self, partitions: Sequence[TopicPartition]) -> list[PartitionOrder]:
+        """Gives each of the partitions its first leader, as far as a replica of it is alive.
+
+        They may already have a state (a controller died while it wrote them, or an answer was lost): that is taken.
+        Raises Deposed, ZooKeeperError.
+        """
+        for attempt in range(MAX_WRITE_ATTEMPTS):
+            await self.load(partitions)
+            missing = [
+                partition
+                for partition in partitions
+                if partition not in self._context.states
+                and partition_state_path(partition) not in self._context.malformed
+            ]
+            try:
+                await self._create_states(missing)
+            except (NodeExists, NoNode, OutcomeUnknown):
+                if attempt == MAX_WRITE_ATTEMPTS - 1:
+                    raise
+                continue
+            break
+        return [self.adopt(partition, is_new=True) for partition in partitions if partition in self._context.states]
+
+    async def _create_states(self, partitions: Sequence[TopicPartition]) -> None:
+        live = set(self._context.live_broker_ids())
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        operations: list[Operation] = []
+        written: dict[TopicPartition, PartitionState] = {}
+        for topic, numbers in by_topic.items():
+            replicas = {number: self._context.topics[topic].replicas(number) for number in numbers}
+            states = {
+                TopicPartition(topic, number): state
+                for number, state in initial_states(replicas, live, self._context.epoch).items()
+            }
+            parents = [topic_partitions_path(topic), *map(partition_path, states)]
+            found = await self._zookeeper.get_many(parents)
+            operations += [Create(path) for path, node in zip(parents, found, strict=True) if node is None]
+            operations += [Create(partition_state_path(key), state.encode()) for key, state in states.items()]
+            written.update(states)
+        await self._reign.write(operations)
+        for key, state in written.items():
+            self._context.states[key] = KnownState(state, version=0)
+
+    async def react(self, partitions: Iterable[TopicPartition]) -> list[PartitionOrder]:
+        """Brings the partitions to what `election.after_broker_change` says for the brokers that are alive.
+
+        Returns orders for those that changed. Raises Deposed, ZooKeeperError.
+        """
+        todo = list(partitions)
+        orders: list[PartitionOrder] = []
+        for attempt in range(MAX_WRITE_ATTEMPTS):
+            decided = self._decide(todo)
+            try:
+                results = await self._reign.write(
+                    SetData(partition_state_path(partition), succession.state.encode(), version)
+                    for partition, succession, version in decided
+                )
+            except (BadVersion, NoNode, OutcomeUnknown):
+                if attempt == MAX_WRITE_ATTEMPTS - 1:
+                    raise
+                # What was written before the failure is found to be done already, in the next round.
+                await self.load([partition for partition, _, _ in decided])
+                orders += self._committed_before(decided)
+                todo = [partition for partition in todo if partition in self._context.states]
+                continue
+            for (partition, succession, _), stat in zip(decided, results, strict=True):
+                assert isinstance(stat, Stat)
+                self._context.states[partition] = KnownState(succession.state, stat.version)
+                orders.append(self.adopt(partition, is_new=False, why=succession.election))
+            break
+        return orders
+
+    def _decide(self, partitions: Sequence[TopicPartition]) -> list[tuple[TopicPartition, Succession, int]]:
+        live = set(self._context.live_broker_ids())
+        decided = []
+        for partition in partitions:
+            known = self._context.states.get(partition)
+            if known is None:
+                continue
+            succession = after_broker_change(
+                self._context.topics[partition.topic].replicas(partition.partition),
+                known.state,
+                live,
+                unclean_allowed=self._unclean_allowed(partition.topic),
+                controller_epoch=self._context.epoch,
+            )
+            if succession is not None:
+                decided.append((partition, succession, known.version))
+        return decided
+
+    def _committed_before(self, decided: Sequence[tuple[TopicPartition, Succession, int]]) -> list[PartitionOrder]:
+        """Orders for the partitions that an earlier multi of the failed write brought to the decided state."""
+        orders = []
+        for partition, succession, version in decided:
+            known = self._context.states.get(partition)
+            if known is not None and known.state == succession.state and known.version == version + 1:
+                orders.append(self.adopt(partition, is_new=False, why=succession.election))
+        return orders
+
+    def adopt(self, partition: TopicPartition, *, is_new: bool, why: ElectionResult | None = None) -> PartitionOrder:
+        """The context's state of the partition holds from now on; returns the order that follows."""
+        known = self._context.states[partition]
+        online = known.state.leader != NO_LEADER
+        self._context.partitions.move([partition], PartitionStatus.ONLINE if online else PartitionStatus.OFFLINE)
+        self.place_replicas([partition])
+        return self._reign.partition_order(partition, is_new=is_new, why=why)
+
+    def place_replicas(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replicas on live brokers are ONLINE, the others OFFLINE."""
+        live: list[Replica] = []
+        dead: list[Replica] = []
+        for replica in self._context.replicas_of(partitions):
+            (live if replica.broker_id in self._context.brokers else dead).append(replica)
+        self._context.replicas.move(live, ReplicaStatus.ONLINE)
+        self._context.replicas.move(dead, ReplicaStatus.OFFLINE)

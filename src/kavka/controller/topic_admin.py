@@ -1,0 +1,260 @@
+"""TopicAdmin: creates, grows and deletes topics at a client's wish.
+
+A flow: it asks `topics` for the plan, writes it in the controller's reign and has the brokers carry it out. It must not
+decide what is allowed. The answer comes when the topic can be used as far as `carry_out` waits for the brokers.
+
+A write that failed half-way or whose answer was lost is looked up: if the topic's znode is the planned one, what is
+missing below it is completed; if it is not, nothing was done.
+
+Source: Kafka's ZkAdminManager and TopicDeletionManager.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from kavka.controller.context import KnownState, KnownTopic
+from kavka.controller.leaders import Leaders
+from kavka.controller.reign import ClusterChange, DeletedTopic, PartitionOrder, Reign
+from kavka.controller.topics import (
+    PartitionsWish,
+    Refusal,
+    TopicRules,
+    TopicWish,
+    deletion_operations,
+    partitions_operations,
+    plan_partitions,
+    plan_topic,
+    topic_operations,
+    within_limit,
+)
+from kavka.errors import ErrorCode, ZooKeeperError
+from kavka.model import TopicPartition
+from kavka.zookeeper.port import Create, Delete, NodeExists, Operation, OutcomeUnknown
+from kavka.zookeeper.znodes import (
+    PartitionState,
+    TopicAssignment,
+    delete_topic_path,
+    partition_path,
+    partition_state_path,
+    topic_config_path,
+    topic_partitions_path,
+    topic_path,
+)
+
+W = TypeVar("W")
+
+
+class TopicOutcome(NamedTuple):
+    """What became of a wish. The numbers are those of the topic as it is, or would be, where `code` is NONE."""
+
+    name: str
+    code: ErrorCode
+    message: str | None = None
+    topic_id: uuid.UUID | None = None
+    partition_count: int = -1
+    replication_factor: int = -1
+
+
+Granted = tuple[TopicOutcome, list[PartitionOrder]]
+
+
+class TopicAdmin:
+    """What clients ask of the controller about topics; one request at a time."""
+
+    def __init__(
+        self, reign: Reign, leaders: Leaders, rules: TopicRules, rng: random.Random, *, deletion_enabled: bool = True
+    ) -> None:
+        """`deletion_enabled`: delete.topic.enable."""
+        self._reign = reign
+        self._leaders = leaders
+        self._context = reign.context
+        self._zookeeper = reign.zookeeper
+        self._rules = rules
+        self._rng = rng
+        self._deletion_enabled = deletion_enabled
+
+    # --------------------------------------------------------------------------------------------------- creation
+
+    async def create_topics(self, wishes: Sequence[TopicWish], *, validate_only: bool = False) -> list[TopicOutcome]:
+        """Creates the topics, each for itself; outcomes in the order of the wishes, a topic named twice is refused.
+
+        Raises Deposed.
+        """
+        limited = within_limit(wishes, self._rules)
+        return await self._each([wish.name for wish in wishes], limited, self._create_topic, validate_only)
+
+    async def _create_topic(self, wish: TopicWish | Refusal, validate_only: bool) -> Granted:
+        if isinstance(wish, Refusal):
+            return TopicOutcome("", wish.code, wish.message), []
+        plan = plan_topic(wish, self._context, self._rules, self._rng)
+        if isinstance(plan, Refusal):
+            return TopicOutcome(wish.name, plan.code, plan.message), []
+        if validate_only:
+            return _outcome(plan.assignment), []
+        path, config_path = topic_path(wish.name), topic_config_path(wish.name)
+        try:
+            try:
+                await self._reign.write(topic_operations(plan, config_exists=False))
+            except NodeExists as rejected:
+                if rejected.path != config_path:
+                    raise
+                await self._reign.write(topic_operations(plan, config_exists=True))
+        except ZooKeeperError as failure:
+            orders = await self._complete(plan.assignment)
+            if orders is not None:
+                return _outcome(plan.assignment), orders
+            if isinstance(failure, NodeExists) and failure.path == path:
+                message = f"Topic '{wish.name}' already exists."
+                return TopicOutcome(wish.name, ErrorCode.TOPIC_ALREADY_EXISTS, message), []
+            raise
+        added = self._context.set_topic(KnownTopic(plan.assignment, version=0))
+        return _outcome(plan.assignment), self._take(added, plan.states)
+
+    # ----------------------------------------------------------------------------------------------------- growth
+
+    async def create_partitions(
+        self, wishes: Sequence[PartitionsWish], *, validate_only: bool = False
+    ) -> list[TopicOutcome]:
+        """Adds partitions to topics, each for itself; outcomes in the order of the wishes. Raises Deposed."""
+        return await self._each([wish.topic for wish in wishes], wishes, self._create_partitions, validate_only)
+
+    async def _create_partitions(self, wish: PartitionsWish, validate_only: bool) -> Granted:
+        plan = plan_partitions(wish, self._context)
+        if isinstance(plan, Refusal):
+            return TopicOutcome(wish.topic, plan.code, plan.message), []
+        if validate_only:
+            return _outcome(plan.assignment), []
+        try:
+            await self._reign.write(partitions_operations(plan))
+        except ZooKeeperError:
+            orders = await self._complete(plan.assignment)
+            if orders is None:
+                raise
+            return _outcome(plan.assignment), orders
+        added = self._context.set_topic(KnownTopic(plan.assignment, plan.known.version + 1))
+        return _outcome(plan.assignment), self._take(added, plan.states)
+
+    # --------------------------------------------------------------------------------------------------- deletion
+
+    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+        """Deletes the topics, each for itself; outcomes in the order of the names. Raises Deposed.
+
+        The wish is written to /admin/delete_topics first, so that a controller that starts later completes it.
+        """
+        return await self._each(names, names, self._delete_topic, False)
+
+    async def _delete_topic(self, name: str, _validate_only: bool) -> Granted:
+        known = self._context.topics.get(name)
+        if known is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return TopicOutcome(name, code, "This server does not host this topic-partition."), []
+        if not self._deletion_enabled:
+            return TopicOutcome(name, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."), []
+        try:
+            await self._reign.write([Create(delete_topic_path(name))])
+        except NodeExists:
+            pass  # An earlier wish was not completed.
+        self._context.topics_to_delete[name] = None
+        await self._complete_deletion(name)
+        return TopicOutcome(name, ErrorCode.NONE, topic_id=known.topic_id), []
+
+    async def complete_deletions(self) -> None:
+        """Deletes what earlier controllers were told to delete and did not. Raises Deposed, ZooKeeperError."""
+        async with self._reign.turn:
+            for name in list(self._context.topics_to_delete):
+                await self._complete_deletion(name)
+
+    async def _complete_deletion(self, name: str) -> None:
+        """Replicas first, then znodes: a crash in between leaves the mark, and the next controller begins again."""
+        known = self._context.topics.get(name)
+        if known is None:
+            await self._reign.write([Delete(delete_topic_path(name))])
+            del self._context.topics_to_delete[name]
+            return
+        await self._reign.order(ClusterChange(deleted_topics=(DeletedTopic(name, known.topic_id),)))
+        await self._reign.write(await self._deletion(name))
+        self._context.remove_topic(name)
+
+    async def _deletion(self, name: str) -> list[Operation]:
+        """The operations for what is there of the topic: an earlier attempt may have deleted a part."""
+        partitions = sorted(self._context.topics[name].assignment.partitions)
+        states = [partition_state_path(TopicPartition(name, partition)) for partition in partitions]
+        nodes = [partition_path(TopicPartition(name, partition)) for partition in partitions]
+        others = [topic_partitions_path(name), topic_config_path(name)]
+        found = await self._zookeeper.get_many([*states, *nodes, *others])
+        there = [node is not None for node in found]
+        count = len(partitions)
+        return list(
+            deletion_operations(
+                name,
+                [partition for partition, is_there in zip(partitions, there[:count], strict=True) if is_there],
+                [partition for partition, is_there in zip(partitions, there[count:-2], strict=True) if is_there],
+                partitions_node=there[-2],
+                config=there[-1],
+            )
+        )
+
+    # --------------------------------------------------------------------------------------------------- in common
+
+    async def _each(
+        self,
+        names: Sequence[str],
+        wishes: Sequence[W],
+        grant: Callable[[W, bool], Awaitable[Granted]],
+        validate_only: bool,
+    ) -> list[TopicOutcome]:
+        """One wish after another, then one order to the brokers for all."""
+        outcomes: list[TopicOutcome] = []
+        orders: list[PartitionOrder] = []
+        times_named = Counter(names)
+        async with self._reign.turn:
+            try:
+                for name, wish in zip(names, wishes, strict=True):
+                    if times_named[name] > 1:
+                        message = "Found multiple entries for this topic."
+                        outcomes.append(TopicOutcome(name, ErrorCode.INVALID_REQUEST, message))
+                        continue
+                    try:
+                        outcome, more = await grant(wish, validate_only)
+                    except OutcomeUnknown as unknown:
+                        outcome, more = TopicOutcome(name, ErrorCode.REQUEST_TIMED_OUT, str(unknown)), []
+                    except ZooKeeperError as failure:
+                        outcome, more = TopicOutcome(name, ErrorCode.UNKNOWN_SERVER_ERROR, str(failure)), []
+                    outcomes.append(outcome._replace(name=name))
+                    orders += more
+            finally:
+                await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        return outcomes
+
+    def _take(self, added: Sequence[TopicPartition], states: Mapping[int, PartitionState]) -> list[PartitionOrder]:
+        """The states were just created with the partitions: orders for them."""
+        orders = []
+        for partition in added:
+            state = states.get(partition.partition)
+            if state is not None:
+                self._context.states[partition] = KnownState(state, version=0)
+                orders.append(self._leaders.adopt(partition, is_new=True))
+        return orders
+
+    async def _complete(self, planned: TopicAssignment) -> list[PartitionOrder] | None:
+        """After a failed write: if the topic's znode is as planned, completes what is below it; else None."""
+        found = (await self._zookeeper.get_many([topic_path(planned.topic)]))[0]
+        if found is None or TopicAssignment.decode(planned.topic, found[0]) != planned:
+            return None
+        added = self._context.set_topic(KnownTopic(planned, found[1].version))
+        return await self._leaders.initialise(added)
+
+
+def _outcome(assignment: TopicAssignment) -> TopicOutcome:
+    return TopicOutcome(
+        assignment.topic,
+        ErrorCode.NONE,
+        topic_id=assignment.topic_id,
+        partition_count=len(assignment.partitions),
+        replication_factor=len(assignment.partitions[0]),
+    )
