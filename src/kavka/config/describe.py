@@ -73,11 +73,11 @@ class ConfigEntry(NamedTuple):
 def describe_topic(
     overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """Settings of a topic with these overrides; only those in `names` where it is not None."""
+    """Settings of a topic with these overrides; only those in `names`, where there are any."""
     values = effective_values(overrides, broker)
     entries: list[ConfigEntry] = []
     for name, row in TopicSettings.rows.items():
-        if names is not None and name not in names:
+        if names and name not in names:
             continue
         value = row.format(values[name])
         chain = _own(name, value, overrides, ConfigSource.DYNAMIC_TOPIC_CONFIG)
@@ -92,10 +92,10 @@ def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) 
     entries: list[ConfigEntry] = []
     given = {**broker.static, **broker.dynamic_default, **broker.dynamic}
     for row, value in broker.items():
-        if (names is None or row.name in names) and (row.name in given or not row.internal):
+        if (not names or row.name in names) and (row.name in given or not row.internal):
             entries.append(_broker_entry(row.name, row.format(value), broker_synonyms(row.name, broker)))
     for name, text in given.items():
-        if (names is None or name in names) and name not in broker.rows:
+        if (not names or name in names) and name not in broker.rows:
             entries.append(_broker_entry(name, text, broker_synonyms(name, broker)))
     return entries
 
@@ -105,7 +105,7 @@ def describe_broker_default(broker: BrokerConfig, names: Collection[str] | None 
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     entries: list[ConfigEntry] = []
     for name, text in broker.dynamic_default.items():
-        if names is None or name in names:
+        if not names or name in names:
             chain = tuple(synonym for synonym in broker_synonyms(name, broker) if synonym.source is source)
             entries.append(_broker_entry(name, text, chain))
     return entries
@@ -117,7 +117,7 @@ def describe_group(
     """Settings of a group: its overrides, else the broker's `group.` settings."""
     entries: list[ConfigEntry] = []
     for name, row in GroupSettings.rows.items():
-        if names is None or name in names:
+        if not names or name in names:
             chain = _own(name, overrides.get(name), overrides, ConfigSource.DYNAMIC_GROUP_CONFIG)
             if f"group.{name}" in broker.rows:
                 chain += broker_synonyms(f"group.{name}", broker)
@@ -130,7 +130,7 @@ def describe_client_metrics(overrides: Mapping[str, str], names: Collection[str]
     """Settings of a subscription to clients' metrics."""
     entries: list[ConfigEntry] = []
     for name, row in ClientMetricsSettings.rows.items():
-        if names is None or name in names:
+        if not names or name in names:
             value = overrides.get(name, row.format(row.default))
             chain = _own(name, value, overrides, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG)
             entries.append(_entry(name, value, row, chain, read_only=False))

@@ -53,11 +53,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if not line or line[0] in "#!":
             continue
         while _continues(line):
-            following = next(lines, None)
-            line = line[:-1] + (following[1].lstrip(_BLANKS) if following else "")
-            if following is None:
+            line = line[:-1]
+            if not line:  # a lone backslash joins nothing: what follows is a line of its own, maybe a comment
                 break
-        yield number, line
+            _, following = next(lines, (0, ""))
+            line += following.lstrip(_BLANKS)
+        if line:
+            yield number, line
 
 
 def _continues(line: str) -> bool:

@@ -1,0 +1,201 @@
+"""BrokerConfig: which text counts, what follows from several, what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kavka.config import BrokerConfig
+from kavka.config.broker import setting_named, synonyms
+from kavka.config.listeners import Endpoint
+from kavka.config.setting import InvalidValue
+from kavka.errors import ConfigError
+
+
+def config(**texts: str) -> BrokerConfig:
+    return BrokerConfig.from_properties({name.replace("_", "."): text for name, text in texts.items()})
+
+
+def test_defaults_are_kafkas() -> None:
+    broker = config()
+    assert broker.log_segment_bytes == 1 << 30
+    assert broker.log_retention_time_ms == 168 * 3_600_000
+    assert broker.log_roll_time_ms == 168 * 3_600_000
+    assert broker.log_roll_jitter_time_ms == 0
+    assert broker.log_flush_time_ms == (1 << 63) - 1
+    assert broker.log_directories == ("/tmp/kafka-logs",)
+    assert broker.listener_endpoints == (Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT"),)
+    assert broker.advertised_endpoints == broker.listener_endpoints
+    assert broker.inter_broker_listener == "PLAINTEXT"
+    assert broker.zookeeper_connection_time_ms == 18_000
+    assert broker.replica_alter_log_dirs_threads == 1
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(AttributeError, match="does not change"):
+        config().broker_id = 5
+
+
+def test_unknown_names_are_kept_and_ignored() -> None:
+    broker = BrokerConfig.from_properties({"b.x": "1", "listener.name.plaintext.max.connections": "4", "a.x": "2"})
+    assert broker.unknown == ("b.x", "a.x")
+
+
+@pytest.mark.parametrize(
+    ("texts", "time_ms"),
+    [
+        ({"log.retention.ms": "5", "log.retention.minutes": "6", "log.retention.hours": "7"}, 5),
+        ({"log.retention.minutes": "6", "log.retention.hours": "7"}, 360_000),
+        ({"log.retention.hours": "7"}, 25_200_000),
+        ({"log.retention.ms": "-1"}, -1),
+        ({"log.retention.ms": "-7"}, -1),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_retention_by_ms_over_minutes_over_hours(texts: dict[str, str], time_ms: int) -> None:
+    assert BrokerConfig.from_properties(texts).log_retention_time_ms == time_ms
+
+
+def test_the_finer_setting_of_two_counts() -> None:
+    broker = config(log_roll_ms="1", log_roll_hours="2", log_roll_jitter_ms="3", log_flush_interval_ms="4")
+    assert (broker.log_roll_time_ms, broker.log_roll_jitter_time_ms, broker.log_flush_time_ms) == (1, 3, 4)
+    broker = config(log_roll_hours="2", log_roll_jitter_hours="1", log_flush_scheduler_interval_ms="9")
+    assert broker.log_roll_time_ms == 7_200_000
+    assert broker.log_roll_jitter_time_ms == 3_600_000
+    assert broker.log_flush_time_ms == 9
+
+
+def test_timestamps_fall_back_to_the_setting_for_both_directions() -> None:
+    broker = config(log_message_timestamp_difference_max_ms="7", log_message_timestamp_after_max_ms="8")
+    assert broker.log_message_timestamp_before_limit_ms == 7
+    assert broker.log_message_timestamp_after_limit_ms == 8
+
+
+def test_log_directories() -> None:
+    assert config(log_dir="/a,/b").log_directories == ("/a", "/b")
+    assert config(log_dir="/a", log_dirs=" /b , /c").log_directories == ("/b", "/c")
+
+
+@pytest.mark.parametrize("name", ["broker.id", "node.id"])
+def test_broker_id_and_node_id_are_one(name: str) -> None:
+    broker = BrokerConfig.from_properties({name: "7"})
+    assert (broker.broker_id, broker.node_id) == (7, 7)
+
+
+def test_what_was_set_at_run_time_lies_over_the_file_and_this_brokers_over_all_brokers() -> None:
+    broker = BrokerConfig.from_properties(
+        {"message.max.bytes": "1", "log.retention.minutes": "1", "num.io.threads": "9"},
+        dynamic_default={"message.max.bytes": "2", "num.io.threads": "10", "broker.id": "5", "odd": "x"},
+        dynamic={"message.max.bytes": "3", "log.retention.ms": "4"},
+    )
+    assert (broker.message_max_bytes, broker.num_io_threads, broker.log_retention_time_ms) == (3, 10, 4)
+    assert broker.broker_id == -1
+    changed = broker.with_dynamic(dynamic={})
+    assert (changed.message_max_bytes, changed.log_retention_time_ms) == (2, 60_000)
+    assert broker.message_max_bytes == 3
+
+
+def test_several_listeners() -> None:
+    broker = config(
+        listeners="PLAINTEXT://:9092, internal://[::1]:9093,SSL://10.0.0.1:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SSL:SSL,INTERNAL:SASL_PLAINTEXT",
+        advertised_listeners="PLAINTEXT://kafka.example.com:19092,INTERNAL://[::1]:9093",
+        inter_broker_listener_name="internal",
+    )
+    assert broker.listener_endpoints == (
+        Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT"),
+        Endpoint("INTERNAL", "::1", 9093, "SASL_PLAINTEXT"),
+        Endpoint("SSL", "10.0.0.1", 0, "SSL"),
+    )
+    assert [str(endpoint) for endpoint in broker.advertised_endpoints] == [
+        "PLAINTEXT://kafka.example.com:19092",
+        "INTERNAL://[::1]:9093",
+    ]
+    assert broker.inter_broker_listener == "INTERNAL"
+
+
+def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
+    broker = config(
+        listeners="A://127.0.0.1:9092,B://[::1]:9092",
+        listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT",
+        inter_broker_listener_name="A",
+    )
+    assert len(broker.listener_endpoints) == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (
+            {"log.segment.bytes": "13"},
+            "Invalid value 13 for configuration log.segment.bytes: Value must be at least 14",
+        ),
+        ({"log.retention.ms": "0"}, "log.retention.ms: Value must be unlimited (-1) or at least 1"),
+        ({"log.retention.hours": "0"}, "log.retention.hours: Value must be unlimited"),
+        ({"log.roll.ms": "0"}, "log.roll.ms: Value must be at least 1"),
+        ({"log.dirs": " , "}, "log.dirs: At least one log directory"),
+        ({"listeners": ""}, "listeners: At least one listener"),
+        ({"listeners": "9092"}, "'9092' is not NAME://host:port"),
+        ({"listeners": "PLAINTEXT://:65536"}, "is not NAME://host:port with a port from 0 to 65535"),
+        ({"listeners": "PLAINTEXT://:-1"}, "is not NAME://host:port"),
+        ({"listeners": "OTHER://:9092"}, "no security protocol is defined for listener OTHER"),
+        ({"listeners": "PLAINTEXT://:1,plaintext://:2"}, "each listener must have a different name"),
+        ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "each listener must have a different port, found 1 twice"),
+        ({"listener.security.protocol.map": "PLAINTEXT:HTTP"}, "'PLAINTEXT:HTTP' is not NAME:PROTOCOL"),
+        ({"listener.security.protocol.map": "A:SSL,a:SSL"}, "A is mapped twice"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "nobody can connect to the meta-address 0.0.0.0"),
+        ({"advertised.listeners": "SSL://h:1"}, "listeners has none named SSL"),
+        ({"inter.broker.listener.name": "SSL"}, "advertised.listeners has only PLAINTEXT"),
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol",
+        ),
+        ({"broker.id": "1001"}, "at least -1 and no more than reserved.broker.max.id=1000"),
+        ({"broker.id": "-1", "broker.id.generation.enable": "false"}, "broker.id: Value must be at least 0"),
+        ({"broker.id": "1", "node.id": "2"}, "Value must be that of node.id, which is 2"),
+        ({"replica.fetch.wait.max.ms": "30001"}, "Value must be at least that of replica.fetch.wait.max.ms"),
+        ({"queued.max.request.bytes": "5"}, "at least that of socket.request.max.bytes"),
+        ({"log.cleaner.dedupe.buffer.size": "5"}, "at least that of log.cleaner.threads x 1048576"),
+        ({"group.min.session.timeout.ms": "9999999"}, "at least that of group.min.session.timeout.ms"),
+        ({"group.consumer.session.timeout.ms": "5"}, "at least that of group.consumer.min.session.timeout.ms"),
+        ({"connection.failed.authentication.delay.ms": "600001"}, "connections.max.idle.ms"),
+        ({"offsets.commit.required.acks": "4"}, "offsets.topic.replication.factor, which is 3"),
+        ({"max.connections.per.ip.overrides": "h:x"}, "'h:x' is not host:number"),
+        ({"process.roles": "broker"}, "kavka keeps its metadata in ZooKeeper's form"),
+        ({"listener.name.plaintext.max.connections": "x"}, "Not a number of type INT"),
+    ],
+)
+def test_what_a_broker_must_not_start_with(texts: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties(texts)
+    assert words in str(refused.value)
+
+
+def test_a_bad_text_set_at_run_time_is_refused() -> None:
+    with pytest.raises(InvalidValue):
+        config().with_dynamic(dynamic={"message.max.bytes": "x"})
+
+
+def test_connections_per_ip() -> None:
+    assert config(max_connections_per_ip_overrides="10.0.0.1:5, h:6").connections_per_ip_overrides == {
+        "10.0.0.1": 5,
+        "h": 6,
+    }
+
+
+def test_synonyms_and_the_row_behind_a_listeners_setting() -> None:
+    assert synonyms("log.retention.hours") == ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+    assert synonyms("broker.id") == ("broker.id",)
+    name = "listener.name.internal.scram-sha-256.sasl.jaas.config"
+    assert synonyms(name) == (name, "sasl.jaas.config")
+    row = setting_named(name)
+    assert row is not None
+    assert row.sensitive
+    assert setting_named("listener.name.internal.no.such") is None
+
+
+def test_importing_the_settings_loads_no_documentation() -> None:
+    program = "import sys, kavka.config; print('kavka.config.documentation' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
