@@ -3,6 +3,8 @@
 
     tools/generate_messages.py            writes the modules
     tools/generate_messages.py --check    exits with 1 and a diff if the modules are not what would be written
+    tools/generate_messages.py --jars D   the jars are in D/3.9.2/jars and D/4.3.1/jars, where the message harness of
+                                          the conformance tests puts them, and not in the peers' directories
 
 Kafka's jars carry one table of fields per message. Two releases are read: 3.9, the last that speaks the ZooKeeper
 line's messages (LeaderAndIsr, UpdateMetadata, ...) and their oldest versions, and 4.3, which dropped those and added
@@ -26,6 +28,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -132,21 +135,27 @@ class Table:
     lines: dict[str, set[int]]
 
 
-def jars_home() -> Path:
-    return Path(os.environ.get("KAVKA_PEERS_HOME", Path.home() / ".cache" / "kavka-peers"))
+def jars_of(release: str, jars: Path | None) -> Path:
+    """The directory with the jars of one release."""
+    if jars is not None:
+        return jars / release / "jars"
+    home = Path(os.environ.get("KAVKA_PEERS_HOME", Path.home() / ".cache" / "kavka-peers"))
+    harness = ROOT / ".cache" / "message-harness" / release / "jars"
+    peers = home / f"kafka-{release}"
+    return harness if harness.exists() and not peers.exists() else peers
 
 
-def read_release(release: str) -> dict[str, dict[str, Any]]:
+def read_release(release: str, jars: Path | None) -> dict[str, dict[str, Any]]:
     """Every table of one Kafka release, by the name of its message."""
     tables: dict[str, dict[str, Any]] = {}
-    directory = jars_home() / f"kafka-{release}"
+    directory = jars_of(release, jars)
     for jar_name in JARS:
         path = directory / f"{jar_name}-{release}.jar"
         if not path.exists():
             if jar_name == "kafka-share-coordinator" and release == OLD:
                 continue
             sys.exit(
-                f"{path} is missing: install Apache Kafka {release} with the peers' install.sh, "
+                f"{path} is missing: run `pytest tests/conformance/protocol`, which fetches it through Maven, "
                 f"or set KAVKA_PEERS_HOME to the directory that holds kafka-{release}/"
             )
         with zipfile.ZipFile(path) as jar:
@@ -343,8 +352,8 @@ def paired(own: list[Column], merged: list[Column], version: int) -> Iterator[tu
             yield column, by_tag.get(column.tag)
 
 
-def merged_tables() -> list[Table]:
-    old, new = read_release(OLD), read_release(NEW)
+def merged_tables(jars: Path | None) -> list[Table]:
+    old, new = read_release(OLD, jars), read_release(NEW, jars)
     tables = []
     for name in sorted(set(old) | set(new)):
         if name in RENAMED:
@@ -597,18 +606,17 @@ ROWS: Final[tuple[tuple[int, str, int, int, int | None], ...]] = (
 '''
 
 
-def generated() -> dict[Path, str]:
-    tables = merged_tables()
+def generated(jars: Path | None) -> dict[Path, str]:
+    """Every module that is written, formatted as the project formats."""
+    tables = merged_tables(jars)
     files = {MESSAGES / f"{snake(table.name)}.py": Module(table).render() for table in tables}
     files[MESSAGES / "__init__.py"] = index_module(tables)
     files[API_KEYS] = keys_module(tables)
-    return {path: formatted(path, text) for path, text in zip(files, format_all(files), strict=True)}
+    return dict(zip(files, format_all(files), strict=True))
 
 
 def format_all(files: dict[Path, str]) -> list[str]:
     """Runs the project's formatter over all modules at once, in a scratch directory."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as scratch:
         for path, text in files.items():
             (Path(scratch) / f"{path.parent.name}__{path.name}").write_text(text)
@@ -619,16 +627,12 @@ def format_all(files: dict[Path, str]) -> list[str]:
         return [(Path(scratch) / f"{path.parent.name}__{path.name}").read_text() for path in files]
 
 
-def formatted(path: Path, text: str) -> str:
-    compile(text, str(path), "exec")
-    return text
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Writes src/kavka/protocol/messages/ from the tables in Kafka's jars.")
     parser.add_argument("--check", action="store_true", help="compare only; exit with 1 and a diff if they differ")
+    parser.add_argument("--jars", type=Path, help="directory with <release>/jars/ of both releases")
     arguments = parser.parse_args()
-    files = generated()
+    files = generated(arguments.jars)
     stale = [path for path in MESSAGES.glob("*.py") if path not in files] if MESSAGES.exists() else []
     if arguments.check:
         return compare(files, stale)

@@ -34,8 +34,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz-._0123456789 ÄßéЖ語\u0000\U0001f600"
 """One, two, three and four bytes of UTF-8."""
 LONG = 130
 """A length whose varint has two bytes."""
-RARE = 0.04
-"""The share of values that are long."""
+COMMON = 0.96
+"""The share of values that are short. Low draws give small messages, so that a search for a small one ends there."""
 NULL = 0.25
 """The share of nullable values that are null, and of tagged ones that are absent."""
 
@@ -76,7 +76,7 @@ def _value(field: Field, version: int, random: Random) -> Any:
 def _array(field: Field, version: int, random: Random) -> list[Any]:
     if isinstance(field.element, type):
         return [_struct(field.element, version, random) for _ in range(random.choice((0, 1, 1, 2, 3)))]
-    count = LONG if random.random() < RARE else random.choice((0, 1, 2, 3))
+    count = LONG if random.random() >= COMMON else random.choice((0, 1, 2, 3))
     return [_scalar(field.element, random) for _ in range(count)]
 
 
@@ -101,4 +101,4 @@ def _scalar(kind: str, random: Random) -> Any:
 
 
 def _length(random: Random) -> int:
-    return LONG if random.random() < RARE else random.choice((0, 1, 2, 7))
+    return LONG if random.random() >= COMMON else random.choice((0, 1, 2, 7))

@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,9 @@ from kavka.protocol.samples import sample
 from kavka.protocol.schema import Field, Message, Struct
 
 HARNESS = Path(__file__).parent / "harness"
-BUILDS = Path(__file__).resolve().parents[3] / ".cache" / "message-harness"
+ROOT = Path(__file__).resolve().parents[3]
+BUILDS = ROOT / ".cache" / "message-harness"
+GENERATOR = ROOT / "tools" / "generate_messages.py"
 RELEASES = ("3.9.2", "4.3.1")
 SAMPLES_PER_VERSION = 12
 BUILD_SECONDS = 300
@@ -126,6 +129,21 @@ def forgot_new_fields(struct: Struct) -> bool:
             for item in value or ():
                 forgot |= forgot_new_fields(item)
     return forgot
+
+
+def test_the_modules_are_what_the_jars_say() -> None:
+    for release in RELEASES:
+        built_harness(release)
+    checked = subprocess.run(
+        [sys.executable, str(GENERATOR), "--check", "--jars", str(BUILDS)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert checked.returncode == 0, (
+        f"run tools/generate_messages.py:\n{checked.stdout[:4_000]}{checked.stderr[-4_000:]}"
+    )
 
 
 def difference_of(each: Sample, answer: str) -> str | None:
