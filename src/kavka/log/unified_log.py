@@ -146,6 +146,7 @@ class UnifiedLog:
         "_epochs",
         "_epochs_dirty",
         "_files_to_sync",
+        "_flush_bound",
         "_jitter",
         "_limits",
         "_producers",
@@ -198,6 +199,8 @@ class UnifiedLog:
         self._snapshots = loaded.snapshots
         self._jitter = jitter
         self._files_to_sync: list[str] = []
+        # The flush under way makes nothing durable from here on: a truncation has been there since it was prepared.
+        self._flush_bound: Offset = NEVER
         self._directory_changed = True
         self._removals: list[PendingRemoval] = []
         # Offset -> position of batches in the active segment.
@@ -775,6 +778,7 @@ class UnifiedLog:
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
+        self._flush_bound = min(self._flush_bound, end_offset)
         if self._epochs.truncate_from_end(end_offset):
             self._epochs_dirty = True
 
@@ -816,6 +820,7 @@ class UnifiedLog:
         self.log_start_offset = offset if log_start_offset is None else min(log_start_offset, offset)
         self.high_watermark = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self._flush_bound = min(self._flush_bound, offset)
 
     # -- durability
 
@@ -887,6 +892,7 @@ class UnifiedLog:
             directory_changed=self._directory_changed,
         )
         self._epochs_dirty = self._directory_changed = False
+        self._flush_bound = NEVER
         self.flush_in_progress = True
         return task
 
@@ -894,7 +900,7 @@ class UnifiedLog:
         """Notes that `task.sync()` returned."""
         self.flush_in_progress = False
         self.last_flush_ms = now_ms
-        self.recovery_point = max(self.recovery_point, min(task.offset, self.log_end_offset))
+        self.recovery_point = max(self.recovery_point, min(task.offset, self._flush_bound))
 
     def fail_flush(self, error: StorageError) -> None:
         """Notes that `task.sync()` raised: what was written since the last flush may be gone."""

@@ -1,0 +1,77 @@
+"""Where leader epochs start and end."""
+
+from kavka.log.leader_epoch import EpochEntry, LeaderEpochs
+
+ENTRIES = [EpochEntry(2, 10), EpochEntry(5, 20), EpochEntry(6, 35)]
+
+
+def test_an_epoch_ends_where_the_next_known_one_starts() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert epochs.end_offset(2, 50) == (2, 20)
+    assert epochs.end_offset(5, 50) == (5, 35)
+
+
+def test_the_latest_epoch_ends_at_the_log_end() -> None:
+    assert LeaderEpochs(ENTRIES).end_offset(6, 50) == (6, 50)
+
+
+def test_an_unknown_epoch_between_known_ones_ends_with_the_one_below_it() -> None:
+    assert LeaderEpochs(ENTRIES).end_offset(4, 50) == (2, 20)
+
+
+def test_an_epoch_below_all_known_ones_ends_where_the_first_starts() -> None:
+    assert LeaderEpochs(ENTRIES).end_offset(1, 50) == (1, 10)
+
+
+def test_nothing_is_known_of_an_epoch_above_the_latest_nor_in_an_empty_log() -> None:
+    assert LeaderEpochs(ENTRIES).end_offset(7, 50) == (-1, -1)
+    assert LeaderEpochs(ENTRIES).end_offset(-1, 50) == (-1, -1)
+    assert LeaderEpochs().end_offset(0, 0) == (-1, -1)
+
+
+def test_assigning_the_latest_epoch_again_at_a_later_offset_changes_nothing() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert not epochs.assign(6, 40)
+    assert epochs.entries == ENTRIES
+
+
+def test_a_new_epoch_replaces_later_epochs_and_starts_that_are_not_before_its_own() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert epochs.assign(7, 35)
+    assert epochs.entries == [*ENTRIES[:2], (7, 35)]
+    assert epochs.assign(3, 15)
+    assert epochs.entries == [(2, 10), (3, 15)]
+    assert epochs.latest_epoch == 3
+
+
+def test_the_epoch_of_an_offset_is_the_last_that_started() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert [epochs.epoch_at(offset) for offset in (9, 10, 19, 20, 34, 99)] == [-1, 2, 2, 5, 5, 6]
+
+
+def test_the_epoch_before_another_is_found() -> None:
+    assert [LeaderEpochs(ENTRIES).previous_epoch(epoch) for epoch in (2, 3, 6, 9)] == [-1, 2, 5, 6]
+
+
+def test_truncation_at_the_end_drops_epochs_that_start_there_or_later() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert not epochs.truncate_from_end(36)
+    assert epochs.truncate_from_end(35)
+    assert epochs.entries == ENTRIES[:2]
+    assert epochs.latest_epoch == 5
+    assert epochs.truncate_from_end(0)
+    assert epochs.latest_epoch == -1
+
+
+def test_truncation_at_the_start_keeps_the_epoch_that_the_log_now_starts_in() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert not epochs.truncate_from_start(10)
+    assert epochs.truncate_from_start(25)
+    assert epochs.entries == [(5, 25), (6, 35)]
+    assert not epochs.truncate_from_start(25)
+
+
+def test_a_log_start_below_the_first_epoch_changes_nothing() -> None:
+    epochs = LeaderEpochs(ENTRIES)
+    assert not epochs.truncate_from_start(3)
+    assert epochs.entries == ENTRIES

@@ -1,0 +1,358 @@
+"""What a log is after its broker was killed, or its files were damaged: the longest good prefix, and a reason."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from log_support import NOW_MS, append, batch, load, marker, new_log, offsets, reopen
+
+from kavka.errors import RecordsError
+from kavka.log.log_loader import RecoveryReason
+from kavka.log.producer_state import AppendOrigin
+from kavka.log.unified_log import UnifiedLog
+from kavka.records.control import ControlType
+
+SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}
+LOG = "00000000000000000000.log"
+SIZE = len(batch(2))
+
+
+def filled(path: Path, batches: int = 20, **settings: object) -> UnifiedLog:
+    """A log with `batches` batches of two records each, several segments by default."""
+    log = new_log(path, **(SMALL_SEGMENTS | settings))
+    append(log, *(batch(2) for _ in range(batches)))
+    return log
+
+
+def whats(reasons: list[RecoveryReason]) -> list[str]:
+    return [reason.what for reason in reasons]
+
+
+def change(path: Path, position: int, mask: int = 0x01) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= mask
+    path.write_bytes(data)
+
+
+def test_everything_written_is_there_after_a_kill(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    found, loaded = load(log)
+    assert offsets(found) == list(range(40))
+    assert loaded.reasons == []
+    assert [segment.base_offset for segment in found.segments] == [segment.base_offset for segment in log.segments]
+
+
+def test_everything_written_is_there_after_a_clean_stop_without_reading_it(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.close(NOW_MS)
+    # What a clean stop leaves is believed: a damaged batch in the middle is met only by who reads it.
+    change(tmp_path / LOG, 70)
+    found, loaded = load(log, was_clean=True, recovery_point=40)
+    assert (found.log_end_offset, found.recovery_point, loaded.reasons) == (40, 40, [])
+
+
+@pytest.mark.parametrize("cut", [0, 1, 11, 60, 61, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE - 1])
+def test_a_torn_tail_is_cut_at_the_last_whole_batch(tmp_path: Path, cut: int) -> None:
+    log = filled(tmp_path, 2)
+    with open(tmp_path / LOG, "r+b") as file:
+        file.truncate(cut)
+    found, loaded = load(log)
+    whole = cut // SIZE
+    assert offsets(found) == list(range(2 * whole))
+    assert (tmp_path / LOG).stat().st_size == whole * SIZE
+    if cut % SIZE:
+        (reason,) = loaded.reasons
+        assert (reason.what, reason.offset, reason.cut_bytes) == ("segment cut", 2 * whole, cut % SIZE)
+    append(found, batch(2))
+    assert offsets(found) == list(range(2 * whole + 2))
+
+
+def test_zeros_behind_the_records_are_cut_off(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    with open(tmp_path / LOG, "ab") as file:
+        file.write(bytes(4_096))
+    found, loaded = load(log)
+    assert offsets(found) == [0, 1, 2, 3]
+    assert [reason.cut_bytes for reason in loaded.reasons] == [4_096]
+
+
+def test_a_damaged_batch_takes_all_that_is_behind_it_along(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    per_segment = log.segments[0].size // SIZE
+    change(tmp_path / LOG, SIZE + 70)
+    found, loaded = load(log)
+    assert offsets(found) == [0, 1]
+    assert whats(loaded.reasons) == ["segment cut"] + ["segment dropped"] * (len(log.segments) - 1)
+    assert loaded.reasons[0].cut_bytes == (per_segment - 1) * SIZE
+    assert "CRC" in loaded.reasons[0].why
+    assert sorted(path.name for path in tmp_path.glob("*.log")) == [LOG]
+
+
+def test_damage_below_the_recovery_point_is_left_alone(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    log.flush(NOW_MS)
+    change(tmp_path / LOG, SIZE + 70)
+    found, loaded = load(log, recovery_point=log.recovery_point)
+    assert (found.log_end_offset, loaded.reasons) == (40, [])
+
+
+def test_a_base_offset_that_goes_back_is_damage(tmp_path: Path) -> None:
+    log = filled(tmp_path, 4)
+    change(tmp_path / LOG, 2 * SIZE + 7, 0x07)  # offset 4 becomes 3
+    found, loaded = load(log)
+    assert offsets(found) == [0, 1, 2, 3]
+    assert "goes back to offset 3" in loaded.reasons[0].why
+
+
+def test_a_base_offset_that_jumps_ahead_of_the_next_batch_is_damage(tmp_path: Path) -> None:
+    log = filled(tmp_path, 4)
+    change(tmp_path / LOG, SIZE + 6)  # offset 2 becomes 258
+    found, loaded = load(log)
+    assert offsets(found) == [0, 1]
+    assert "had jumped ahead" in loaded.reasons[0].why
+
+
+def test_a_base_offset_beyond_the_next_segment_is_damage(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    last = log.segments[0].size - SIZE
+    change(tmp_path / LOG, last + 7, 0x40)
+    found, _ = load(log)
+    assert offsets(found) == list(range(2 * last // SIZE))
+
+
+def test_the_gaps_of_a_compacted_log_are_no_damage(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for base in (3, 10, 11):
+        log.append_as_follower(batch(1, base_offset=base), NOW_MS)
+    found, loaded = load(log)
+    assert offsets(found) == [3, 10, 11]
+    assert loaded.reasons == []
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "garbage", "shifted"])
+def test_a_lost_or_lying_index_changes_no_answer(tmp_path: Path, suffix: str, damage: str) -> None:
+    log = filled(tmp_path)
+    log.close(NOW_MS)
+    for path in tmp_path.glob(f"*.{suffix}"):
+        data = path.read_bytes()
+        if damage == "missing":
+            path.unlink()
+        elif damage == "shifted":
+            path.write_bytes(bytes([*data[:-1], data[-1] ^ 0x09]) if data else data)
+        else:
+            path.write_bytes({"empty": b"", "cut": data[:-3], "garbage": bytes(range(7, 247)) * 2}[damage])
+    found, loaded = load(log, was_clean=True, recovery_point=40)
+    assert (loaded.reasons, found.log_end_offset) == ([], 40)
+    assert offsets(found, max_bytes=250) == list(range(40))
+    for offset in range(40):
+        one = found.read(offset, 1, max_offset=40, min_one_batch=True)
+        assert one.next_offset == (offset // 2 + 1) * 2
+
+
+def test_indexes_that_belong_to_no_segment_are_removed(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    stray = tmp_path / "00000000000000000077.index"
+    stray.write_bytes(b"")
+    _, loaded = load(log)
+    assert whats(loaded.reasons) == ["index without a segment removed"]
+    assert not stray.exists()
+
+
+def test_the_log_goes_on_without_a_segment_that_somebody_removed(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    gone = log.segments[1]
+    (tmp_path / f"{gone.base_offset:020d}.log").unlink()
+    found, loaded = load(log)
+    lost = range(gone.base_offset, log.segments[2].base_offset)
+    assert offsets(found) == [offset for offset in range(40) if offset not in lost]
+    assert "index without a segment removed" in whats(loaded.reasons)
+
+
+def test_a_log_whose_first_segments_are_gone_starts_later(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    (tmp_path / LOG).unlink()
+    found, _ = load(log)
+    assert found.log_start_offset == log.segments[1].base_offset
+
+
+def test_records_that_do_not_reach_the_log_start_are_dropped(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    found, loaded = load(log, log_start_offset=100)
+    assert (found.log_start_offset, found.log_end_offset) == (100, 100)
+    assert set(whats(loaded.reasons)) == {"segment dropped"}
+    append(found, batch(2))
+    assert offsets(reopen(found, log_start_offset=100)) == [100, 101]
+
+
+def test_a_checkpointed_log_start_is_kept(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    found = reopen(log, log_start_offset=5)
+    assert found.log_start_offset == 5
+    assert offsets(found) == list(range(5, 40))
+
+
+def test_an_empty_directory_is_an_empty_log(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    found, loaded = load(log)
+    assert (found.log_start_offset, found.log_end_offset, loaded.reasons) == (0, 0, [])
+
+
+def test_the_recovery_point_is_not_above_what_was_recovered(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    found = reopen(log, recovery_point=1_000)
+    assert found.recovery_point == 40
+    assert reopen(log, recovery_point=0).recovery_point == 0
+
+
+# -- epochs
+
+
+@pytest.mark.parametrize("data", [None, b"", b"garbage", b"0\n3\n0 0\n"])
+def test_lost_leader_epochs_are_read_from_the_records(tmp_path: Path, data: bytes | None) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    for epoch in range(6):
+        append(log, *(batch(2) for _ in range(3)), leader_epoch=epoch)
+    expected = log.epoch_entries
+    log.close(NOW_MS)
+    path = tmp_path / "leader-epoch-checkpoint"
+    if data is None:
+        path.unlink()
+    else:
+        path.write_bytes(data)
+    found, loaded = load(log, was_clean=True, recovery_point=36)
+    assert found.epoch_entries == expected
+    assert whats(loaded.reasons) == ["leader epochs read from the records"]
+    found.close(NOW_MS)
+    assert load(found, was_clean=True, recovery_point=36)[1].reasons == []
+
+
+def test_epochs_that_were_not_written_down_before_a_kill_are_recovered(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2) for _ in range(6)), leader_epoch=1)
+    log.flush(NOW_MS)
+    append(log, *(batch(2) for _ in range(6)), leader_epoch=2)
+    assert reopen(log, recovery_point=12).epoch_entries == [(1, 0), (2, 12)]
+
+
+def test_epochs_behind_the_recovered_end_are_forgotten(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    append(log, batch(2), leader_epoch=7)
+    log.close(NOW_MS)
+    with open(tmp_path / LOG, "r+b") as file:
+        file.truncate(2 * SIZE)
+    assert reopen(log).epoch_entries == [(0, 0)]
+
+
+# -- producers and transactions
+
+
+def test_producers_are_known_again_after_a_kill(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(12)))
+    found = reopen(log)
+    assert found.append_as_leader(batch(2, producer_id=1, sequence=22), 0, NOW_MS).first_offset == 22
+    with pytest.raises(RecordsError):
+        found.append_as_leader(batch(2, producer_id=1, sequence=25), 0, NOW_MS)
+    assert found.append_as_leader(batch(2, producer_id=1, sequence=24), 0, NOW_MS).first_offset == 24
+
+
+def test_a_clean_stop_leaves_a_snapshot_so_that_nothing_is_read_again(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(2, producer_id=1))
+    log.close(NOW_MS)
+    assert (tmp_path / "00000000000000000002.snapshot").exists()
+    found = reopen(log, was_clean=True, recovery_point=2)
+    assert found.append_as_leader(batch(2, producer_id=1), 0, NOW_MS).is_duplicate
+
+
+def test_a_log_that_no_producer_id_ever_wrote_to_leaves_no_snapshot(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    log.close(NOW_MS)
+    assert list(tmp_path.glob("*.snapshot")) == []
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
+def test_a_bad_snapshot_is_replaced_by_an_older_one_and_the_records(tmp_path: Path, damage: str) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(12)))
+    log.close(NOW_MS)
+    snapshot = tmp_path / "00000000000000000024.snapshot"
+    data = snapshot.read_bytes()
+    if damage == "missing":
+        snapshot.unlink()
+    else:
+        snapshot.write_bytes(data[:-1] if damage == "cut" else data[:20] + bytes([data[20] ^ 1]) + data[21:])
+    found, loaded = load(log, was_clean=True, recovery_point=24)
+    assert whats(loaded.reasons) == ([] if damage == "missing" else ["producer snapshot not used"])
+    assert found.append_as_leader(batch(2, producer_id=1, sequence=22), 0, NOW_MS).is_duplicate
+
+
+def test_without_any_snapshot_the_producers_are_read_from_all_records(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(12)))
+    for path in tmp_path.glob("*.snapshot"):
+        path.unlink()
+    found = reopen(log, recovery_point=20)
+    assert found.append_as_leader(batch(2, producer_id=1, sequence=22), 0, NOW_MS).is_duplicate
+
+
+def test_open_and_aborted_transactions_are_known_again_after_a_kill(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number, transactional=True) for number in range(6)))
+    log.append_as_leader(marker(ControlType.ABORT, producer_id=1), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+    append(log, *(batch(2, producer_id=2, sequence=2 * number, transactional=True) for number in range(6)))
+    log.advance_high_watermark(log.log_end_offset)
+    aborted = log.aborted_transactions(0, 99)
+    for path in tmp_path.glob("*.txnindex"):
+        path.write_bytes(b"garbage")
+    found = reopen(log)
+    assert found.aborted_transactions(0, 99) == aborted == [(1, 0, 12, 13)]
+    assert found.last_stable_offset == log.last_stable_offset == 13
+
+
+def test_a_producer_is_as_far_as_the_records_that_recovery_kept(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(3)))
+    log.close(NOW_MS)
+    with open(tmp_path / LOG, "r+b") as file:
+        file.truncate(2 * SIZE + 9)
+    found = reopen(log)
+    assert found.append_as_leader(batch(2, producer_id=1, sequence=4), 0, NOW_MS).first_offset == 4
+    assert not (tmp_path / "00000000000000000006.snapshot").exists()
+
+
+# -- leftovers
+
+
+def test_half_deleted_and_half_cleaned_files_are_removed(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    names = ["00000000000000000009.log.deleted", "00000000000000000009.log.cleaned", "leader-epoch-checkpoint.tmp"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    found, loaded = load(log)
+    assert offsets(found) == [0, 1, 2, 3]
+    assert not any((tmp_path / name).exists() for name in names)
+    assert loaded.reasons == []
+
+
+def test_a_finished_compaction_takes_the_place_of_the_segments_it_cleaned(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    second = log.segments[2].base_offset
+    cleaned = new_log(tmp_path / "elsewhere")
+    cleaned.append_as_follower(batch(1, base_offset=1), NOW_MS)
+    cleaned.append_as_follower(batch(1, base_offset=second - 1), NOW_MS)
+    shutil.move(tmp_path / "elsewhere" / LOG, tmp_path / f"{LOG}.swap")
+    shutil.rmtree(tmp_path / "elsewhere")
+    found, loaded = load(log)
+    assert offsets(found) == [1, second - 1, *range(second, 40)]
+    assert "segment replaced" in whats(loaded.reasons)
+    assert not list(tmp_path.glob("*.swap"))
+
+
+def test_an_unfinished_split_is_undone(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    (tmp_path / "00000000000000000000.log.swap").write_bytes(bytes(batch(1)))
+    (tmp_path / "00000000000000000000.log.cleaned").write_bytes(b"")
+    assert offsets(reopen(log)) == [0, 1, 2, 3]
+    assert not list(tmp_path.glob("*.swap"))

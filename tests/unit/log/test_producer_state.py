@@ -1,0 +1,235 @@
+"""What a log remembers of its producers: the table of sequences, transactions, expiry and snapshots."""
+
+import struct
+
+import pytest
+from crc32c import crc32c
+from log_support import NOW_MS, batch
+
+from kavka.errors import ErrorCode, RecordsError
+from kavka.log.producer_state import (
+    BATCHES_RETAINED,
+    MAX_SEQUENCE,
+    AppendOrigin,
+    BatchMetadata,
+    CorruptSnapshot,
+    ProducerState,
+    format_snapshot,
+    parse_snapshot,
+)
+from kavka.records.batch import BatchHeader, read_header
+from kavka.records.control import ControlType, EndTransactionMarker
+
+CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
+COMMIT, ABORT = EndTransactionMarker(ControlType.COMMIT, 3), EndTransactionMarker(ControlType.ABORT, 3)
+
+
+def header(
+    count: int = 1, *, sequence: int = 0, epoch: int = 0, producer_id: int = 7, transactional: bool = False
+) -> BatchHeader:
+    return read_header(
+        batch(count, producer_id=producer_id, epoch=epoch, sequence=sequence, transactional=transactional)
+    )
+
+
+def state_after(*headers: BatchHeader) -> ProducerState:
+    state, offset = ProducerState(), 0
+    for one in headers:
+        state.append(one, offset)
+        offset += one.last_offset_delta + 1
+    return state
+
+
+def refusal(state: ProducerState, one: BatchHeader, origin: AppendOrigin = CLIENT) -> ErrorCode:
+    with pytest.raises(RecordsError) as refused:
+        state.check(one, origin)
+    return refused.value.code
+
+
+def test_an_unknown_producer_may_start_with_any_sequence() -> None:
+    assert ProducerState().check(header(sequence=41), CLIENT) is None
+
+
+def test_the_next_sequence_is_new() -> None:
+    assert state_after(header(3)).check(header(2, sequence=3), CLIENT) is None
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 4, MAX_SEQUENCE])
+def test_a_gap_or_an_overlap_is_out_of_order(sequence: int) -> None:
+    state = state_after(header(3))
+    assert refusal(state, header(1, sequence=sequence)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_retry_of_each_of_the_last_five_batches_is_a_duplicate_with_its_old_offsets() -> None:
+    sent = [header(2, sequence=2 * number) for number in range(BATCHES_RETAINED)]
+    state = state_after(*sent)
+    found = [state.check(one, CLIENT) for one in sent]
+    assert [(one.first_offset, one.last_offset) for one in found if one] == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
+
+
+def test_a_retry_of_the_sixth_last_batch_is_out_of_order() -> None:
+    state = state_after(*(header(sequence=number) for number in range(BATCHES_RETAINED + 1)))
+    assert refusal(state, header(sequence=0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert len(state.producers[7].batches) == BATCHES_RETAINED
+
+
+def test_a_batch_with_the_same_start_but_another_end_is_no_duplicate() -> None:
+    assert refusal(state_after(header(3)), header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_wrap_around_to_zero() -> None:
+    state = state_after(header(2, sequence=MAX_SEQUENCE - 1))
+    assert state.check(header(sequence=0), CLIENT) is None
+    assert refusal(state, header(sequence=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_across_the_wrap_is_recognised_as_a_duplicate() -> None:
+    across = header(5, sequence=MAX_SEQUENCE - 2)
+    state = state_after(across)
+    assert state.check(across, CLIENT) == BatchMetadata(1, 4, 4, NOW_MS + 4)
+    assert state.check(header(sequence=2), CLIENT) is None
+
+
+def test_an_older_epoch_is_fenced() -> None:
+    state = state_after(header(epoch=4))
+    assert refusal(state, header(epoch=3, sequence=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_newer_epoch_starts_at_sequence_zero_and_forgets_the_old_batches() -> None:
+    state = state_after(header(2, epoch=4))
+    assert refusal(state, header(epoch=5, sequence=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(epoch=5), CLIENT) is None
+    state.append(header(epoch=5), 2)
+    assert len(state.producers[7].batches) == 1
+
+
+def test_a_leaders_records_are_never_refused() -> None:
+    state = state_after(header(epoch=4))
+    for one in (header(epoch=3), header(epoch=4, sequence=9), header(epoch=4)):
+        assert state.check(one, REPLICATION) is None
+
+
+def test_a_coordinator_is_fenced_but_its_sequences_are_not_checked() -> None:
+    state = state_after(header(epoch=4))
+    assert state.check(header(epoch=4, sequence=9), COORDINATOR) is None
+    assert refusal(state, header(epoch=3), COORDINATOR) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_plain_batch_inside_of_a_transaction_is_refused() -> None:
+    state = state_after(header(transactional=True))
+    assert refusal(state, header(sequence=1)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_records_are_unstable_from_the_first_offset_of_the_oldest_open_transaction() -> None:
+    state = ProducerState()
+    state.append(header(producer_id=1, transactional=True), 10)
+    state.append(header(producer_id=2, transactional=True), 11)
+    state.append(header(producer_id=1, sequence=1, transactional=True), 12)
+    assert state.first_unstable_offset == 10
+    assert state.has_ongoing_transaction(1)
+
+
+def test_a_transaction_stays_unstable_until_the_high_watermark_passes_its_marker() -> None:
+    state = ProducerState()
+    state.append(header(transactional=True), 10)
+    assert state.end_transaction(header(), COMMIT, 11) is None
+    assert state.first_unstable_offset == 10
+    assert not state.has_ongoing_transaction(7)
+    state.on_high_watermark(11)
+    assert state.first_unstable_offset == 10
+    state.on_high_watermark(12)
+    assert state.first_unstable_offset == -1
+
+
+def test_an_aborted_transaction_carries_the_stable_offset_that_others_leave() -> None:
+    state = ProducerState()
+    state.append(header(producer_id=1, transactional=True), 10)
+    state.append(header(producer_id=2, transactional=True), 20)
+    assert state.end_transaction(header(producer_id=2), ABORT, 30) == (2, 20, 30, 10)
+    assert state.end_transaction(header(producer_id=1), ABORT, 31) == (1, 10, 31, 32)
+
+
+def test_a_marker_without_a_transaction_only_notes_its_epochs() -> None:
+    state = ProducerState()
+    assert state.end_transaction(header(epoch=9), ABORT, 5) is None
+    assert state.producers[7].producer_epoch == 9
+    assert state.producers[7].coordinator_epoch == 3
+    assert state.first_unstable_offset == -1
+
+
+def test_a_marker_of_a_past_epoch_or_coordinator_is_fenced() -> None:
+    state = state_after(header(epoch=4, transactional=True))
+    with pytest.raises(RecordsError) as refused:
+        state.check_marker(header(epoch=3), COMMIT, COORDINATOR)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    state.end_transaction(header(epoch=4), COMMIT, 1)
+    with pytest.raises(RecordsError) as refused:
+        state.check_marker(header(epoch=4), EndTransactionMarker(ControlType.ABORT, 2), COORDINATOR)
+    assert refused.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    state.check_marker(header(epoch=3), EndTransactionMarker(ControlType.ABORT, 2), REPLICATION)
+
+
+def test_a_marker_keeps_the_sequence_of_its_producer() -> None:
+    state = state_after(header(3, transactional=True))
+    state.end_transaction(header(), COMMIT, 3)
+    assert state.check(header(sequence=3), CLIENT) is None
+    assert refusal(state, header(sequence=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_silent_producer_expires_but_not_with_an_open_transaction() -> None:
+    state = ProducerState()
+    state.append(header(producer_id=1), 0)
+    state.append(header(producer_id=2, transactional=True), 1)
+    assert state.expire(NOW_MS + 999, 1_000) == []
+    assert state.expire(NOW_MS + 1_000, 1_000) == [1]
+    assert list(state.producers) == [2]
+
+
+def test_a_snapshot_has_kafkas_bytes() -> None:
+    state = state_after(header(3, sequence=5, epoch=2, transactional=True))
+    row = struct.pack("!qhiqiqiq", 7, 2, 7, 2, 2, NOW_MS + 2, -1, 0)
+    body = struct.pack("!i", 1) + row
+    assert state.snapshot() == struct.pack("!hI", 1, crc32c(body)) + body
+
+
+def test_a_snapshot_brings_back_the_last_batch_and_the_open_transactions_in_order() -> None:
+    state = ProducerState()
+    state.append(header(2, producer_id=2, transactional=True), 20)
+    state.append(header(producer_id=1, epoch=3, sequence=8), 22)
+    state.append(header(producer_id=1, epoch=3, sequence=9, transactional=True), 23)
+    loaded = ProducerState()
+    loaded.load(state.snapshot(), 24, NOW_MS, 1_000)
+    assert loaded.end_offset == 24
+    assert loaded.first_unstable_offset == 20
+    assert loaded.check(header(producer_id=1, epoch=3, sequence=9, transactional=True), CLIENT) is not None
+    assert loaded.check(header(producer_id=1, epoch=3, sequence=10, transactional=True), CLIENT) is None
+    assert loaded.end_transaction(header(2, producer_id=2), ABORT, 24) == (2, 20, 24, 23)
+
+
+def test_expired_producers_are_not_loaded() -> None:
+    state = state_after(header())
+    loaded = ProducerState()
+    loaded.load(state.snapshot(), 1, NOW_MS + 1_000, 1_000)
+    assert loaded.is_empty
+
+
+def test_an_empty_snapshot_has_ten_bytes() -> None:
+    assert len(format_snapshot([])) == 10
+    assert list(parse_snapshot(format_snapshot([]))) == []
+
+
+def test_a_snapshot_with_any_bit_flipped_or_cut_anywhere_is_refused() -> None:
+    data = state_after(header(), header(producer_id=8)).snapshot()
+    for position in range(len(data)):
+        flipped = bytearray(data)
+        flipped[position] ^= 1
+        for bad in (bytes(flipped), data[:position]):
+            with pytest.raises(CorruptSnapshot):
+                parse_snapshot(bad)
+
+
+def test_a_bad_snapshot_leaves_the_state_as_it_was() -> None:
+    state = state_after(header())
+    with pytest.raises(CorruptSnapshot):
+        state.load(b"nonsense", 5, NOW_MS, 1_000)
+    assert 7 in state.producers
