@@ -159,6 +159,8 @@ class Consumer:
         self._cluster = cluster
         self._settings = settings or ConsumerSettings()
         self._partitions: dict[TopicPartition, _Partition] = {}
+        self._topics_known = True
+        """Whether the cluster keeps the metadata of all assigned partitions up to date."""
         self._turn: deque[TopicPartition] = deque()
         """Partitions with something to read, in the order in which they are read."""
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -356,6 +358,7 @@ class Consumer:
     def _assign(self, partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]) -> None:
         before = self._partitions
         self._partitions = {p: before.get(p) or _Partition(p) for p in partitions}
+        self._topics_known = False
         for name, state in before.items():
             if name not in self._partitions:
                 self._discard(state)
@@ -370,9 +373,11 @@ class Consumer:
 
     async def _find_positions(self) -> None:
         """Gives every partition without a position one: what the group has committed, or the reset."""
+        if not self._topics_known:
+            for topic in {name.topic: None for name in self._partitions}:
+                await self._cluster.topic(topic)
+            self._topics_known = True
         unknown = [name for name, state in self._partitions.items() if state.position == _UNKNOWN]
-        for topic in {name.topic: None for name in unknown}:
-            await self._cluster.topic(topic)
         if unknown and self._settings.group_id is not None:
             for partition, offset in (await self.committed(unknown)).items():
                 self.seek(partition, offset)
