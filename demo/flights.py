@@ -59,10 +59,7 @@ def read_flights(limit: int | None = None) -> list[Flight]:
 
 
 def _flight(row: int, fields: dict[str, str], timestamp_ms: int) -> Flight:
-    headers: list[Header] = [
-        ("row", b"%d" % row),
-        ("origin", fields["origin"].encode()),
-        ("dest", fields["dest"].encode()),
-    ]
     key = fields["carrier"] + fields["flight"]
+    origin, destination = fields["origin"].encode(), fields["dest"].encode()
+    headers: list[Header] = [("row", b"%d" % row), ("origin", origin), ("dest", destination)]
     return Flight(key.encode(), json.dumps(fields, separators=(",", ":")).encode(), headers, timestamp_ms)
