@@ -254,8 +254,9 @@ class DecoderWriter(Writer):
                 value = f"data[p:{stop}]"
         self.write_length(count, compact=compact, wide=field.kind != "string")
         if compact and field.kind == "string":
-            self.line(f"if {count} > {primitives.STRING_MAX_BYTES + 1}:")
-            self.line(f"    raise too_long({where}, {count} - 1)")
+            # Still inside the branch for lengths over 127.
+            self.line(f"    if {count} > {primitives.STRING_MAX_BYTES + 1}:")
+            self.line(f"        raise too_long({where}, {count} - 1)")
         self.line(f"if {count}:" if compact else f"if {count} >= 0:")
         self.line(f"    {stop} = p + {count}" + (" - 1" if compact else ""))
         self.line(f"    if {stop} > end:")
@@ -475,7 +476,7 @@ class EncoderWriter(Writer):
     def write_field(self, field: Field, value: str) -> None:
         match field.kind:
             case "uuid":
-                self.put("16s", f"{value}.bytes")
+                self.put("16s", f"{value}.int.to_bytes(16, 'big')")
             case kind if kind in FORMATS:
                 self.put(FORMATS[kind], value)
             case "struct":

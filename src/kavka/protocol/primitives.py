@@ -25,6 +25,9 @@ STRING_MAX_BYTES = 32_767
 UUID_CACHE_ENTRIES = 4_096
 """Ids of topics and directories come again with every request; this many are kept as objects."""
 
+_IN_MEMORY = (bytes, bytearray, memoryview)
+_ONE_CHUNK = (bytes, bytearray, memoryview, FileSlice)
+
 ONE_BYTE = tuple(bytes([value]) for value in range(128))
 """The varints 0 to 127, encoded."""
 
@@ -34,8 +37,12 @@ UUIDS: dict[bytes, UUID] = {bytes(16): ZERO_UUID}
 
 def uvarint(value: int) -> bytes:
     """Encodes `value`, 0 to 2**32 - 1."""
-    if value < 128:
+    if value < 0x80:
         return ONE_BYTE[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x20_0000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value > 127:
         encoded.append((value & 0x7F) | 0x80)
@@ -95,14 +102,17 @@ def records_size(value: Records) -> int:
     """Bytes that `value` puts on the wire."""
     if isinstance(value, FileSlice):
         return value.length
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _IN_MEMORY):
         return len(value)
-    return sum(records_size(piece) for piece in value)
+    size = 0
+    for piece in value:
+        size += piece.length if isinstance(piece, FileSlice) else len(piece)
+    return size
 
 
 def append_records(chunks: list[Chunk], value: Records) -> None:
     """Puts the pieces of `value` behind `chunks`, by reference."""
-    if isinstance(value, bytes | bytearray | memoryview | FileSlice):
+    if isinstance(value, _ONE_CHUNK):
         chunks.append(value)
     else:
         chunks.extend(value)
@@ -110,7 +120,7 @@ def append_records(chunks: list[Chunk], value: Records) -> None:
 
 def records_bytes(value: Records) -> Buffer:
     """All of `value` in memory."""
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _IN_MEMORY):
         return value
     if isinstance(value, FileSlice):
         return _whole(value)

@@ -40,6 +40,7 @@ from kavka.protocol.messages.heartbeat_request import HeartbeatRequest
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.protocol.primitives import STRING_MAX_BYTES
+from kavka.protocol.schema import Message
 
 TOPIC_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -273,7 +274,7 @@ def test_a_string_of_the_greatest_length_is_written_and_read() -> None:
 
 V0 = b"\x00\x01g"
 """A Heartbeat v0 begins with its group id."""
-LIES = {
+LIES: dict[str, tuple[type[Message], int, bytes | None, str]] = {
     "nothing at all": (HeartbeatRequest, 0, b"", "end too early"),
     "a string longer than the message": (HeartbeatRequest, 0, b"\x7f\xffg", "32767 bytes announced, 1 remain"),
     "null where a string must be": (HeartbeatRequest, 0, b"\xff\xff", "group_id: null"),

@@ -17,6 +17,8 @@ VARINTS = {
     300: b"\xac\x02",
     16_383: b"\xff\x7f",
     16_384: b"\x80\x80\x01",
+    2**21 - 1: b"\xff\xff\x7f",
+    2**21: b"\x80\x80\x80\x01",
     2**31 - 1: b"\xff\xff\xff\xff\x07",
     2**32 - 1: b"\xff\xff\xff\xff\x0f",
 }
