@@ -7,7 +7,6 @@ import asyncio
 import os
 import sys
 import tempfile
-from dataclasses import replace
 
 from kavka.metrics import Registry
 from kavka.model import FileSlice
@@ -58,14 +57,15 @@ async def main() -> None:
     parser.add_argument("--deferred", action="store_true")
     parser.add_argument("--slice", type=int, default=0)
     parser.add_argument("--copy-below", type=int, default=-1)
-    parser.add_argument("--kernel-buffers", action="store_true")
+    parser.add_argument("--receive-buffer", type=int, default=102400)
+    parser.add_argument("--send-buffer", type=int, default=102400)
     arguments = parser.parse_args()
     raise_file_limit()
     if arguments.copy_below >= 0:
         processor.COPIED_SLICE_BYTES = arguments.copy_below
-    listener = ListenerLimits(backlog=1024)
-    if arguments.kernel_buffers:
-        listener = replace(listener, send_buffer_bytes=-1, receive_buffer_bytes=-1)
+    listener = ListenerLimits(
+        backlog=1024, send_buffer_bytes=arguments.send_buffer, receive_buffer_bytes=arguments.receive_buffer
+    )
     handler: Handler = slices(arguments.slice) if arguments.slice else deferred if arguments.deferred else at_once
     loop = asyncio.get_running_loop()
     server = SocketServer(

@@ -59,10 +59,18 @@ ROWS = (
     Row("one at a time, 2 network threads", 1, 1, 10_000, SMALL, ("--threads", "2")),
     Row("16 KiB requests", 4, 5, 40_000, 16 * 1024),
     Row("1 MiB requests", 4, 2, 1_500, 1024 * 1024),
-    Row("1 MiB requests, kernel's buffer sizes", 4, 2, 1_500, 1024 * 1024, ("--kernel-buffers",)),
+    Row("1 MiB requests, receive buffer 1 MiB", 4, 2, 1_500, 1024 * 1024, ("--receive-buffer", "1048576")),
+    Row("1 MiB requests, receive buffer by the kernel", 4, 2, 1_500, 1024 * 1024, ("--receive-buffer", "-1")),
     Row("1 MiB requests, 2 network threads", 4, 2, 1_500, 1024 * 1024, ("--threads", "2")),
     Row("1 MiB slices by sendfile", 4, 2, 2_000, SMALL, ("--slice", str(1024 * 1024))),
-    Row("1 MiB slices, kernel's buffer sizes", 4, 2, 2_000, SMALL, ("--slice", str(1024 * 1024), "--kernel-buffers")),
+    Row(
+        "1 MiB slices, send buffer by the kernel",
+        4,
+        2,
+        2_000,
+        SMALL,
+        ("--slice", str(1024 * 1024), "--send-buffer", "-1"),
+    ),
     Row("1 MiB slices, 2 network threads", 4, 2, 2_000, SMALL, ("--slice", str(1024 * 1024), "--threads", "2")),
     *(
         Row(f"{size // 1024} KiB slices, {way}", 4, 2, 10_000, SMALL, ("--slice", str(size), "--copy-below", below))
@@ -70,6 +78,10 @@ ROWS = (
         for way, below in (("sendfile", "0"), ("read and sent", str(1 << 20)))
     ),
 )
+
+
+Figures = dict[str, tuple[float, float, float]]
+"""Minimum, median and maximum of each figure, by its name."""
 
 
 def main() -> None:
@@ -87,27 +99,26 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for row in rows:
                 measured[row.name].append(measure(row, load))
-    result = {
-        "python": sys.version.split()[0],
-        "load_average": os.getloadavg(),
-        "rows": {name: summary(rounds) for name, rounds in measured.items()},
-    }
-    for name, figures in result["rows"].items():
-        print(
-            f"{name:45}",
-            "  ".join(f"{key} {low:g}/{middle:g}/{high:g}" for key, (low, middle, high) in figures.items()),
-        )
-    if arguments.connections:
-        result["idle_connection_bytes"] = {
-            loop: idle_memory(arguments.connections, loop) for loop in ("asyncio", "uvloop")
-        }
-        print(f"memory of one of {arguments.connections} idle connections, bytes: {result['idle_connection_bytes']}")
+    summaries = {name: summary(rounds) for name, rounds in measured.items()}
+    for name, figures in summaries.items():
+        shown = [f"{key} {low:g}/{middle:g}/{high:g}" for key, (low, middle, high) in figures.items()]
+        print(f"{name:45}", "  ".join(shown))
+    count = arguments.connections
+    idle_bytes = {loop: idle_memory(count, loop) for loop in ("asyncio", "uvloop")} if count else {}
+    for loop, size in idle_bytes.items():
+        print(f"{loop}: {size:g} bytes for each of {count} idle connections")
     if arguments.out:
+        result = {
+            "python": sys.version.split()[0],
+            "load_average": os.getloadavg(),
+            "rows": summaries,
+            "idle_connections": count,
+            "idle_connection_bytes": idle_bytes,
+        }
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def summary(rounds: list[dict[str, float]]) -> dict[str, tuple[float, float, float]]:
-    """Minimum, median and maximum of each figure."""
+def summary(rounds: list[dict[str, float]]) -> Figures:
     return {
         key: (min(values), statistics.median(values), max(values))
         for key in rounds[0]

@@ -63,6 +63,11 @@ class ConnectionQuota:
         self._waiting: list[Callable[[], None]] = []
         self.count = 0
 
+    def change_limits(self, limits: ListenerLimits) -> None:
+        """Open connections stay, also where there are more now than may be."""
+        self._limits = limits
+        self._wake()
+
     @property
     def full(self) -> bool:
         return self.count >= self._limits.max_connections
@@ -88,6 +93,9 @@ class ConnectionQuota:
             self._by_address[address] = left
         else:
             del self._by_address[address]
+        self._wake()
+
+    def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for wake in waiting:
             wake()

@@ -17,7 +17,7 @@ A socket is read as long as there is no reason to pause it:
 
 I1  What a client does harms its own connection only: no exception of one leaves `SocketConnection`.
 I2  At most one of these runs for a connection at a time: reading, going on with a backlog. A backlog is served first.
-I3  Between two requests a connection holds no buffer (measured: 2.4 KiB for an idle connection with asyncio).
+I3  Between two requests a connection holds no buffer (measured: 1.4 KiB in all for each of 10,000 idle ones).
 I4  A receive buffer that a handler still looks at is replaced, never written to (frames.is_viewed).
 
 Sockets are raw and non-blocking, watched with the loop's add_reader and add_writer. asyncio's transports copy every
@@ -62,8 +62,9 @@ JOINED_OUTPUT_BYTES = 64 * 1024
 """Up to this size the answers of a turn are joined and sent as one piece; sendmsg costs more than the copy."""
 PIECES = 512
 """Pieces in one sendmsg; the kernel takes 1,024."""
-COPIED_SLICE_BYTES = 16 * 1024
-"""File slices up to this size are read and sent with what is around them; longer ones go by sendfile."""
+COPIED_SLICE_BYTES = 32 * 1024
+"""File slices up to this size are read and sent with what is around them; longer ones go by sendfile.
+Measured with a file in the page cache: 11 us against 18 for 32 KiB, 14 against 18 for 64 KiB."""
 SENDFILE_BYTES = 1024 * 1024
 """How much of a slice is given to the kernel with one call."""
 TURN_BYTES = 4 * 1024 * 1024

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import threading
+import time
+
+from kavka.config.broker import BrokerConfig
+from kavka.runtime.listener import ConnectionQuota, ListenerLimits
+from kavka.runtime.socket_server import IdleShare, SocketServerLimits
+
+
+def test_the_bounds_are_those_of_the_configuration() -> None:
+    limits = SocketServerLimits.of(
+        BrokerConfig.from_properties(
+            {
+                "socket.request.max.bytes": "1001",
+                "connections.max.idle.ms": "1002",
+                "kavka.max.in.flight.requests.per.connection": "1003",
+                "kavka.max.output.bytes.per.connection": "1004",
+                "queued.max.request.bytes": "1005",
+                "socket.listen.backlog.size": "1006",
+                "socket.send.buffer.bytes": "1007",
+                "socket.receive.buffer.bytes": "1008",
+                "max.connections": "1009",
+                "max.connections.per.ip": "1010",
+                "max.connections.per.ip.overrides": "127.0.0.1:7,10.0.0.1:8",
+                "num.network.threads": "4",
+                "queued.max.requests": "1011",
+            }
+        )
+    )
+    assert limits.connection.max_request_bytes == 1001
+    assert limits.connection.max_idle_ms == 1002
+    assert limits.connection.max_in_flight_requests == 1003
+    assert limits.connection.max_output_bytes == 1004
+    assert limits.connection.max_receiving_bytes == 1005
+    assert limits.listener.backlog == 1006
+    assert limits.listener.send_buffer_bytes == 1007
+    assert limits.listener.receive_buffer_bytes == 1008
+    assert limits.listener.max_connections == 1009
+    assert limits.listener.max_connections_per_ip == 1010
+    assert limits.listener.max_connections_per_ip_overrides == {"127.0.0.1": 7, "10.0.0.1": 8}
+    assert limits.network_threads == 4
+    assert limits.queued_max_requests == 1011
+
+
+def test_what_nobody_wrote_down_is_kafkas_default_but_for_threads_and_the_receive_buffer() -> None:
+    limits = SocketServerLimits.of(BrokerConfig.from_properties({}))
+    assert limits.network_threads == 1
+    assert limits.listener.receive_buffer_bytes == -1
+    assert limits.listener.send_buffer_bytes == 102400
+    assert limits.connection.max_request_bytes == 104857600
+    assert limits.connection.max_receiving_bytes == 256 * 1024 * 1024
+
+
+def test_a_setting_laid_over_at_run_time_counts_as_written_down() -> None:
+    config = BrokerConfig.from_properties({}, dynamic={"num.network.threads": "2"})
+    assert SocketServerLimits.of(config).network_threads == 2
+
+
+def test_a_changed_limit_counts_for_the_next_connection() -> None:
+    quota = ConnectionQuota(ListenerLimits(max_connections=1))
+    woken: list[bool] = []
+    quota.add("a")
+    assert quota.full
+    quota.when_room(lambda: woken.append(quota.full))
+    quota.change_limits(ListenerLimits(max_connections=2, max_connections_per_ip_overrides={"a": 1}))
+    assert woken == [False]
+    assert not quota.admits("a")
+    assert quota.admits("b")
+
+
+def test_a_thread_that_computes_is_not_idle_and_one_that_waits_is() -> None:
+    share = IdleShare(threading.get_ident())
+    deadline = time.thread_time() + 0.05
+    while time.thread_time() < deadline:
+        pass
+    busy = share.read()
+    time.sleep(0.1)
+    assert share.read() > 0.9
+    assert 0.0 <= busy < 0.9
