@@ -8,19 +8,18 @@ I1. A sample can be encoded in the version it was made for, and decoding gives b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from kavka.errors import InvariantViolation
 from kavka.protocol.schema import ZERO_UUID, Field, Message, Struct
 
-if TYPE_CHECKING:
-    from random import Random
-
-__all__ = ["sample"]
+__all__ = ["Dice", "sample"]
 
 M = TypeVar("M", bound=Message)
 S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
 
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -40,12 +39,21 @@ NULL = 0.25
 """The share of nullable values that are null, and of tagged ones that are absent."""
 
 
-def sample(message_type: type[M], version: int, random: Random) -> M:
+class Dice(Protocol):
+    """Where chance comes from: a `random.Random`, or what a test library puts in its place."""
+
+    def random(self) -> float: ...
+    def choice(self, seq: Sequence[T]) -> T: ...
+    def randint(self, a: int, b: int) -> int: ...
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+def sample(message_type: type[M], version: int, random: Dice) -> M:
     """A message with made-up values in every field that `version` carries."""
     return _struct(message_type, version, random)
 
 
-def _struct(struct_type: type[S], version: int, random: Random) -> S:
+def _struct(struct_type: type[S], version: int, random: Dice) -> S:
     made = struct_type()
     for field in struct_type._fields:
         if version in field.versions:
@@ -53,7 +61,7 @@ def _struct(struct_type: type[S], version: int, random: Random) -> S:
     return made
 
 
-def _value(field: Field, version: int, random: Random) -> Any:
+def _value(field: Field, version: int, random: Dice) -> Any:
     tagged = version in field.tagged
     if tagged and random.random() < NULL:
         return field.new_default()
@@ -73,14 +81,14 @@ def _value(field: Field, version: int, random: Random) -> Any:
             return _scalar(kind, random)
 
 
-def _array(field: Field, version: int, random: Random) -> list[Any]:
+def _array(field: Field, version: int, random: Dice) -> list[Any]:
     if isinstance(field.element, type):
         return [_struct(field.element, version, random) for _ in range(random.choice((0, 1, 1, 2, 3)))]
     count = LONG if random.random() >= COMMON else random.choice((0, 1, 2, 3))
     return [_scalar(field.element, random) for _ in range(count)]
 
 
-def _scalar(kind: str, random: Random) -> Any:
+def _scalar(kind: str, random: Dice) -> Any:
     if kind in INTEGERS:
         low, high = INTEGERS[kind]
         return random.choice((low, high, 0, 1, random.randint(low, high)))
@@ -100,5 +108,5 @@ def _scalar(kind: str, random: Random) -> Any:
     raise InvariantViolation(f"no samples of the wire type {kind}")
 
 
-def _length(random: Random) -> int:
+def _length(random: Dice) -> int:
     return LONG if random.random() >= COMMON else random.choice((0, 1, 2, 7))
