@@ -75,6 +75,8 @@ STARVING_S = 5.0
 SWEEP_S = 1.0
 """The longest time between two looks at idle connections."""
 
+NO_REQUEST = "connection closed: no request of Kafka's protocol"
+
 IN_FLIGHT = 1
 OUTPUT = 2
 MEMORY = 4
@@ -211,7 +213,7 @@ class SocketConnection:
     def _end_by_violation(self, violation: ProtocolViolation) -> None:
         """Nothing that follows on this connection can be trusted; the answers before it are still sent."""
         self._processor.log.warning(
-            "connection closed: no request of Kafka's protocol",
+            NO_REQUEST,
             client=f"{self.protocol.context.client_host}:{self.protocol.context.client_port}",
             listener=self.protocol.context.listener_name,
             why=str(violation),
@@ -570,16 +572,27 @@ class Processor:
         connection.complete(slot, response)
 
     def log_failure(self, header: RequestHeader, context: ConnectionContext, error: BaseException) -> None:
-        """A handler failed: counted and logged with the kind of its request; its connection is closed."""
+        """A handler failed, or refused bytes that are no request: counted, logged with the kind of the request."""
         times = self._metrics.times(header.api_key, header.api_version)
         times.errors += 1
+        client = f"{context.client_host}:{context.client_port}"
+        if isinstance(error, ProtocolViolation):
+            self.log.warning(
+                NO_REQUEST,
+                client=client,
+                listener=context.listener_name,
+                request=times.name,
+                version=header.api_version,
+                why=str(error),
+            )
+            return
         self.log.error(
             "connection closed: request failed",
             request=times.name,
             version=header.api_version,
             correlation_id=header.correlation_id,
             client_id=header.client_id,
-            client=f"{context.client_host}:{context.client_port}",
+            client=client,
             exc_info=error,
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kavka.errors import InvariantViolation
+from kavka.errors import InvariantViolation, ProtocolViolation
 from kavka.model import FileSlice
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Request, Response
 
@@ -246,6 +246,22 @@ def test_a_failing_handler_harms_only_its_own_connection(
         ("connection closed: request failed", "api-18", 1)
     ] * 2
     eventually(lambda: server.server.connection_count == 1)
+
+
+def test_a_request_that_its_handler_cannot_read_closes_the_connection_with_a_short_line(
+    start_server: Any, network_threads: int, log_lines: list[Any]
+) -> None:
+    def handler(request: Request) -> Response:
+        raise ProtocolViolation("a string ends too early")
+
+    client = start_server(handler, network_threads=network_threads).connect()
+    client.send(1)
+    assert client.is_closed_by_server()
+    (line,) = log_lines
+    assert line["log_level"] == "warning"
+    assert (line["event"], line["request"]) == ("connection closed: no request of Kafka's protocol", "api-18")
+    assert line["why"] == "a string ends too early"
+    assert "exc_info" not in line
 
 
 def test_a_broken_invariant_stops_the_serving_and_is_told(
