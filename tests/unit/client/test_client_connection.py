@@ -12,7 +12,7 @@ from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
 
-SETTINGS = ClientSettings(request_timeout_ms=200)
+SETTINGS = ClientSettings(request_timeout_ms=2_000)
 
 
 async def metadata(connection: BrokerConnection, **options: Any) -> MetadataResponse:

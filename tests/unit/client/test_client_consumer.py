@@ -20,7 +20,7 @@ from kavka.records.compression import Compression
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
 
 SETTINGS = ClientSettings(
-    retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=200, api_timeout_ms=400, topic_propagation_ms=50
+    retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=50
 )
 EARLIEST = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, fetch_max_wait_ms=10)
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -18,7 +18,7 @@ from kavka.protocol.messages import InitProducerIdResponse, ProduceResponse
 from kavka.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 
 SETTINGS = ClientSettings(
-    retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=100, api_timeout_ms=400, topic_propagation_ms=50
+    retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=50
 )
 QUICK = ProducerSettings(linger_ms=1, timeout_ms=50)
 PARTITION = TopicPartition("t", 0)
