@@ -363,12 +363,23 @@ def merged_tables(jars: Path | None) -> list[Table]:
             newer = None
         if older is not None and UNSTABLE_IN_OLD.search(name):
             older = None
-        if newer is not None and newer["type"].startswith("coordinator"):
-            # 3.9 writes the record's type as the key's version; the bytes are the same.
-            older = older if name.endswith("Value") else None
+        if newer is not None and newer["type"] == "coordinator-key":
+            newer = numbered_as_written(newer)
         if older is not None or newer is not None:
             tables.append(merge(name, older, newer))
     return tables
+
+
+def numbered_as_written(spec: dict[str, Any]) -> dict[str, Any]:
+    """A coordinator's key with the number that stands before it in the log as its version.
+
+    So 3.9 has it. 4.x calls this number the record's type and gives each key a version 0; the bytes are the same.
+    """
+    number = str(spec["apiKey"])
+    if spec["validVersions"] != "0" or any(field["versions"] not in ("0", "0+") for field in spec["fields"]):
+        sys.exit(f"{spec['name']}: a key of version 0 alone was expected")
+    fields = [{**field, "versions": number} for field in spec["fields"]]
+    return {**spec, "validVersions": number, "fields": fields}
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -529,9 +540,10 @@ def docstring(table: Table) -> str:
         what += f", {number} {table.api_key}"
     flexible = "never flexible" if table.flexible_from is None else f"flexible from {table.flexible_from}"
     known = "; ".join(f"Apache Kafka {release}: {span(versions)}" for release, versions in table.lines.items())
+    note = "The version is the number that stands before the key in the log.\n" * (table.kind == "coordinator-key")
     return (
         f"{table.name}: {what}, {plural(table.versions)} {span(table.versions)}, {flexible}.\n\n"
-        f"{known}.\nWritten by tools/generate_messages.py; do not edit.\n"
+        f"{known}.\n{note}Written by tools/generate_messages.py; do not edit.\n"
     )
 
 

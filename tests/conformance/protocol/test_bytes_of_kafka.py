@@ -231,9 +231,11 @@ def built_harness(release: str) -> Path:
 def question(release: str, each: Sample) -> dict[str, Any]:
     name = type(each.message).__name__
     old = release.startswith("3.")
+    # 4.x calls the number before a coordinator's key the type of the record, and gives the key version 0.
+    typed = each.message._schema.kind == "coordinator-key" and not old
     return {
         "message": MESSAGES_IN_OLD.get(name, name) if old else name,
-        "version": each.version,
+        "version": 0 if typed else each.version,
         "json": json_of_struct(each.message, each.version, NAMES_IN_OLD if old else {}, name),
         "hex": each.encoded.hex(),
     }

@@ -1,6 +1,7 @@
-"""ConsumerGroupMemberMetadataKey: coordinator's key, record type 5, version 0, never flexible.
+"""ConsumerGroupMemberMetadataKey: coordinator's key, record type 5, version 5, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 3.9.2: 5; Apache Kafka 4.3.1: 5.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,6 +10,6 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ConsumerGroupMemberMetadataKey(Message, kind="coordinator-key", versions="0", api_key=5):
-    group_id: str = string("0+", default="")
-    member_id: str = string("0+", default="")
+class ConsumerGroupMemberMetadataKey(Message, kind="coordinator-key", versions="5", api_key=5):
+    group_id: str = string("5+", default="")
+    member_id: str = string("5+", default="")

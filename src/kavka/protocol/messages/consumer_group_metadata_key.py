@@ -1,6 +1,7 @@
-"""ConsumerGroupMetadataKey: coordinator's key, record type 3, version 0, never flexible.
+"""ConsumerGroupMetadataKey: coordinator's key, record type 3, version 3, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 3.9.2: 3; Apache Kafka 4.3.1: 3.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,5 +10,5 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ConsumerGroupMetadataKey(Message, kind="coordinator-key", versions="0", api_key=3):
-    group_id: str = string("0+", default="")
+class ConsumerGroupMetadataKey(Message, kind="coordinator-key", versions="3", api_key=3):
+    group_id: str = string("3+", default="")

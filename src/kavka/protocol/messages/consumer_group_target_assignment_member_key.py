@@ -1,6 +1,7 @@
-"""ConsumerGroupTargetAssignmentMemberKey: coordinator's key, record type 7, version 0, never flexible.
+"""ConsumerGroupTargetAssignmentMemberKey: coordinator's key, record type 7, version 7, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 3.9.2: 7; Apache Kafka 4.3.1: 7.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,6 +10,6 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ConsumerGroupTargetAssignmentMemberKey(Message, kind="coordinator-key", versions="0", api_key=7):
-    group_id: str = string("0+", default="")
-    member_id: str = string("0+", default="")
+class ConsumerGroupTargetAssignmentMemberKey(Message, kind="coordinator-key", versions="7", api_key=7):
+    group_id: str = string("7+", default="")
+    member_id: str = string("7+", default="")

@@ -1,6 +1,7 @@
-"""GroupMetadataKey: coordinator's key, record type 2, version 0, never flexible.
+"""GroupMetadataKey: coordinator's key, record type 2, version 2, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 3.9.2: 2; Apache Kafka 4.3.1: 2.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,5 +10,5 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class GroupMetadataKey(Message, kind="coordinator-key", versions="0", api_key=2):
-    group: str = string("0+", default="")
+class GroupMetadataKey(Message, kind="coordinator-key", versions="2", api_key=2):
+    group: str = string("2+", default="")

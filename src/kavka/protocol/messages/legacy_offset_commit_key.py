@@ -1,6 +1,7 @@
 """LegacyOffsetCommitKey: coordinator's key, record type 0, version 0, never flexible.
 
 Apache Kafka 4.3.1: 0.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 

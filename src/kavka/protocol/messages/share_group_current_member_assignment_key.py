@@ -1,6 +1,7 @@
-"""ShareGroupCurrentMemberAssignmentKey: coordinator's key, record type 14, version 0, never flexible.
+"""ShareGroupCurrentMemberAssignmentKey: coordinator's key, record type 14, version 14, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 14.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,6 +10,6 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ShareGroupCurrentMemberAssignmentKey(Message, kind="coordinator-key", versions="0", api_key=14):
-    group_id: str = string("0+", default="")
-    member_id: str = string("0+", default="")
+class ShareGroupCurrentMemberAssignmentKey(Message, kind="coordinator-key", versions="14", api_key=14):
+    group_id: str = string("14+", default="")
+    member_id: str = string("14+", default="")

@@ -1,6 +1,7 @@
-"""ShareGroupMemberMetadataKey: coordinator's key, record type 10, version 0, never flexible.
+"""ShareGroupMemberMetadataKey: coordinator's key, record type 10, version 10, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 10.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,6 +10,6 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ShareGroupMemberMetadataKey(Message, kind="coordinator-key", versions="0", api_key=10):
-    group_id: str = string("0+", default="")
-    member_id: str = string("0+", default="")
+class ShareGroupMemberMetadataKey(Message, kind="coordinator-key", versions="10", api_key=10):
+    group_id: str = string("10+", default="")
+    member_id: str = string("10+", default="")

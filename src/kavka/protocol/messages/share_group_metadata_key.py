@@ -1,6 +1,7 @@
-"""ShareGroupMetadataKey: coordinator's key, record type 11, version 0, never flexible.
+"""ShareGroupMetadataKey: coordinator's key, record type 11, version 11, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 11.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,5 +10,5 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ShareGroupMetadataKey(Message, kind="coordinator-key", versions="0", api_key=11):
-    group_id: str = string("0+", default="")
+class ShareGroupMetadataKey(Message, kind="coordinator-key", versions="11", api_key=11):
+    group_id: str = string("11+", default="")

@@ -1,6 +1,7 @@
-"""ShareGroupTargetAssignmentMetadataKey: coordinator's key, record type 12, version 0, never flexible.
+"""ShareGroupTargetAssignmentMetadataKey: coordinator's key, record type 12, version 12, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 12.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,5 +10,5 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class ShareGroupTargetAssignmentMetadataKey(Message, kind="coordinator-key", versions="0", api_key=12):
-    group_id: str = string("0+", default="")
+class ShareGroupTargetAssignmentMetadataKey(Message, kind="coordinator-key", versions="12", api_key=12):
+    group_id: str = string("12+", default="")

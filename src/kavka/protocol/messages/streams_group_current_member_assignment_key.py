@@ -1,6 +1,7 @@
-"""StreamsGroupCurrentMemberAssignmentKey: coordinator's key, record type 22, version 0, never flexible.
+"""StreamsGroupCurrentMemberAssignmentKey: coordinator's key, record type 22, version 22, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 22.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,6 +10,6 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class StreamsGroupCurrentMemberAssignmentKey(Message, kind="coordinator-key", versions="0", api_key=22):
-    group_id: str = string("0+", default="")
-    member_id: str = string("0+", default="")
+class StreamsGroupCurrentMemberAssignmentKey(Message, kind="coordinator-key", versions="22", api_key=22):
+    group_id: str = string("22+", default="")
+    member_id: str = string("22+", default="")

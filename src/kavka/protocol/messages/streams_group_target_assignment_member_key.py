@@ -1,6 +1,7 @@
-"""StreamsGroupTargetAssignmentMemberKey: coordinator's key, record type 21, version 0, never flexible.
+"""StreamsGroupTargetAssignmentMemberKey: coordinator's key, record type 21, version 21, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 21.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,6 +10,6 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class StreamsGroupTargetAssignmentMemberKey(Message, kind="coordinator-key", versions="0", api_key=21):
-    group_id: str = string("0+", default="")
-    member_id: str = string("0+", default="")
+class StreamsGroupTargetAssignmentMemberKey(Message, kind="coordinator-key", versions="21", api_key=21):
+    group_id: str = string("21+", default="")
+    member_id: str = string("21+", default="")

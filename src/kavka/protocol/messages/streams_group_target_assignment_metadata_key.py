@@ -1,6 +1,7 @@
-"""StreamsGroupTargetAssignmentMetadataKey: coordinator's key, record type 20, version 0, never flexible.
+"""StreamsGroupTargetAssignmentMetadataKey: coordinator's key, record type 20, version 20, never flexible.
 
-Apache Kafka 4.3.1: 0.
+Apache Kafka 4.3.1: 20.
+The version is the number that stands before the key in the log.
 Written by tools/generate_messages.py; do not edit.
 """
 
@@ -9,5 +10,5 @@ from __future__ import annotations
 from kavka.protocol.schema import Message, string
 
 
-class StreamsGroupTargetAssignmentMetadataKey(Message, kind="coordinator-key", versions="0", api_key=20):
-    group_id: str = string("0+", default="")
+class StreamsGroupTargetAssignmentMetadataKey(Message, kind="coordinator-key", versions="20", api_key=20):
+    group_id: str = string("20+", default="")
