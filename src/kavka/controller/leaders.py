@@ -15,7 +15,8 @@ Source: Kafka's ZkPartitionStateMachine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from kavka.controller.context import KnownState
@@ -35,6 +36,9 @@ from kavka.zookeeper.znodes import (
 
 MAX_WRITE_ATTEMPTS: Final = 5
 """How often a decision is made anew because somebody else wrote meanwhile; the next event tries again after that."""
+
+
+_NO_REASONS: Final[Mapping[TopicPartition, ElectionResult | None]] = MappingProxyType({})
 
 
 class Leaders:
@@ -81,7 +85,7 @@ class Leaders:
                     raise
                 continue
             break
-        return [self.adopt(partition, is_new=True) for partition in partitions if partition in self._context.states]
+        return self.adopt([partition for partition in partitions if partition in self._context.states], is_new=True)
 
     async def _create_states(self, partitions: Sequence[TopicPartition]) -> None:
         live = set(self._context.live_broker_ids())
@@ -130,7 +134,7 @@ class Leaders:
             for (partition, succession, _), stat in zip(decided, results, strict=True):
                 assert isinstance(stat, Stat)
                 self._context.states[partition] = KnownState(succession.state, stat.version)
-                orders.append(self.adopt(partition, is_new=False, why=succession.election))
+            orders += self._adopt_decided(decided)
             break
         return orders
 
@@ -154,20 +158,34 @@ class Leaders:
 
     def _committed_before(self, decided: Sequence[tuple[TopicPartition, Succession, int]]) -> list[PartitionOrder]:
         """Orders for the partitions that an earlier multi of the failed write brought to the decided state."""
-        orders = []
+        committed = []
         for partition, succession, version in decided:
             known = self._context.states.get(partition)
             if known is not None and known.state == succession.state and known.version == version + 1:
-                orders.append(self.adopt(partition, is_new=False, why=succession.election))
-        return orders
+                committed.append((partition, succession, version))
+        return self._adopt_decided(committed)
 
-    def adopt(self, partition: TopicPartition, *, is_new: bool, why: ElectionResult | None = None) -> PartitionOrder:
-        """The context's state of the partition holds from now on; returns the order that follows."""
-        known = self._context.states[partition]
-        online = known.state.leader != NO_LEADER
-        self._context.partitions.move([partition], PartitionStatus.ONLINE if online else PartitionStatus.OFFLINE)
-        self.place_replicas([partition])
-        return self._reign.partition_order(partition, is_new=is_new, why=why)
+    def _adopt_decided(self, decided: Sequence[tuple[TopicPartition, Succession, int]]) -> list[PartitionOrder]:
+        why = {partition: succession.election for partition, succession, _ in decided}
+        return self.adopt([partition for partition, _, _ in decided], is_new=False, why=why)
+
+    def adopt(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        is_new: bool,
+        why: Mapping[TopicPartition, ElectionResult | None] = _NO_REASONS,
+    ) -> list[PartitionOrder]:
+        """The context's states of the partitions hold from now on; returns the orders that follow."""
+        states = self._context.states
+        offline = [partition for partition in partitions if states[partition].state.leader == NO_LEADER]
+        online = [partition for partition in partitions if states[partition].state.leader != NO_LEADER]
+        self._context.partitions.move(online, PartitionStatus.ONLINE)
+        self._context.partitions.move(offline, PartitionStatus.OFFLINE)
+        self.place_replicas(partitions)
+        return [
+            self._reign.partition_order(partition, is_new=is_new, why=why.get(partition)) for partition in partitions
+        ]
 
     def place_replicas(self, partitions: Iterable[TopicPartition]) -> None:
         """Replicas on live brokers are ONLINE, the others OFFLINE."""

@@ -30,6 +30,8 @@ from kavka.model import BrokerId, TopicPartition
 class PartitionStatus(Enum):
     """Whether a partition has a leader."""
 
+    __hash__ = object.__hash__  # Enum's own is a Python function, and these are keys by the ten thousand.
+
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
     ONLINE = "OnlinePartition"
@@ -38,6 +40,8 @@ class PartitionStatus(Enum):
 
 class ReplicaStatus(Enum):
     """Whether a replica serves, and how far its deletion is."""
+
+    __hash__ = object.__hash__  # Enum's own is a Python function, and these are keys by the ten thousand.
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"

@@ -233,13 +233,10 @@ class TopicAdmin:
 
     def _take(self, added: Sequence[TopicPartition], states: Mapping[int, PartitionState]) -> list[PartitionOrder]:
         """The states were just created with the partitions: orders for them."""
-        orders = []
-        for partition in added:
-            state = states.get(partition.partition)
-            if state is not None:
-                self._context.states[partition] = KnownState(state, version=0)
-                orders.append(self._leaders.adopt(partition, is_new=True))
-        return orders
+        written = [partition for partition in added if partition.partition in states]
+        for partition in written:
+            self._context.states[partition] = KnownState(states[partition.partition], version=0)
+        return self._leaders.adopt(written, is_new=True)
 
     async def _complete(self, planned: TopicAssignment) -> list[PartitionOrder] | None:
         """After a failed write: if the topic's znode is as planned, completes what is below it; else None."""

@@ -667,7 +667,7 @@ class AccessListChange:
             znode = _Object(path, data)
             return AccessListChange(znode.text("resourceType"), znode.text("name"), prefixed=True)
         kind, separator, name = _text(path, data).partition(":")
-        if not separator:
+        if not separator or not re.fullmatch(r"[A-Za-z_]+", kind):
             raise MalformedZNode(path, f"not of the form TYPE:name: {kind!r}")
         return AccessListChange(kind.upper(), name, prefixed=False)
 
