@@ -303,23 +303,29 @@ class Controller:
             self._rng,
             deletion_enabled=self._settings.deletion_enabled,
         )
-        async with reign.turn:
-            # Until all is read and said there is no reign to ask; a failure leaves the seat held and is tried again.
-            self._reign = None
-            await self._load(context, leaders)
-            partitions = self._serving(context)
-            new = [key for key in partitions if context.partitions.state(key) is PartitionStatus.NEW]
-            changed = await leaders.initialise(new) + await leaders.react(partitions)
-            changes = {order.topic_partition: order for order in changed}
-            orders = [
-                changes.get(key) or reign.partition_order(key, is_new=False)
-                for key in partitions
-                if key in context.states
-            ]
-            self._set_controller(self._broker_id)
-            await reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True))
-        self._reign, self._leaders, self._topics = reign, leaders, topics
-        await topics.complete_deletions()
+        self._leaders, self._topics = leaders, topics
+        begun = False
+        try:
+            async with reign.turn:
+                self._reign = None  # There is no reign to ask until all is read.
+                await self._load(context, leaders)
+                partitions = self._serving(context)
+                new = [key for key in partitions if context.partitions.state(key) is PartitionStatus.NEW]
+                changed = await leaders.initialise(new) + await leaders.react(partitions)
+                changes = {order.topic_partition: order for order in changed}
+                orders = [
+                    changes.get(key) or reign.partition_order(key, is_new=False)
+                    for key in partitions
+                    if key in context.states
+                ]
+                self._reign = reign
+                self._set_controller(self._broker_id)
+                await reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True))
+            await topics.complete_deletions()
+            begun = True
+        finally:
+            if not begun:
+                self._reign = None  # The seat stays held; the event is handled again.
 
     async def _load(self, context: ControllerContext, leaders: Leaders) -> None:
         context.brokers = await self._read_brokers()
