@@ -53,8 +53,8 @@ class Dispatcher:
         result = handler.handle(self._broker, request, message)
         if result is None:
             return NO_RESPONSE
-        if result.__class__ is Response:
-            return result  # type: ignore[no-any-return] # the class was just compared
+        if isinstance(result, Response):
+            return result
         if hasattr(result, "__await__"):
             return self._finish(result, version)
         return Response(encode_chunks(result, version))

@@ -14,10 +14,8 @@ import asyncio
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.zookeeper.port import BadVersion, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
-from kavka.zookeeper.znodes import ProducerIdBlock
+from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_PATH, PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 
-BLOCK_SIZE = 1000
-"""Ids reserved at a time, as Kafka's PRODUCER_ID_BLOCK_SIZE."""
 MAX_ATTEMPTS = 10
 """Tries to reserve a block before a producer is told to come again."""
 _MAX_PRODUCER_ID = 2**63 - 1
@@ -43,20 +41,19 @@ class ProducerIds:
             return self._next - 1
 
     async def _reserve(self) -> ProducerIdBlock:
-        path = ProducerIdBlock.PATH
         for _attempt in range(MAX_ATTEMPTS):
             try:
                 try:
-                    data, stat = await self._zookeeper.get(path)
+                    data, stat = await self._zookeeper.get(PRODUCER_ID_BLOCK_PATH)
                 except NoNode:
-                    block = ProducerIdBlock(self._broker_id, 0, BLOCK_SIZE - 1)
-                    await self._zookeeper.create(path, block.encode())
+                    block = ProducerIdBlock(self._broker_id, 0, PRODUCER_ID_BLOCK_SIZE - 1)
+                    await self._zookeeper.create(PRODUCER_ID_BLOCK_PATH, block.encode())
                     return block
-                first = ProducerIdBlock.decode(data or b"").last + 1 if data else 0
-                if first > _MAX_PRODUCER_ID - BLOCK_SIZE:
+                first = ProducerIdBlock.decode(data).last + 1 if data else 0
+                if first > _MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
                     raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
-                block = ProducerIdBlock(self._broker_id, first, first + BLOCK_SIZE - 1)
-                await self._zookeeper.set(path, block.encode(), version=stat.version)
+                block = ProducerIdBlock(self._broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
+                await self._zookeeper.set(PRODUCER_ID_BLOCK_PATH, block.encode(), version=stat.version)
             except (BadVersion, NodeExists, OutcomeUnknown):
                 continue
             except ZooKeeperError as failure:

@@ -191,7 +191,9 @@ class GroupCoordinator:
         if request.member_id and group_id not in shard.groups:
             return JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         group = shard.group_or_new(group_id, now_ms)
-        token, future = self._token(self._joins)
+        token = self._token()
+        future: asyncio.Future[JoinAnswer] = self._loop.create_future()
+        self._joins[token] = future
         effects = Effects()
         group.join(request, token, self._new_member_id(request), now_ms, effects)
         self._settle(active, group, effects)
@@ -210,7 +212,9 @@ class GroupCoordinator:
         """Answers when the leader's assignment is kept in the log."""
         active = self._shard(group_id)
         group = active.shard.group(group_id)
-        token, future = self._token(self._syncs)
+        token = self._token()
+        future: asyncio.Future[SyncAnswer] = self._loop.create_future()
+        self._syncs[token] = future
         effects = Effects()
         group.sync(
             member_id,
@@ -279,7 +283,7 @@ class GroupCoordinator:
 
     def list_groups(self) -> list[GroupListing]:
         """All groups here. Raises `RequestError`: COORDINATOR_LOAD_IN_PROGRESS while some are not read yet."""
-        listing = []
+        listing: list[GroupListing] = []
         for active in self._active.values():
             if active.loading:
                 raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -305,13 +309,9 @@ class GroupCoordinator:
 
     # -- carrying out
 
-    def _token(
-        self, waiting: dict[int, asyncio.Future[JoinAnswer]] | dict[int, asyncio.Future[SyncAnswer]]
-    ) -> tuple[int, asyncio.Future]:  # type: ignore[type-arg] # one of two answer types, as the caller's dict says
+    def _token(self) -> int:
         self._next_token += 1
-        future = self._loop.create_future()
-        waiting[self._next_token] = future
-        return self._next_token, future
+        return self._next_token
 
     def _new_member_id(self, request: JoinRequest) -> str:
         prefix = request.group_instance_id or request.client_id

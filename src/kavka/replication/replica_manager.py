@@ -273,6 +273,8 @@ class ReplicaManager:
             )
         except OffsetOutOfRange:
             return FetchOutcome(spec, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except RecordsError as damage:
+            return FetchOutcome(spec, damage.code)
         except RequestError as refused:
             return FetchOutcome(spec, refused.code)
         except StorageError as failure:

@@ -47,7 +47,7 @@ def _partition(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> De
         partition = broker.replicas.require_partition(topic, index)
         partition.check_leads()
         log = partition.log
-        if not broker.topic_config(topic).deletes:
+        if not broker.configs.topic(topic).cleanup_delete:
             raise RequestError(ErrorCode.POLICY_VIOLATION)
         offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
         if offset < 0:

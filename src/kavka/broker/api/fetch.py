@@ -59,7 +59,8 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
         )
     except RequestError as error:
         return FetchResponse(error_code=error.code)
-    specs, refused = context.specs, []
+    specs: Sequence[FetchSpec] = context.specs
+    refused: Sequence[FetchOutcome] = ()
     if request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
         specs, refused = _resolve(broker, context.specs)
     params = FetchParams(

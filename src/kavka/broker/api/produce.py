@@ -87,8 +87,8 @@ def _append(
     if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
         return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     records = data.records
-    if records is None:
-        return AppendOutcome(ErrorCode.INVALID_RECORD, message="no records")
+    if not isinstance(records, memoryview):
+        return AppendOutcome(ErrorCode.INVALID_RECORD, message="no record batch for the partition")
     try:
         check_produce_version(records, request.header.api_version)
     except RecordsError as refused:
@@ -131,7 +131,7 @@ def _add_endpoints(broker: Broker, request: Request, response: ProduceResponse) 
         answer.current_leader.leader_id
         for topic in response.responses
         for answer in topic.partition_responses
-        if answer.error_code in _MOVED
+        if answer.current_leader is not None
     }
     for leader in sorted(leaders):
         endpoint = node_endpoint(broker, request, leader)

@@ -1,0 +1,84 @@
+"""CreateTopics (key 19): creates topics, each for itself.
+
+Behaviour   The rules are in `controller.topics`. When the answer goes out the topic's partitions are led and can be
+            written to. validate_only goes through every check and writes nothing.
+Versions    2; 3; 4 default counts (-1, KIP-464); 5 flexible, the topic's settings in the answer (KIP-525); 6; 7 topic
+            id.
+Not supported  Versions 0-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.metadata_cache import NO_TOPIC_ID
+from kavka.config.describe import describe_topic
+from kavka.controller.reign import Deposed
+from kavka.controller.topic_admin import TopicOutcome
+from kavka.controller.topics import TopicWish
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from kavka.protocol.messages.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: CreateTopicsRequest) -> Awaitable[CreateTopicsResponse]:
+    return _create(broker, message)
+
+
+async def _create(broker: Broker, message: CreateTopicsRequest) -> CreateTopicsResponse:
+    wishes = [_wish(topic) for topic in message.topics]
+    try:
+        outcomes = await broker.topics.create_topics(wishes, validate_only=message.validate_only)
+    except Deposed:
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=wish.name, error_code=ErrorCode.NOT_CONTROLLER, configs=[]) for wish in wishes
+            ]
+        )
+    configs = {wish.name: wish.config for wish in wishes}
+    return CreateTopicsResponse(topics=[_result(broker, outcome, configs[outcome.name]) for outcome in outcomes])
+
+
+def _wish(topic: CreatableTopic) -> TopicWish:
+    return TopicWish(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        {assignment.partition_index: assignment.broker_ids for assignment in topic.assignments},
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _result(broker: Broker, outcome: TopicOutcome, config: object) -> CreatableTopicResult:
+    if outcome.code is not ErrorCode.NONE:
+        return CreatableTopicResult(
+            name=outcome.name, error_code=outcome.code, error_message=outcome.message, configs=[]
+        )
+    assert isinstance(config, dict)
+    return CreatableTopicResult(
+        name=outcome.name,
+        topic_id=outcome.topic_id or NO_TOPIC_ID,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=outcome.partition_count,
+        replication_factor=outcome.replication_factor,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in describe_topic(config, broker.configs.broker)
+        ],
+    )

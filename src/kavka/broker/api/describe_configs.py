@@ -1,0 +1,116 @@
+"""DescribeConfigs (key 32): every setting of a topic, a broker, a group or a metrics subscription.
+
+Behaviour   Each setting with its value, where the value comes from, its type, whether it can be changed, its synonyms
+            and its documentation (our words) if asked for. Passwords are never shown. A broker answers for itself (""
+            names the default of all brokers).
+Versions    1 synonyms; 2; 3 documentation and types; 4 flexible.
+Not supported  Version 0. Loggers of a broker (resource type 8): INVALID_REQUEST, there are no log4j loggers here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from kavka.config.alter import is_this_broker
+from kavka.config.describe import (
+    ConfigEntry,
+    broker_documentation,
+    client_metrics_documentation,
+    describe_broker,
+    describe_broker_default,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+    group_documentation,
+    topic_documentation,
+)
+from kavka.controller.topics import topic_name_error
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from kavka.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+Documentation = Callable[[str], str | None]
+
+
+def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    results = []
+    for resource in message.resources:
+        result = DescribeConfigsResult(
+            error_code=ErrorCode.NONE,
+            error_message="",
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[],
+        )
+        try:
+            entries, documentation = _describe(broker, resource)
+        except RequestError as refused:
+            result.error_code = refused.code
+            result.error_message = refused.message
+        else:
+            result.configs = [
+                _entry(
+                    entry,
+                    documentation if message.include_documentation else None,
+                    with_synonyms=message.include_synonyms,
+                )
+                for entry in entries
+            ]
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(broker: Broker, resource: DescribeConfigsResource) -> tuple[list[ConfigEntry], Documentation]:
+    name = resource.resource_name
+    names: Collection[str] | None = resource.configuration_keys
+    configs = broker.configs
+    match resource.resource_type:
+        case _ if resource.resource_type == TOPIC:
+            invalid = broker.invalid_topic_name(name)
+            if invalid is not None:
+                raise RequestError(invalid, topic_name_error(name) or "")
+            if broker.metadata.topic(name) is None:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            return describe_topic(configs.overrides(name), configs.broker, names), topic_documentation
+        case _ if resource.resource_type == BROKER:
+            if is_this_broker(name, broker.broker_id, describing=True):
+                return describe_broker(configs.broker, names), broker_documentation
+            return describe_broker_default(configs.broker, names), broker_documentation
+        case _ if resource.resource_type == CLIENT_METRICS:
+            return describe_client_metrics({}, names), client_metrics_documentation
+        case _ if resource.resource_type == GROUP:
+            return describe_group({}, configs.broker, names), group_documentation
+        case _:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _entry(
+    entry: ConfigEntry, documentation: Documentation | None, *, with_synonyms: bool
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=entry.is_default,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in entry.synonyms
+        ]
+        if with_synonyms
+        else [],
+        config_type=entry.type_code,
+        documentation=None if documentation is None else documentation(entry.name),
+    )

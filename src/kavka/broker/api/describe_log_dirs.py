@@ -1,0 +1,62 @@
+"""DescribeLogDirs (key 35): log directories, the sizes of the logs in them, the space on their volumes.
+
+Behaviour   A failed directory is listed with KAFKA_STORAGE_ERROR and without its logs. No topics (null) means all.
+Versions    1; 2 flexible; 3 error above all; 4 total and usable bytes (KIP-827).
+Not supported  Version 0. Future replicas: nothing moves between directories yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.log.log_manager import LogDirectoryInfo
+from kavka.log.unified_log import UnifiedLog
+from kavka.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from kavka.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    wanted = None
+    if message.topics is not None:
+        wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
+    return DescribeLogDirsResponse(
+        error_code=ErrorCode.NONE, results=[_directory(info, wanted) for info in broker.logs.describe()]
+    )
+
+
+def _directory(info: LogDirectoryInfo, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+    if info.error is not None:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=info.path, topics=[])
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for log in info.logs:
+        if wanted is None or log.topic_partition in wanted:
+            topics.setdefault(
+                log.topic_partition.topic, DescribeLogDirsTopic(name=log.topic_partition.topic, partitions=[])
+            ).partitions.append(_log(log))
+    return DescribeLogDirsResult(
+        error_code=ErrorCode.NONE,
+        log_dir=info.path,
+        topics=list(topics.values()),
+        total_bytes=info.total_bytes,
+        usable_bytes=info.usable_bytes,
+    )
+
+
+def _log(log: UnifiedLog) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=log.topic_partition.partition,
+        partition_size=log.size_bytes,
+        # How far this replica is behind the high watermark; a leader never is.
+        offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+        is_future_key=False,
+    )

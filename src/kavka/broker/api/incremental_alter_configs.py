@@ -1,0 +1,78 @@
+"""IncrementalAlterConfigs (key 44): changes single settings of a topic, or of a broker at run time (KIP-339).
+
+Versions    0; 1 flexible.
+Not supported  Groups, metrics subscriptions and loggers: INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.alter_configs import require_topic
+from kavka.broker.api.describe_configs import BROKER, TOPIC
+from kavka.config.alter import Change, alter_broker_incrementally, alter_topic_incrementally, is_this_broker
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.protocol.messages.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kavka.protocol.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: Broker, request: Request, message: IncrementalAlterConfigsRequest
+) -> Awaitable[IncrementalAlterConfigsResponse]:
+    return _alter_all(broker, message)
+
+
+async def _alter_all(broker: Broker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    responses = []
+    named = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
+    for resource in message.resources:
+        key = (resource.resource_type, resource.resource_name)
+        response = AlterConfigsResourceResponse(
+            error_code=ErrorCode.NONE, error_message=None, resource_type=key[0], resource_name=key[1]
+        )
+        try:
+            if named[key] > 1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await _alter(broker, resource, validate_only=message.validate_only)
+        except RequestError as refused:
+            response.error_code = refused.code
+            response.error_message = refused.message
+        except ZooKeeperError as failure:
+            response.error_code = ErrorCode.REQUEST_TIMED_OUT
+            response.error_message = str(failure)
+        responses.append(response)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    name = resource.resource_name
+    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+    configs = broker.configs
+    if resource.resource_type == TOPIC:
+        require_topic(broker, name)
+        overrides = alter_topic_incrementally(name, configs.overrides(name), changes, configs.broker)
+        if not validate_only:
+            await configs.store_topic(name, overrides)
+    elif resource.resource_type == BROKER:
+        per_broker = is_this_broker(name, broker.broker_id)
+        texts = alter_broker_incrementally(changes, configs.broker, per_broker=per_broker)
+        if not validate_only:
+            await configs.store_broker(texts, per_broker=per_broker)
+    else:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            "IncrementalAlterConfigs is only supported for topics and brokers, "
+            f"but resource type is {resource.resource_type}",
+        )

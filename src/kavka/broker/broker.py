@@ -1,0 +1,341 @@
+"""Broker: joins the rooms below into one broker, starts and stops them in order.
+
+Decides nothing about records, groups or topics; it owns who does, and gives the API handlers (api/) what they ask for.
+
+Start   znodes and cluster id - logs (recovered where the last stop was not clean) - registration - controller election
+-
+        partitions led and published - maintenance. The listeners open after that, so a client that is let in is served.
+Stop    waiting requests are answered - groups end - maintenance ends - logs are flushed and marked clean - the session
+        ends.
+
+Source: Kafka's KafkaServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import NamedTuple
+
+from kavka.broker.dynamic_configs import DynamicConfigs
+from kavka.broker.fetch_session import FetchSessionCache
+from kavka.broker.log_maintenance import LogMaintenance
+from kavka.broker.metadata_cache import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    BrokerMetadata,
+    Endpoint,
+    MetadataCache,
+    PartitionMetadata,
+)
+from kavka.broker.offsets_log import OffsetsTopicLog
+from kavka.broker.producer_ids import ProducerIds
+from kavka.broker.registration import cluster_id, make_persistent_paths, register
+from kavka.broker.state_changes import StateChanges
+from kavka.broker.topic_settings import log_config
+from kavka.config.broker import BrokerConfig
+from kavka.config.topic import validate_overrides
+from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.reign import ClusterChange, Deposed
+from kavka.controller.topic_admin import TopicAdmin
+from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
+from kavka.coordinator.group import GroupLimits
+from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.errors import ErrorCode, RequestError, StorageError, ZooKeeperError
+from kavka.filesystem import FileSystem
+from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
+from kavka.logger import Logger
+from kavka.model import BrokerId
+from kavka.replication.replica_manager import ReplicaManager
+from kavka.zookeeper.port import ZooKeeper
+from kavka.zookeeper.znodes import TOPICS_PATH, BrokerEndpoint, BrokerRegistration
+
+logger = Logger(__name__)
+
+
+class Ports(NamedTuple):
+    """What the host gives a broker.
+
+    `wall_ms` is the time in milliseconds since 1970. `run_blocking` carries a call to a worker thread. `halt` ends the
+    process: the broker cannot go on.
+    """
+
+    zookeeper: ZooKeeper
+    filesystem: FileSystem
+    random: random.Random
+    wall_ms: Callable[[], int]
+    run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
+    halt: Callable[[str], None]
+
+
+class Broker:
+    """One broker. `advertised` is where clients of each listener reach it.
+
+    API handlers use the attributes; all of them are there after `start`.
+    """
+
+    def __init__(self, config: BrokerConfig, ports: Ports, advertised: Mapping[str, Endpoint]) -> None:
+        loop = asyncio.get_running_loop()
+        self._ports = ports
+        self._advertised = advertised
+        self._static_config = config
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._creating_offsets_topic = asyncio.Lock()
+        self.broker_id = BrokerId(config.broker_id)
+        self.broker_epoch = -1
+        self.now_ms = ports.wall_ms
+        self.configs = DynamicConfigs(
+            ports.zookeeper,
+            config,
+            self.broker_id,
+            on_topic_change=lambda name: self._changes.apply_topic_config(name),
+            on_broker_change=lambda _config: self._changes.apply_broker_config(),
+        )
+        self.metadata = MetadataCache("")
+        self.replicas = ReplicaManager(loop, on_storage_error=self.on_storage_error)
+        self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random)
+        self.producer_ids = ProducerIds(ports.zookeeper, self.broker_id)
+        self.groups = GroupCoordinator(
+            loop,
+            OffsetsTopicLog(
+                self.replicas,
+                wall_ms=ports.wall_ms,
+                load_bytes=config.offsets_load_buffer_size,
+                commit_timeout_ms=config.offsets_commit_timeout_ms,
+            ),
+            GroupLimits(
+                config.group_min_session_timeout_ms,
+                config.group_max_session_timeout_ms,
+                config.group_initial_rebalance_delay_ms,
+                config.group_max_size,
+            ),
+            wall_ms=ports.wall_ms,
+            random=ports.random,
+            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        )
+        self.logs: LogManager
+        self._changes: StateChanges
+        self._controller: Controller
+        self._maintenance: LogMaintenance
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings as they are in force, with what was set at run time."""
+        return self.configs.broker
+
+    # -- life
+
+    async def start(self) -> LoadReport:
+        """Starts in the order of the module's docstring. Returns what the logs went through.
+
+        Raises ConfigError, StorageError (LogDirectoryLocked, InconsistentMetadata) or ZooKeeperError; `abort` then.
+        """
+        zookeeper = self._ports.zookeeper
+        await make_persistent_paths(zookeeper)
+        self.metadata.cluster_id = await cluster_id(zookeeper, self._ports.random)
+        await self.configs.load_broker()
+        await self.configs.load_topics(await zookeeper.children(TOPICS_PATH))
+        report = self._open_logs()
+        self._changes = StateChanges(
+            self.broker_id,
+            metadata=self.metadata,
+            replicas=self.replicas,
+            logs=self.logs,
+            groups=self.groups,
+            topic_config=self.configs.topic,
+            on_storage_error=self.on_storage_error,
+            spawn=self.spawn,
+        )
+        self.broker_epoch = await register(zookeeper, self._registration())
+        self._controller = Controller(
+            zookeeper,
+            self.broker_id,
+            settings=ControllerSettings(
+                TopicRules(
+                    self._static_config.num_partitions,
+                    self._static_config.default_replication_factor,
+                    lambda overrides: validate_overrides(overrides, self.config),
+                ),
+                unclean_allowed=lambda topic: self.configs.topic(topic).unclean_leader_election_enable,
+                deletion_enabled=self._static_config.delete_topic_enable,
+            ),
+            carry_out=self._carry_out,
+            now_ms=self._ports.wall_ms,
+            rng=self._ports.random,
+            on_controller_changed=self._on_controller_changed,
+        )
+        await self._controller.start()
+        self._maintenance = LogMaintenance(
+            self.logs,
+            self._static_config,
+            wall_ms=self._ports.wall_ms,
+            on_storage_error=self.on_storage_error,
+            run_blocking=self._ports.run_blocking,
+        )
+        self._maintenance.start()
+        return report
+
+    def answer_waiting(self) -> None:
+        """Answers all requests that wait, so that their connections can end: the broker is about to stop."""
+        self.replicas.shut_down()
+        self.groups.shut_down()
+
+    async def stop(self) -> None:
+        """Stops in order; afterwards the log directories are marked clean."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._maintenance.stop()
+        await self._controller.stop()
+        self.logs.close(self._ports.wall_ms(), broker_epoch=self.broker_epoch)
+        await self._ports.zookeeper.close()
+
+    def abort(self) -> None:
+        """Lets go of what a start that failed has taken, without writing anything."""
+        if hasattr(self, "logs"):
+            self.logs.release()
+
+    def _open_logs(self) -> LoadReport:
+        config = self._static_config
+        self.logs = LogManager(
+            self._ports.filesystem,
+            config.log_directories,
+            LogManagerSettings(
+                broker_id=self.broker_id,
+                cluster_id=self.metadata.cluster_id,
+                producer_id_expiration_ms=config.producer_id_expiration_ms,
+            ),
+            lambda topic: log_config(self.configs.topic(topic)),
+            draw=self._ports.random.randrange,
+        )
+        return self.logs.load(self._ports.wall_ms())
+
+    def _registration(self) -> BrokerRegistration:
+        protocols = self._static_config.security_protocols
+        return BrokerRegistration(
+            self.broker_id,
+            tuple(
+                BrokerEndpoint(name, protocols[name], endpoint.host, endpoint.port)
+                for name, endpoint in self._advertised.items()
+            ),
+            self._ports.wall_ms(),
+            self._static_config.broker_rack,
+        )
+
+    # -- the controller's orders
+
+    @property
+    def topics(self) -> TopicAdmin:
+        """What clients may ask of the controller. Raises Deposed while this broker is not it."""
+        return self._controller.topics
+
+    async def _carry_out(self, change: ClusterChange) -> None:
+        """Obeys what the controller wrote."""
+        if change.brokers_changed:
+            self._changes.publish_brokers(
+                [_broker_metadata(live.registration) for live in self._controller.context.brokers.values()]
+            )
+        await self.configs.load_topics(dict.fromkeys(order.topic_partition.topic for order in change.partitions))
+        self._changes.obey(change.partitions, self._ports.wall_ms())
+        for topic in change.deleted_topics:
+            await self._changes.delete_topic(topic.name, self._ports.wall_ms())
+            self.configs.forget_topic(topic.name)
+
+    def _on_controller_changed(self, controller_id: BrokerId) -> None:
+        self.metadata.controller_id = controller_id
+
+    # -- topics that nobody asked for by CreateTopics
+
+    def is_internal(self, topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    def invalid_topic_name(self, name: str) -> ErrorCode | None:
+        """INVALID_TOPIC_EXCEPTION where no topic can have this name."""
+        return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) is not None else None
+
+    async def auto_create_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """Creates topics that a client's Metadata named; an error for each that could not be."""
+        wishes = []
+        for name in dict.fromkeys(names):
+            if name == GROUP_METADATA_TOPIC:
+                wishes.append(self._offsets_topic())
+            else:
+                wishes.append(TopicWish(name))
+        return await self._create(wishes)
+
+    async def ensure_offsets_topic(self) -> None:
+        """Creates `__consumer_offsets` if it is missing. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""
+        if self.metadata.topic(GROUP_METADATA_TOPIC) is not None:
+            return
+        async with self._creating_offsets_topic:
+            if self.metadata.topic(GROUP_METADATA_TOPIC) is not None:
+                return
+            errors = await self._create([self._offsets_topic()])
+            error = errors.get(GROUP_METADATA_TOPIC, ErrorCode.NONE)
+            if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                logger.warning("offsets topic not created", why=error.name)
+                raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.name)
+
+    def offsets_partition(self, group_id: str) -> PartitionMetadata:
+        """The partition that keeps a group. Raises `RequestError` where it is not there."""
+        partition = self.metadata.partition(GROUP_METADATA_TOPIC, self.groups.partition_for(group_id))
+        if partition is None:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition
+
+    def _offsets_topic(self) -> TopicWish:
+        config = self._static_config
+        live = max(len(self.metadata.brokers()), 1)
+        return TopicWish(
+            GROUP_METADATA_TOPIC,
+            config.offsets_topic_num_partitions,
+            min(config.offsets_topic_replication_factor, live),
+            config={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+
+    async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+        try:
+            outcomes = await self.topics.create_topics(wishes)
+        except (Deposed, ZooKeeperError) as failure:
+            logger.warning("topics not created", topics=[wish.name for wish in wishes], why=str(failure))
+            return {wish.name: ErrorCode.LEADER_NOT_AVAILABLE for wish in wishes}
+        return {
+            outcome.name: outcome.code
+            for outcome in outcomes
+            # Somebody else created it meanwhile: it is there.
+            if outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        }
+
+    # -- failures and tasks
+
+    def on_storage_error(self, failure: StorageError) -> None:
+        """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker."""
+        self.logs.on_storage_error(failure.path, failure)
+        gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
+        self.replicas.take_offline(gone)
+        if not self.logs.live_directories:
+            self._ports.halt(f"no log directory is left: {failure}")
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Runs `work` beside; it ends with the broker."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._ports.halt(f"a task of the broker failed: {failure!r}")
+
+
+def _broker_metadata(registration: BrokerRegistration) -> BrokerMetadata:
+    return BrokerMetadata(
+        registration.broker_id,
+        {endpoint.listener_name: Endpoint(endpoint.host, endpoint.port) for endpoint in registration.endpoints},
+        registration.rack,
+    )

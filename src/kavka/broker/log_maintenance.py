@@ -1,0 +1,128 @@
+"""LogMaintenance: what a broker does for its logs on a timer: flushes, retention, checkpoints, removal of files.
+
+Flows only: each wakes, asks the log manager what is due, and lets a worker thread do what blocks. Intervals are
+Kafka's: log.retention.check.interval.ms, log.flush.scheduler.interval.ms, log.flush.offset.checkpoint.interval.ms,
+log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms and
+producer.id.expiration.check.interval.ms.
+
+    I1  a flow survives what it works on: a storage error takes its directory offline, and the flow goes on
+    I2  a log is flushed by one worker at a time
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kavka.config.broker import BrokerConfig
+from kavka.errors import StorageError
+from kavka.log.log_manager import LogManager
+from kavka.log.unified_log import UnifiedLog
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+FLUSH_LOOK_MS = 1_000
+"""How often at the least the logs are asked whether a rolled segment, flush.messages or flush.ms wants a flush; Kafka
+looks at flush.messages with every append instead."""
+REMOVAL_LOOK_MS = 5_000
+"""How often files whose delay is over are removed."""
+
+
+class LogMaintenance:
+    """Runs from `start` to `stop`. `on_storage_error` takes a failed directory offline and tells who must know."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        config: BrokerConfig,
+        *,
+        wall_ms: Callable[[], int],
+        on_storage_error: Callable[[StorageError], None],
+        run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
+    ) -> None:
+        self._logs = logs
+        self._config = config
+        self._wall_ms = wall_ms
+        self._on_storage_error = on_storage_error
+        self._run_blocking = run_blocking
+        self._tasks: list[asyncio.Task[None]] = []
+        self._at_work: set[asyncio.Future[None]] = set()
+
+    def start(self) -> None:
+        """Begins all flows."""
+        config = self._config
+        flush_ms = min(config.log_flush_scheduler_interval_ms, FLUSH_LOOK_MS)
+        for interval_ms, work in (
+            (flush_ms, self._flush),
+            (config.log_retention_check_interval_ms, self._retain),
+            (REMOVAL_LOOK_MS, self._remove),
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
+            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        ):
+            self._tasks.append(asyncio.get_running_loop().create_task(self._every(interval_ms, work)))
+
+    async def stop(self) -> None:
+        """Ends all flows; returns when none is at work any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._at_work, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(max(interval_ms, 1) / 1000)
+            # Shielded: a worker that syncs a file cannot be stopped, and its log must not be closed under it.
+            working = asyncio.ensure_future(work())
+            self._at_work.add(working)
+            working.add_done_callback(self._at_work.discard)
+            try:
+                await asyncio.shield(working)
+            except StorageError as failure:
+                self._on_storage_error(failure)
+
+    async def _flush(self) -> None:
+        for log in self._logs.logs_to_flush(self._wall_ms()):
+            await self._flush_log(log)
+
+    async def _flush_log(self, log: UnifiedLog) -> None:
+        task = log.prepare_flush()
+        if task is None:
+            return
+        try:
+            await self._run_blocking(task.sync)
+        except StorageError as failure:
+            log.fail_flush(failure)
+            self._on_storage_error(failure)
+            return
+        log.complete_flush(task, self._wall_ms())
+
+    async def _retain(self) -> None:
+        for partition, deleted in self._logs.delete_old_segments(self._wall_ms()):
+            logger.info(
+                "segments deleted",
+                partition=str(partition),
+                why=deleted.reason,
+                segments=len(deleted.base_offsets),
+                size_bytes=deleted.size_bytes,
+                log_start_offset=deleted.log_start_offset,
+            )
+
+    async def _remove(self) -> None:
+        paths = self._logs.take_removals(self._wall_ms())
+        if paths:
+            await self._run_blocking(lambda: self._logs.remove_paths(paths))
+
+    async def _checkpoint_recovery_points(self) -> None:
+        self._logs.checkpoint_recovery_points()
+
+    async def _checkpoint_log_start_offsets(self) -> None:
+        self._logs.checkpoint_log_start_offsets()
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        self._logs.checkpoint_high_watermarks()
+
+    async def _expire_producers(self) -> None:
+        self._logs.expire_producers(self._wall_ms())
