@@ -1,0 +1,28 @@
+"""The entry of the program `kavka`.
+
+Decides one thing: whether a command line is a plain `kavka up` or `kavka server`, which then starts without typer
+(its import costs a tenth of a broker's start), or anything else, help and mistakes included, which typer handles.
+
+I1. The short way takes exactly what typer would take, and does the same (tests/unit/cli/test_start.py).
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command line and returns the exit status."""
+    from kavka.cli.start import quick_start, start
+
+    words = sys.argv[1:] if arguments is None else arguments
+    plan = quick_start(words)
+    if plan is not None:
+        return start(plan)
+    from kavka.cli.app import run
+
+    return run(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

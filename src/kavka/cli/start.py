@@ -1,0 +1,210 @@
+"""`kavka up` and `kavka server`: from options to a running broker.
+
+Decides which settings the options stand for, what is said when the broker serves, and what to do next when it cannot
+start. Must not import typer or rich (kavka/cli/main.py says why).
+
+Source of the defaults of `up`: what a cluster of one broker needs (Kafka's own for three would leave its internal
+topics without enough replicas), on the loopback, where nothing is protected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kavka.config.broker import BrokerConfig
+from kavka.config.properties import parse_assignments, parse_properties
+from kavka.errors import ConfigError, KavkaError, LogDirectoryLocked
+
+if TYPE_CHECKING:
+    from kavka.runtime.server import Started
+
+DEFAULT_PORT = 9092
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_DATA = "kavka-data"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+ALL_INTERFACES = ("0.0.0.0", "::", "")
+SINGLE_BROKER = {
+    "broker.id": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+FAILED, WRONG_USAGE = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A broker to start: from a file, or (file None) with the defaults of `up`. `settings` are name=value texts."""
+
+    file: str | None = None
+    port: int = DEFAULT_PORT
+    host: str = DEFAULT_HOST
+    advertise: str | None = None
+    data: str = DEFAULT_DATA
+    settings: tuple[str, ...] = ()
+    log_level: str = "info"
+    as_json: bool = False
+
+
+class WrongUsage(Exception):
+    """A command line that no broker can be started from."""
+
+
+OPTIONS_OF_UP = {
+    "--port": "port",
+    "-p": "port",
+    "--host": "host",
+    "--advertise": "advertise",
+    "--data": "data",
+    "-d": "data",
+}
+OPTIONS_OF_BOTH = {"--set": "settings", "-s": "settings", "--log-level": "log_level", "--json": "as_json"}
+
+
+def quick_start(words: Sequence[str]) -> Start | None:
+    """What a plain `up` or `server` asks for; None for all else, which typer has to look at."""
+    if not words or words[0] not in ("up", "server"):
+        return None
+    options = OPTIONS_OF_BOTH if words[0] == "server" else {**OPTIONS_OF_BOTH, **OPTIONS_OF_UP}
+    values: dict[str, str] = {}
+    settings: list[str] = []
+    files: list[str] = []
+    as_json = False
+    rest = iter(words[1:])
+    for word in rest:
+        name, equals, value = word.partition("=")
+        field = options.get(name if word.startswith("--") else word)
+        if field == "as_json" and not equals:
+            as_json = True
+        elif field is None or field == "as_json":
+            if word.startswith("-"):
+                return None
+            files.append(word)
+        else:
+            text = value if equals else next(rest, None)
+            if text is None:
+                return None
+            if field == "settings":
+                settings.append(text)
+            else:
+                values[field] = text
+    port = values.pop("port", str(DEFAULT_PORT))
+    well_formed = port.isdecimal() and int(port) <= 65535 and values.get("log_level", "info") in LOG_LEVELS
+    if not well_formed or len(files) != (words[0] == "server"):
+        return None
+    return Start(file=files[0] if files else None, port=int(port), settings=tuple(settings), as_json=as_json, **values)
+
+
+def start(plan: Start) -> int:
+    """Runs the broker until a signal ends it; returns the exit status."""
+    try:
+        config = settings_of(plan)
+    except WrongUsage as problem:
+        return _fail(str(problem), "see `kavka up --help` and docs/configuration.md", status=WRONG_USAGE)
+    except ConfigError as problem:
+        return _fail(str(problem), "correct the setting; docs/configuration.md has all of them with their ranges")
+    except OSError as problem:
+        return _fail(f"cannot read {plan.file}: {problem.strerror}", "name a file that you may read")
+    from kavka.runtime.log_output import configure
+    from kavka.runtime.server import run
+
+    configure(plan.log_level, as_json=plan.as_json)
+    for name in config.unknown:
+        from kavka.logger import Logger
+
+        Logger(__name__).warning("unknown setting", name=name, instead="it is kept and ignored, as Kafka does")
+    try:
+        return run(config, on_started=lambda started: _tell(plan, started))
+    except KavkaError as problem:
+        return _fail(str(problem), _next_step(problem, plan))
+    except KeyboardInterrupt:
+        return 128 + 2
+
+
+def settings_of(plan: Start) -> BrokerConfig:
+    """The configuration that a plan stands for. Raises WrongUsage, ConfigError, OSError."""
+    try:
+        settings = parse_assignments(plan.settings)
+    except ConfigError as problem:
+        raise WrongUsage(f"--set: {problem}") from problem
+    if plan.file is not None:
+        with open(plan.file, encoding="utf-8") as file:
+            try:
+                return BrokerConfig.from_properties({**parse_properties(file.read()), **settings})
+            except UnicodeDecodeError as problem:
+                raise ConfigError(f"{plan.file}: not a text: {problem}") from problem
+    return BrokerConfig.from_properties({**_defaults_of_up(plan), **settings})
+
+
+def _defaults_of_up(plan: Start) -> dict[str, str]:
+    everywhere = plan.host in ALL_INTERFACES
+    if everywhere and plan.advertise is None:
+        raise WrongUsage(f"--host {plan.host} listens on all interfaces: say with --advertise which name clients use")
+    host = f"[{plan.host}]" if ":" in plan.host else plan.host
+    listener = f"PLAINTEXT://{'' if everywhere else host}:{plan.port}"
+    defaults = {**SINGLE_BROKER, "log.dirs": os.path.join(plan.data, "logs"), "listeners": listener}
+    if plan.advertise is not None:
+        name, colon, port = plan.advertise.rpartition(":")
+        own_port = colon and port.isdecimal() and not name.endswith(":")
+        defaults["advertised.listeners"] = (
+            f"PLAINTEXT://{plan.advertise if own_port else f'{plan.advertise}:{plan.port}'}"
+        )
+    return defaults
+
+
+def _tell(plan: Start, started: Started) -> None:
+    addresses = {name: f"{endpoint.host}:{endpoint.port}" for name, endpoint in started.endpoints.items()}
+    if plan.as_json:
+        facts = {
+            "event": "ready",
+            "broker_id": started.broker_id,
+            "cluster_id": started.cluster_id,
+            "listeners": addresses,
+            "log_directories": list(started.log_directories),
+            "seconds": round(started.seconds, 3),
+        }
+        print(json.dumps(facts), flush=True)
+        return
+    bold, plain = ("\x1b[1m", "\x1b[0m") if _wants_colour() else ("", "")
+    address = next(iter(addresses.values()))
+    lines = [
+        f"{bold}kavka is ready{plain} on {', '.join(addresses.values())}, data in {', '.join(started.log_directories)}"
+    ]
+    if plan.file is None:
+        at = "" if address.endswith(f":{DEFAULT_PORT}") and plan.host == DEFAULT_HOST else f" -b {address}"
+        lines += [
+            "",
+            f"  Produce     echo 'hello' | kavka produce{at} greetings",
+            f"  Consume     kavka consume{at} greetings -o beginning",
+            f"  Clients     bootstrap.servers={address}",
+            "",
+            "Ctrl-C stops it; the data stays.",
+        ]
+    print("\n".join(lines), flush=True)
+
+
+def _wants_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _next_step(problem: KavkaError, plan: Start) -> str:
+    if isinstance(problem, LogDirectoryLocked):
+        return "another broker runs there: stop it, or choose another directory with --data"
+    text = str(problem).lower()
+    if "in use" in text or "address" in text:
+        return "another program listens there: stop it, or choose another port with --port"
+    if "permission" in text or "read-only" in text:
+        return "choose a directory that you may write to, with --data or log.dirs"
+    return "look at the cause above, then start it again: the logs are recovered"
+
+
+def _fail(problem: str, next_step: str, *, status: int = FAILED) -> int:
+    red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else ("", "")
+    print(f"{red}Error:{plain} {problem}\n  Next: {next_step}", file=sys.stderr)
+    return status
