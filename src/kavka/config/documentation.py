@@ -553,6 +553,10 @@ _BROKER = {
     "left unread.",
     "kavka.max.receiving.bytes": "Memory for requests that have arrived in part, over all connections, where "
     "queued.max.request.bytes is -1.",
+    "kavka.zookeeper.data.dir": "Where the embedded ZooKeeper keeps its tree; beside the first log directory where it "
+    "is empty.",
+    "kavka.zookeeper.sync": "When a change of metadata counts: always after it is synced to the disk, never leaves "
+    "that to the operating system, so that a power cut may lose the last changes.",
 }
 
 _DYNAMIC_ONLY = {
