@@ -315,7 +315,7 @@ class Admin:
             answer = await self._cluster.retry(
                 lambda node_id=node_id, group=group: describe(node_id, group),  # type: ignore[misc]  # typed above
                 what="describe configurations",
-                patience_ms={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 0},
+                patience_ms={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: self._cluster.settings.topic_propagation_ms},
             )
             for result in answer.results:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)

@@ -123,6 +123,7 @@ class Cluster:
         self._refreshed_at = float("-inf")
         self._tracked: dict[str, None] = {}
         self._may_create: set[str] = set()
+        self._purposes = 0
         self._closed = False
 
     async def __aenter__(self) -> Cluster:
@@ -216,7 +217,8 @@ class Cluster:
     async def connection(self, node_id: int, purpose: str = "") -> BrokerConnection:
         """The connection to a broker, opened where there is none; raises `ConnectionFailed`.
 
-        A `purpose` has a connection of its own: long polls must not hold up what shares their connection.
+        A `purpose` has a connection of its own, because Kafka answers one request of a connection before it looks at
+        the next: a long poll, or a join that waits for other members, would hold up whatever came behind it.
         """
         key = (node_id, purpose)
         found = self._connections.get(key)
@@ -237,9 +239,20 @@ class Cluster:
             task.add_done_callback(lambda done: self._opened(key, done))
         return await asyncio.shield(task)
 
+    def new_purpose(self, kind: str) -> str:
+        """A purpose that nobody else has; to be given back with `release`."""
+        self._purposes += 1
+        return f"{kind}-{self._purposes}"
+
+    def release(self, purpose: str) -> None:
+        """Closes the connections of a purpose."""
+        for key in [key for key in self._connections if key[1] == purpose]:
+            self._connections.pop(key).close()
+
     async def any_connection(self) -> BrokerConnection:
         """A connection to a broker that answers: an open one, then the known ones, then the bootstrap addresses."""
-        for connection in [*self._connections.values(), self._bootstrap_connection]:
+        shared = [connection for (_, purpose), connection in self._connections.items() if not purpose]
+        for connection in [*shared, self._bootstrap_connection]:
             if connection is not None and connection.is_open:
                 return connection
         nodes = sorted(self.brokers)

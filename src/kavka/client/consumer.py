@@ -158,6 +158,7 @@ class Consumer:
     def __init__(self, cluster: Cluster, settings: ConsumerSettings | None = None) -> None:
         self._cluster = cluster
         self._settings = settings or ConsumerSettings()
+        self._purpose = cluster.new_purpose("fetch")
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._topics_known = True
         """Whether the cluster keeps the metadata of all assigned partitions up to date."""
@@ -239,7 +240,11 @@ class Consumer:
         return self._state(partition).high_watermark
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
-        """Where the assigned partitions end now, for what this consumer may see."""
+        """Where the assigned partitions end now, for what this consumer may see.
+
+        Positions are found first, so that `reached` is right at once, also for partitions without a record.
+        """
+        await self._find_positions()
         found = await list_offsets(
             self._cluster, dict.fromkeys(self._partitions, LATEST), read_committed=self._committed()
         )
@@ -332,6 +337,7 @@ class Consumer:
         for task in fetches:
             task.cancel()
         await asyncio.gather(*fetches, return_exceptions=True)
+        self._cluster.release(self._purpose)
         self._assign([], {})
         self._arrived.set()
 
@@ -541,7 +547,7 @@ class Consumer:
             session_epoch=_FINAL_EPOCH,
             topics=list(topics.values()),
         )
-        connection = await self._cluster.connection(leader, "fetch")
+        connection = await self._cluster.connection(leader, self._purpose)
         timeout_ms = self._settings.fetch_max_wait_ms + self._cluster.settings.request_timeout_ms
         return await connection.request(
             ApiKey.FETCH, request, FetchResponse, highest=HIGHEST_FETCH, timeout_ms=timeout_ms

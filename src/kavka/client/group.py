@@ -68,6 +68,9 @@ JOIN_GRACE_MS = 5_000
 """How much longer than the rebalance time-out an answer to JoinGroup may take."""
 
 
+_WAITING = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+
+
 class MemberState(Enum):
     """See the table at the top."""
 
@@ -96,6 +99,7 @@ class GroupMember:
         self._group_id = settings.group_id
         self._topics = sorted(topics)
         self._coordinator: int | None = None
+        self._purpose = cluster.new_purpose("group")
         self._heartbeat: asyncio.Task[None] | None = None
         self.state = MemberState.OUTSIDE
         self.member_id = ""
@@ -134,6 +138,7 @@ class GroupMember:
                 await self._ask(ApiKey.LEAVE_GROUP, request, LeaveGroupResponse)
             except (ConnectionFailed, RequestError):
                 pass  # The coordinator removes the member when its session ends.
+        self._cluster.release(self._purpose)
         self.state = MemberState.OUTSIDE
         self.member_id = ""
         self.generation = -1
@@ -306,11 +311,11 @@ class GroupMember:
         highest: int | None = None,
         timeout_ms: int | None = None,
     ) -> Answer:
-        """One request to the coordinator, over a connection of its own: JoinGroup waits long."""
+        """One request to the coordinator; those that wait for other members go over a connection of their own."""
         if self._coordinator is None:
             self._coordinator = await self._cluster.find_coordinator(self._group_id)
         try:
-            connection = await self._cluster.connection(self._coordinator, "group" if key != ApiKey.HEARTBEAT else "")
+            connection = await self._cluster.connection(self._coordinator, self._purpose if key in _WAITING else "")
             return await connection.request(key, request, answer_type, highest=highest, timeout_ms=timeout_ms)
         except ConnectionFailed:
             self._coordinator = None
