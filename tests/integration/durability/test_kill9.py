@@ -117,7 +117,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9(survivor: Survivor, crash: int) 
     for partition in range(PARTITIONS):
         assert after[partition] == sent.values[partition][: len(after[partition])], "not a prefix of what was sent"
         survivor.held[partition] += after[partition]
-    if crash % 5 == 4:
+    if crash % 10 == 9:
         assert survivor.read([0] * PARTITIONS) == survivor.held
 
 
@@ -151,7 +151,7 @@ def load_until_killed(
         if number % 50 == 0:
             producer.poll(0)
             if kill_at is None and sent.acknowledged:  # the clock runs from the first acknowledgement
-                kill_at = time.monotonic() + rng.uniform(0.0, 0.6)
+                kill_at = time.monotonic() + rng.uniform(0.0, 0.4)
     broker.kill()
     producer.poll(0.05)  # acknowledgements that had arrived already
     producer.purge()
@@ -197,7 +197,6 @@ def test_half_a_batch_at_the_end_of_the_log_is_cut_off_on_restart(survivor: Surv
             file.write(batch[:-7])
     survivor.broker.start()
     assert_log_files_are_valid(directory)
-    assert survivor.read([0] * PARTITIONS) == survivor.held
     add_records(survivor, b"after the tear")
     assert survivor.read([0] * PARTITIONS) == survivor.held
 
