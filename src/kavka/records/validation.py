@@ -5,7 +5,7 @@ Decides whether a batch is accepted and, if not, with which code. It must not kn
 
 Invariants
   I1  `validate_produced` costs the same for every batch size, but for the CRC: at most `WALKED_RECORDS` records and
-      `WALKED_BLOCKS` blocks are looked at, and nothing is inflated.
+      `WALKED_BLOCKS` blocks are looked at, and at most `INFLATED_RECORDS_BYTES` are inflated.
   I2  What is refused is unchanged. What is accepted has a right CRC, and carries the timestamp type of the topic.
   I3  `validate_records` inflates at most the bytes that its caller allows. It blocks: run it on a worker.
 
@@ -14,8 +14,8 @@ KIP-32 and KIP-937 (timestamps), KIP-110 (zstd).
 
 Where this is less than Kafka, and why. Kafka inflates and walks every batch, which costs it most of its processor time
 on produce. Here a batch is walked only where the topic needs it (`needs_record_check`: compacted topics, where each
-record must have a key, and topics that bound how old a record may be) or where it is small and not compressed; of a
-compressed batch the frame and the headers of its blocks are looked at, which tells garbage from a stream of the codec.
+record must have a key, and topics that bound how old a record may be) or where it is small; of a larger compressed
+batch the frame and the headers of its blocks are looked at, which tells garbage from a stream of the codec.
 In other batches the header is believed on what only the records could contradict: their number (checked against the
 least size that so many can have), their offset deltas, the largest timestamp, and that the blocks inflate. A producer
 that lies about these harms the readers of its own batch and nobody else's records.
@@ -35,20 +35,27 @@ from kavka.records.batch import (
     HEADER_SIZE,
     LENGTH_PREFIX_SIZE,
     LOG_APPEND_TIME_FLAG,
+    MAGIC,
+    MAGIC_OFFSET,
     BatchHeader,
     RecordBatch,
     TimestampType,
     batch_at,
+    read_header,
     set_timestamp_type,
 )
-from kavka.records.compression import MAX_INFLATED_BYTES, Compression, check_frame
+from kavka.records.compression import MAX_INFLATED_BYTES, Buffer, Compression, check_frame
 from kavka.records.record import MIN_RECORD_SIZE, lengths_add_up, walk_records
 
 WALKED_BLOCKS = 64
 """Blocks of a deflated batch whose headers are looked at, under 1 us each; a default batch of 1 MB has up to 32."""
 WALKED_RECORDS = 8
-"""Plain batches of up to so many records are walked length by length on the way in, about 0.2 us each. Small batches
-are where a broken client is met first, and the bound keeps the cost of a batch constant."""
+"""Batches of up to so many records are walked length by length on the way in, about 0.2 us each. Small batches are
+where a broken client is met first, and the bound keeps the cost of a batch constant."""
+INFLATED_BATCH_BYTES = 1024
+"""Deflated batches of up to this size and of at most WALKED_RECORDS are inflated for that, in 5 to 20 us."""
+INFLATED_RECORDS_BYTES = 32 * 1024
+"""What such a batch may inflate to; above it is believed, so that a small bomb cannot hold up the loop."""
 FIRST_ZSTD_VERSION = 7
 """First version of Produce that may carry zstd (KIP-110)."""
 NO_LIMIT_MS = (1 << 63) - 1
@@ -82,13 +89,13 @@ class RecordsSummary(NamedTuple):
 
 def check_produce_version(records: memoryview, produce_version: int) -> None:
     """Refuses a codec that the version of Produce does not have: zstd before 7, UNSUPPORTED_COMPRESSION_TYPE."""
-    if produce_version < FIRST_ZSTD_VERSION:
-        batch = batch_at(records)
-        if batch is not None and batch.header.codec_id == Compression.ZSTD:
-            raise RecordsError(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                f"produce requests of version {produce_version} may not use zstd, which came with {FIRST_ZSTD_VERSION}",
-            )
+    if produce_version >= FIRST_ZSTD_VERSION or len(records) < HEADER_SIZE or records[MAGIC_OFFSET] != MAGIC:
+        return  # What is no batch of this format is for `validate_produced` to refuse.
+    if read_header(records).codec_id == Compression.ZSTD:
+        raise RecordsError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"produce requests of version {produce_version} may not use zstd, which came with {FIRST_ZSTD_VERSION}",
+        )
 
 
 def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> RecordBatch:
@@ -227,17 +234,30 @@ def _check_payload(batch: RecordBatch) -> None:
     """Whether the records' bytes can be what the header says of them, as far as a bounded look tells."""
     header = batch.header
     count = header.record_count
+    payload: Buffer | None = batch.payload
+    most_bytes = len(batch.view) - HEADER_SIZE
     if header.attributes & CODEC_MASK:
         try:
             most_bytes = check_frame(header.compression, batch.payload, max_blocks=WALKED_BLOCKS)
+            payload = _inflate_small(batch)
         except CorruptRecords as failure:
             raise _unreadable(failure) from failure
-    else:
-        most_bytes = len(batch.view) - HEADER_SIZE
-        if count <= WALKED_RECORDS and not lengths_add_up(batch.payload, count):
-            raise _invalid(f"the batch's bytes are not {count} records")
     if count * MIN_RECORD_SIZE > most_bytes:
         raise _invalid(f"{count} records cannot fit into {most_bytes} bytes")
+    if payload is not None and count <= WALKED_RECORDS and not lengths_add_up(payload, count):
+        raise _invalid(f"the batch's bytes are not {count} records")
+
+
+def _inflate_small(batch: RecordBatch) -> Buffer | None:
+    """The records of a small deflated batch, or None for one that would take longer to inflate than it may."""
+    if batch.header.record_count > WALKED_RECORDS or len(batch.view) > INFLATED_BATCH_BYTES:
+        return None
+    try:
+        return batch.inflate(max_size=INFLATED_RECORDS_BYTES)
+    except CorruptRecords:
+        raise
+    except RecordsError:
+        return None  # More than the bound, which is for the deep check to judge.
 
 
 def _unreadable(failure: CorruptRecords) -> RecordsError:

@@ -13,6 +13,8 @@ from kavka.records.builder import BatchBuilder, ProducerStamp, seal
 from kavka.records.compression import Compression, compress
 from kavka.records.record import encode_record
 from kavka.records.validation import (
+    INFLATED_BATCH_BYTES,
+    INFLATED_RECORDS_BYTES,
     WALKED_RECORDS,
     ProduceRules,
     check_produce_version,
@@ -105,6 +107,7 @@ def test_a_good_batch_is_taken_with_every_codec(compression: Compression) -> Non
         pytest.param(make(attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR, id="codec 5"),
         pytest.param(make(attributes=7), ErrorCode.UNKNOWN_SERVER_ERROR, id="codec 7"),
         pytest.param(make(attributes=1), ErrorCode.UNKNOWN_SERVER_ERROR, id="gzip garbage"),
+        pytest.param(make(attributes=2), ErrorCode.UNKNOWN_SERVER_ERROR, id="snappy garbage"),
         pytest.param(make(attributes=3), ErrorCode.UNKNOWN_SERVER_ERROR, id="lz4 garbage"),
         pytest.param(make(attributes=4), ErrorCode.UNKNOWN_SERVER_ERROR, id="zstd garbage"),
         pytest.param(make(attributes=0x20), ErrorCode.INVALID_RECORD, id="a control batch"),
@@ -148,11 +151,26 @@ def test_max_message_bytes_is_a_bound_that_may_be_reached() -> None:
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
-def test_the_deep_check_finds_wrong_counts_in_deflated_batches(compression: Compression) -> None:
-    fewer = make(compression=compression, record_count=2, last_offset_delta=1)
-    more = make(compression=compression, record_count=4, last_offset_delta=3)
-    assert answer(fewer, deep=True) is ErrorCode.INVALID_RECORD
-    assert answer(more, deep=True) is ErrorCode.INVALID_RECORD
+def test_wrong_counts_in_small_deflated_batches_are_found_at_once(compression: Compression) -> None:
+    for count in (2, 4):
+        lie = make(compression=compression, record_count=count, last_offset_delta=count - 1)
+        assert answer(lie) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("compression", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+def test_wrong_counts_in_larger_deflated_batches_are_for_the_deep_check(compression: Compression) -> None:
+    for count in (99, 101):
+        lie = make(100, compression=compression, record_count=count, last_offset_delta=count - 1)
+        assert answer(lie) is ErrorCode.NONE
+        assert answer(lie, deep=True) is ErrorCode.INVALID_RECORD
+
+
+def test_a_small_batch_that_inflates_to_much_is_believed_and_not_inflated() -> None:
+    payload = compress(Compression.ZSTD, encode_record(0, 0, b"k", bytes(INFLATED_RECORDS_BYTES)))
+    header = header_of(1)._replace(attributes=4, record_count=2, last_offset_delta=1)
+    assert len(payload) < INFLATED_BATCH_BYTES
+    assert answer(seal(header, payload)) is ErrorCode.NONE
+    assert answer(seal(header, payload), deep=True) is ErrorCode.INVALID_RECORD
 
 
 def test_the_deep_check_names_the_record() -> None:
@@ -215,7 +233,8 @@ def test_zstd_needs_produce_7(version: int, code: int) -> None:
         return 0
 
     assert ask(lambda: check_produce_version(memoryview(make(compression=Compression.ZSTD)), version)) == code
-    assert ask(lambda: check_produce_version(memoryview(make(compression=Compression.LZ4)), version)) == 0
+    for others in (make(compression=Compression.LZ4), legacy(1), b"", make(compression=Compression.ZSTD)[:60]):
+        assert ask(lambda others=others: check_produce_version(memoryview(others), version)) == 0
 
 
 def test_a_refused_batch_is_left_as_it_was() -> None:
