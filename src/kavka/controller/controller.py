@@ -114,6 +114,7 @@ class Controller:
         self._rng = rng
         self._on_controller_changed = on_controller_changed
         self._events: dict[ControllerEvent, None] = {}
+        self._failed: dict[ControllerEvent, None] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -222,12 +223,24 @@ class Controller:
                 case ControllerEvent.BROKERS_CHANGED:
                     await self._take_in_brokers()
         except Deposed:
-            self._put(ControllerEvent.ELECT)
+            # What deposed it raises an event as well; this is for the case that it does not.
+            self._retry_later(ControllerEvent.ELECT)
         except SessionExpired as expired:
             self.last_failure = expired  # With the next session comes the next election.
         except ZooKeeperError as failure:
             self.last_failure = failure
-            self._retry = asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._put, event)
+            self._retry_later(event)
+
+    def _retry_later(self, event: ControllerEvent) -> None:
+        self._failed[event] = None
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._put_failed)
+
+    def _put_failed(self) -> None:
+        self._retry = None
+        failed, self._failed = self._failed, {}
+        for event in failed:
+            self._put(event)
 
     def _set_controller(self, broker_id: BrokerId) -> None:
         if broker_id != self.controller_id:

@@ -1,0 +1,140 @@
+"""Who leads: every kind of election by hand, and the crash table of the replication rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.controller.election import (
+    Elected,
+    ElectionKind,
+    NotElected,
+    after_broker_change,
+    elect_for_controlled_shutdown,
+    elect_for_reassignment,
+    elect_initial,
+    elect_offline,
+    elect_preferred,
+    without_offline,
+)
+from kavka.model import NO_LEADER, BrokerId
+from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def state(leader: int, isr: tuple[int, ...], *, epoch: int = 3, recovery: int = RECOVERED) -> PartitionState:
+    return PartitionState(BrokerId(leader), epoch, ids(*isr), 1, recovery)
+
+
+def test_a_new_partition_is_led_by_its_first_live_replica_in_an_isr_of_the_live() -> None:
+    elected = elect_initial(ids(1, 2, 3), ids(2, 3))
+    assert isinstance(elected, Elected)
+    assert (elected.leader, elected.isr, elected.unclean) == (2, ids(2, 3), False)
+    assert isinstance(elect_initial(ids(1), ids(2)), NotElected)
+
+
+def test_offline_the_first_live_in_sync_replica_by_assignment_leads() -> None:
+    elected = elect_offline(ids(1, 2, 3), ids(3, 2), ids(2, 3), unclean_allowed=False)
+    assert isinstance(elected, Elected)
+    assert (elected.leader, elected.isr, elected.unclean) == (2, ids(3, 2), False)
+    assert elected.reason == "first live in-sync replica"
+    assert elected.candidates == ids(1, 2, 3)
+    assert elected.live == ids(2, 3)
+
+
+def test_offline_without_a_live_in_sync_replica_there_is_no_leader() -> None:
+    refused = elect_offline(ids(1, 2, 3), ids(1), ids(2, 3), unclean_allowed=False)
+    assert isinstance(refused, NotElected)
+    assert "unclean.leader.election.enable is false" in refused.reason
+
+
+def test_unclean_the_first_live_replica_leads_alone_and_is_marked() -> None:
+    elected = elect_offline(ids(1, 2, 3), ids(1), ids(2, 3), unclean_allowed=True)
+    assert isinstance(elected, Elected)
+    assert (elected.leader, elected.isr, elected.unclean) == (2, ids(2), True)
+    clean = elect_offline(ids(1, 2, 3), ids(3), ids(2, 3), unclean_allowed=True)
+    assert isinstance(clean, Elected)
+    assert (clean.leader, clean.unclean) == (3, False), "never unclean where it need not be"
+    assert elect_offline(ids(1), ids(1), (), unclean_allowed=True) == NotElected(
+        ElectionKind.OFFLINE, "no replica is alive", ids(1), ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "leader", "reason"),
+    [
+        ((2, 1), (1, 2), 1, "preferred replica"),
+        ((2,), (1, 2), None, "not in sync"),
+        ((1, 2), (2,), None, "not alive"),
+    ],
+)
+def test_the_preferred_replica_leads_if_it_lives_and_is_in_sync(
+    isr: tuple[int, ...], live: tuple[int, ...], leader: int | None, reason: str
+) -> None:
+    result = elect_preferred(ids(1, 2), ids(*isr), ids(*live))
+    assert reason in result.reason
+    assert (result.leader if isinstance(result, Elected) else None) == leader
+    if isinstance(result, Elected):
+        assert result.isr == ids(*isr), "the others stay in sync"
+
+
+def test_a_reassigned_partition_is_led_by_its_first_in_sync_target() -> None:
+    elected = elect_for_reassignment(ids(4, 5), ids(1, 5, 4), ids(1, 4, 5))
+    assert isinstance(elected, Elected)
+    assert (elected.leader, elected.isr) == (4, ids(1, 5, 4))
+    assert isinstance(elect_for_reassignment(ids(4, 5), ids(1, 2), ids(1, 2, 4, 5)), NotElected)
+
+
+def test_in_a_controlled_shutdown_one_that_stays_leads_and_who_goes_leaves_the_isr() -> None:
+    elected = elect_for_controlled_shutdown(ids(1, 2, 3), ids(1, 2, 3), ids(1, 2, 3), ids(1, 2))
+    assert isinstance(elected, Elected)
+    assert (elected.leader, elected.isr) == (3, ids(3))
+    refused = elect_for_controlled_shutdown(ids(1, 2), ids(1), ids(1, 2), ids(1))
+    assert isinstance(refused, NotElected)
+
+
+def test_the_isr_of_a_partition_that_died_at_once_stays_whole() -> None:
+    assert without_offline(ids(0, 1), ids(1)) == ids(1)
+    assert without_offline(ids(0, 1), ids(2)) == ids(0, 1)
+
+
+REPLICAS = ids(0, 1, 2)
+
+
+def change(before: PartitionState, live: tuple[int, ...], *, unclean: bool = False) -> PartitionState | None:
+    succession = after_broker_change(REPLICAS, before, ids(*live), unclean_allowed=unclean, controller_epoch=7)
+    return succession.state if succession is not None else None
+
+
+def test_case_a_the_leader_dies_and_the_other_leads() -> None:
+    after = change(state(0, (0, 1)), (1, 2))
+    assert after == PartitionState(BrokerId(1), 4, ids(1), 7)
+    follower_died = change(state(0, (0, 1)), (0, 2))
+    assert follower_died == PartitionState(BrokerId(0), 4, ids(0), 7)
+
+
+def test_case_b_one_after_the_other_leaves_the_last_and_only_that_one_may_lead() -> None:
+    last = state(1, (1,))
+    offline = change(last, (2,))
+    assert offline == PartitionState(NO_LEADER, 4, ids(1), 7)
+    assert change(offline, (0, 2)) is None, "neither 0 nor 2 may lead, whoever asks"
+    assert change(offline, (0, 2), unclean=True) == PartitionState(BrokerId(0), 5, ids(0), 7, RECOVERING)
+    assert change(offline, (1, 2)) == PartitionState(BrokerId(1), 5, ids(1), 7)
+
+
+@pytest.mark.parametrize("returning", [0, 1])
+def test_case_c_both_at_once_keeps_both_and_either_may_lead(returning: int) -> None:
+    offline = change(state(0, (0, 1)), (2,))
+    assert offline == PartitionState(NO_LEADER, 4, ids(0, 1), 7)
+    assert change(offline, (2, returning)) == PartitionState(BrokerId(returning), 5, ids(returning), 7)
+
+
+def test_nothing_changes_for_a_partition_whose_brokers_live() -> None:
+    assert change(state(0, (0, 1)), (0, 1)) is None
+
+
+def test_a_partition_that_recovers_stays_marked_until_its_leader_says_otherwise() -> None:
+    recovering = state(0, (0, 1), recovery=RECOVERING)
+    assert change(recovering, (0,)) == PartitionState(BrokerId(0), 4, ids(0), 7, RECOVERING)

@@ -1,0 +1,130 @@
+"""Where replicas go; the tables are Kafka's own examples of its algorithm, worked by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kavka.controller.assignment import (
+    BrokerRack,
+    added_partitions,
+    assign_replicas,
+    check_manual_assignment,
+    interleave_racks,
+)
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import BrokerId
+
+RNG = random.Random(0)
+
+
+def brokers(*ids: int, racks: str = "") -> list[BrokerRack]:
+    return [BrokerRack(BrokerId(broker_id), racks[index] if racks else None) for index, broker_id in enumerate(ids)]
+
+
+def test_leaders_go_round_and_followers_shift_after_each_round() -> None:
+    assert assign_replicas(brokers(0, 1, 2, 3, 4), 10, 3, RNG, start_index=0) == {
+        0: (0, 1, 2),
+        1: (1, 2, 3),
+        2: (2, 3, 4),
+        3: (3, 4, 0),
+        4: (4, 0, 1),
+        5: (0, 2, 3),
+        6: (1, 3, 4),
+        7: (2, 4, 0),
+        8: (3, 0, 1),
+        9: (4, 1, 2),
+    }
+
+
+def test_racks_are_used_evenly() -> None:
+    racks = {0: "a", 1: "b", 2: "b", 3: "c", 4: "c", 5: "a"}
+    assignment = assign_replicas(
+        [BrokerRack(BrokerId(broker_id), rack) for broker_id, rack in racks.items()], 6, 3, RNG, start_index=0
+    )
+    assert {tuple(sorted(racks[broker] for broker in replicas)) for replicas in assignment.values()} == {
+        ("a", "b", "c")
+    }
+    leaders = sorted(replicas[0] for replicas in assignment.values())
+    assert leaders == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_rack_is_used_twice_when_all_are_used() -> None:
+    assignment = assign_replicas(brokers(0, 1, 2, 3, racks="aabb"), 4, 3, RNG, start_index=0)
+    for replicas in assignment.values():
+        assert len(set(replicas)) == 3
+
+
+def test_racks_do_not_count_unless_every_broker_has_one() -> None:
+    some = [BrokerRack(BrokerId(0), "a"), BrokerRack(BrokerId(1)), BrokerRack(BrokerId(2), "a")]
+    assert assign_replicas(some, 3, 2, RNG, start_index=0) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
+
+
+def test_the_order_of_interleaved_racks() -> None:
+    racks = {
+        BrokerId(0): "r1",
+        BrokerId(1): "r3",
+        BrokerId(2): "r3",
+        BrokerId(3): "r2",
+        BrokerId(4): "r2",
+        BrokerId(5): "r1",
+    }
+    assert interleave_racks(racks) == [0, 3, 1, 5, 4, 2]
+    assert interleave_racks({}) == []
+
+
+def test_the_start_is_drawn_from_the_random_source() -> None:
+    starts = {assign_replicas(brokers(0, 1, 2), 1, 1, random.Random(seed))[0] for seed in range(30)}
+    assert starts == {(0,), (1,), (2,)}
+
+
+@pytest.mark.parametrize(
+    ("count", "factor", "code", "message"),
+    [
+        (0, 1, ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+        (1, 0, ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."),
+        (1, 2, ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor: 2 larger than available brokers: 1."),
+    ],
+)
+def test_impossible_counts_are_refused_in_kafkas_words(count: int, factor: int, code: ErrorCode, message: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        assign_replicas(brokers(1), count, factor, RNG)
+    assert (refused.value.code, refused.value.message) == (code, message)
+
+
+def test_no_broker_at_all_is_a_replication_factor_too_large() -> None:
+    with pytest.raises(RequestError, match="larger than available brokers: 0"):
+        assign_replicas([], 1, 1, RNG)
+
+
+def test_added_partitions_go_on_where_the_topic_began() -> None:
+    whole = assign_replicas(brokers(0, 1, 2), 7, 2, RNG, start_index=1)
+    assert added_partitions(brokers(0, 1, 2), whole[0], 3, 4) == {
+        partition: whole[partition] for partition in range(3, 7)
+    }
+
+
+def test_partitions_are_added_though_the_first_leader_is_gone() -> None:
+    assert added_partitions(brokers(1, 2), (BrokerId(5),), 1, 2) == {1: (2,), 2: (1,)}
+
+
+def test_a_manual_assignment_is_taken_as_it_is() -> None:
+    assert check_manual_assignment({1: [2, 1], 0: [1, 2]}, {1, 2}) == {0: (1, 2), 1: (2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ({0: [1], 2: [1]}, "consecutive 0-based"),
+        ({1: [1]}, "consecutive 0-based"),
+        ({0: []}, "replication factor of 0"),
+        ({0: [1, 1]}, "Duplicate brokers"),
+        ({0: [1], 1: [1, 2]}, "same number of replicas"),
+        ({0: [9]}, r"Unknown broker\(s\) in replica assignment: 9"),
+    ],
+)
+def test_bad_manual_assignments(assignment: dict[int, list[int]], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as refused:
+        check_manual_assignment(assignment, {1, 2})
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

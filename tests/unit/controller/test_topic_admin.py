@@ -1,0 +1,284 @@
+"""Creating, growing and deleting topics on a real tree: the znodes afterwards, and what brokers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from cluster_support import Cluster, run
+
+from kavka.controller.controller import ControllerSettings
+from kavka.controller.reign import Deposed
+from kavka.controller.topics import PartitionsWish, TopicRules, TopicWish
+from kavka.errors import ConfigError, ErrorCode
+from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.local import LocalZooKeeper
+from kavka.zookeeper.port import ConnectionLoss, Create, Operation, OperationResult, RequestTooLarge
+from kavka.zookeeper.znodes import ConfigEntity, PartitionState, TopicAssignment
+
+
+def test_a_created_topic_is_in_the_tree_and_is_ordered_to_brokers(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        (outcome,) = await topics.create_topics([TopicWish("t", 2, 1, config={"a": "b"})])
+        assert (outcome.code, outcome.partition_count, outcome.replication_factor) == (ErrorCode.NONE, 2, 1)
+        data, stat = await cluster.admin.get("/brokers/topics/t")
+        assert TopicAssignment.decode("t", data) == TopicAssignment("t", {0: (1,), 1: (1,)}, outcome.topic_id)
+        assert stat.version == 0
+        assert await cluster.state("t", 1) == PartitionState(BrokerId(1), 0, (BrokerId(1),), 1)
+        assert (await cluster.admin.get("/config/topics/t"))[0] == ConfigEntity({"a": "b"}).encode()
+        order = broker.orders[-1].partitions[1]
+        assert (order.topic_partition, order.topic_id, order.is_new) == (TopicPartition("t", 1), outcome.topic_id, True)
+        assert order.replicas == (1,)
+        assert order.state.leader == 1
+        assert await cluster.admin.children("/config/changes") == [], "Kafka notifies of changes, not of creations"
+
+    run(tmp_path, scenario)
+
+
+def test_each_wish_stands_for_itself(tmp_path: Path) -> None:
+    def check_config(config: object) -> None:
+        if config:
+            raise ConfigError("no")
+
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1, settings=ControllerSettings(TopicRules(check_config=check_config)))
+        wishes = [
+            TopicWish("a"),
+            TopicWish("twice"),
+            TopicWish("b", config={"x": "y"}),
+            TopicWish("twice"),
+            TopicWish("huge", 10_001),
+            TopicWish("c"),
+        ]
+        outcomes = await broker.controller.topics.create_topics(wishes)
+        assert [(outcome.name, outcome.code) for outcome in outcomes] == [
+            ("a", ErrorCode.NONE),
+            ("twice", ErrorCode.INVALID_REQUEST),
+            ("b", ErrorCode.INVALID_CONFIG),
+            ("twice", ErrorCode.INVALID_REQUEST),
+            ("huge", ErrorCode.POLICY_VIOLATION),
+            ("c", ErrorCode.NONE),
+        ]
+        assert await cluster.admin.children("/brokers/topics") == ["a", "c"]
+        assert [order.topic_partition.topic for order in broker.orders[-1].partitions] == ["a", "c"]
+
+    run(tmp_path, scenario)
+
+
+def test_validation_writes_nothing(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics, told = broker.controller.topics, len(broker.orders)
+        await topics.create_topics([TopicWish("grown")])
+        before = cluster.server.tree_zxid
+        (created,) = await topics.create_topics([TopicWish("t", 3)], validate_only=True)
+        assert (created.code, created.partition_count) == (ErrorCode.NONE, 3)
+        (grown,) = await topics.create_partitions([PartitionsWish("grown", 5)], validate_only=True)
+        assert (grown.code, grown.partition_count) == (ErrorCode.NONE, 5)
+        (refused,) = await topics.create_topics([TopicWish("bad name")], validate_only=True)
+        assert refused.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert cluster.server.tree_zxid == before
+        assert len(broker.orders) == told + 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_configuration_left_behind_is_replaced(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        await cluster.admin.create("/config/topics/t", ConfigEntity({"old": "1"}).encode())
+        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t", config={"new": "2"})])
+        assert outcome.code is ErrorCode.NONE
+        assert (await cluster.admin.get("/config/topics/t"))[0] == ConfigEntity({"new": "2"}).encode()
+
+    run(tmp_path, scenario)
+
+
+def test_a_topic_that_another_made_meanwhile_exists(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        await cluster.admin.create("/brokers/topics/t", TopicAssignment("t", {0: (1,)}, None).encode())
+        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        assert (outcome.code, outcome.message) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
+
+    run(tmp_path, scenario)
+
+
+def test_partitions_are_added(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        await topics.create_topics([TopicWish("t", 2)])
+        outcomes = await topics.create_partitions([PartitionsWish("t", 4), PartitionsWish("gone", 1)])
+        assert [outcome.code for outcome in outcomes] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert (await cluster.state("t", 3)).leader == 1
+        assert [order.topic_partition.partition for order in broker.orders[-1].partitions] == [2, 3]
+        (again,) = await topics.create_partitions([PartitionsWish("t", 5)])
+        assert again.code is ErrorCode.NONE, "the version of the topic's znode was followed"
+
+    run(tmp_path, scenario)
+
+
+def test_a_deleted_topic_leaves_nothing_and_can_be_made_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        (created,) = await topics.create_topics([TopicWish("t", 3)])
+        outcomes = await topics.delete_topics(["t", "gone"])
+        assert [outcome.code for outcome in outcomes] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert broker.orders[-1].deleted_topics[0].topic_id == created.topic_id
+        for path in ("/brokers/topics", "/config/topics", "/admin/delete_topics"):
+            assert await cluster.admin.children(path) == []
+        (again,) = await topics.create_topics([TopicWish("t", 1)])
+        assert again.code is ErrorCode.NONE
+        assert again.topic_id != created.topic_id
+
+    run(tmp_path, scenario)
+
+
+def test_deletion_can_be_switched_off(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1, settings=ControllerSettings(deletion_enabled=False))
+        await broker.controller.topics.create_topics([TopicWish("t")])
+        (outcome,) = await broker.controller.topics.delete_topics(["t"])
+        assert outcome.code is ErrorCode.TOPIC_DELETION_DISABLED
+        assert await cluster.admin.exists("/brokers/topics/t") is not None
+
+    run(tmp_path, scenario)
+
+
+def test_ten_thousand_partitions_come_and_go(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        (created,) = await broker.controller.topics.create_topics([TopicWish("t", 10_000)])
+        assert created.code is ErrorCode.NONE
+        assert len(broker.orders[-1].partitions) == 10_000
+        assert len(await cluster.admin.children("/brokers/topics/t/partitions")) == 10_000
+        (deleted,) = await broker.controller.topics.delete_topics(["t"])
+        assert deleted.code is ErrorCode.NONE
+        assert await cluster.admin.exists("/brokers/topics/t") is None
+
+    run(tmp_path, scenario)
+
+
+class LossyMulti:
+    """Loses answers of a session's multis, before or after the server carried them out."""
+
+    def __init__(self, zookeeper: LocalZooKeeper, losses: Sequence[str | None]) -> None:
+        self._multi = zookeeper.multi
+        self._losses = list(losses)
+        zookeeper.multi = self.multi  # type: ignore[method-assign]
+
+    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        loss = self._losses.pop(0) if self._losses else None
+        if loss == "request":
+            raise ConnectionLoss("lost before")
+        results = await self._multi(operations)
+        if loss == "answer":
+            raise ConnectionLoss("lost after")
+        return results
+
+
+def test_a_creation_whose_answer_was_lost_is_found_and_completed(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        # The first of several multis is carried out and its answer lost; the others were never sent.
+        LossyMulti(broker.zookeeper, ["answer"])
+        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t", 6_000)])
+        assert outcome.code is ErrorCode.NONE
+        assert len(broker.orders[-1].partitions) == 6_000
+        assert (await cluster.state("t", 5_999)).leader == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_creation_that_never_arrived_timed_out_and_can_be_repeated(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        LossyMulti(broker.zookeeper, ["request"])
+        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        assert outcome.code is ErrorCode.REQUEST_TIMED_OUT
+        assert await cluster.admin.exists("/brokers/topics/t") is None
+        (again,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        assert again.code is ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
+def test_a_growth_whose_answer_was_lost_is_found(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        await topics.create_topics([TopicWish("t")])
+        LossyMulti(broker.zookeeper, ["answer", "request"])
+        (grown,) = await topics.create_partitions([PartitionsWish("t", 3)])
+        assert grown.code is ErrorCode.NONE
+        assert [order.topic_partition.partition for order in broker.orders[-1].partitions] == [1, 2]
+        LossyMulti(broker.zookeeper, ["request"])
+        (lost,) = await topics.create_partitions([PartitionsWish("t", 4)])
+        assert lost.code is ErrorCode.REQUEST_TIMED_OUT
+
+    run(tmp_path, scenario)
+
+
+def test_a_refusal_of_zookeepers_own_is_told(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+
+        async def refuse(operations: Sequence[Operation]) -> list[OperationResult]:
+            raise RequestTooLarge("/x", "for the test")
+
+        broker.zookeeper.multi = refuse  # type: ignore[method-assign]
+        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        assert outcome.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "request too large" in (outcome.message or "")
+
+    run(tmp_path, scenario)
+
+
+def test_a_deposed_controller_writes_nothing(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        await topics.create_topics([TopicWish("old")])
+        # Another controller came, and this one has not heard of it: no event reaches it.
+        cluster.server.detach(broker.zookeeper.session_id)
+        await cluster.admin.set("/controller_epoch", b"2")
+        told = len(broker.orders)
+        for call in (
+            topics.create_topics([TopicWish("t")]),
+            topics.delete_topics(["old"]),
+            topics.create_partitions([PartitionsWish("old", 3)]),
+        ):
+            with pytest.raises(Deposed):
+                await call
+        assert not broker.controller.is_active
+        with pytest.raises(Deposed):
+            _ = broker.controller.topics
+        assert await cluster.admin.children("/brokers/topics") == ["old"]
+        assert await cluster.admin.children("/admin/delete_topics") == []
+        assert len(broker.orders) == told
+
+    run(tmp_path, scenario)
+
+
+def test_what_was_written_before_the_deposition_is_still_ordered(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        original = broker.zookeeper.multi
+
+        async def depose_after(operations: Sequence[Operation]) -> list[OperationResult]:
+            results = await original(operations)
+            if any(isinstance(one, Create) and one.path == "/brokers/topics/a" for one in operations):
+                await cluster.admin.set("/controller_epoch", b"2")
+            return results
+
+        broker.zookeeper.multi = depose_after  # type: ignore[method-assign]
+        with pytest.raises(Deposed):
+            await broker.controller.topics.create_topics([TopicWish("a"), TopicWish("b")])
+        assert [order.topic_partition.topic for order in broker.orders[-1].partitions] == ["a"]
+
+    run(tmp_path, scenario)

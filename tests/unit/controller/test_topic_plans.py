@@ -1,0 +1,282 @@
+"""What may be created, grown and deleted, and which writes that takes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cluster_support import registration
+
+from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.topics import (
+    MAX_MULTI_BYTES,
+    MAX_PARTITIONS_PER_REQUEST,
+    MAX_TOPIC_NAME_LENGTH,
+    PartitionsWish,
+    Refusal,
+    TopicPlan,
+    TopicRules,
+    TopicWish,
+    colliding_topics,
+    deletion_operations,
+    guarded_multis,
+    partitions_operations,
+    plan_partitions,
+    plan_topic,
+    topic_name_error,
+    topic_operations,
+    within_limit,
+)
+from kavka.errors import ConfigError, ErrorCode
+from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.port import Check, Create, Delete, SetData, request_size_bytes
+from kavka.zookeeper.znodes import PartitionState, TopicAssignment
+
+RULES = TopicRules()
+
+
+def cluster(*broker_ids: int, racks: str = "") -> ControllerContext:
+    return ControllerContext(
+        epoch=5,
+        epoch_version=9,
+        brokers={
+            BrokerId(broker_id): LiveBroker(registration(broker_id, racks[index] if racks else None), 100 + broker_id)
+            for index, broker_id in enumerate(broker_ids)
+        },
+    )
+
+
+def plan(context: ControllerContext, wish: TopicWish, rules: TopicRules = RULES) -> TopicPlan | Refusal:
+    return plan_topic(wish, context, rules, random.Random(3))
+
+
+def with_topic(context: ControllerContext, name: str, **wish: int) -> KnownTopic:
+    planned = plan(context, TopicWish(name, **wish))
+    assert isinstance(planned, TopicPlan)
+    known = KnownTopic(planned.assignment, version=4)
+    context.set_topic(known)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "the empty string is not allowed"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        ("x" * (MAX_TOPIC_NAME_LENGTH + 1), "is longer than the max allowed length 249"),
+        ("a b", "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        ("ä", "contains one or more characters"),
+        ("a/b", "contains one or more characters"),
+        ("a\n", "contains one or more characters"),
+    ],
+)
+def test_illegal_names(name: str, reason: str) -> None:
+    assert reason in (topic_name_error(name) or "")
+    assert plan(cluster(1), TopicWish(name, 1, 1)) == Refusal(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_error(name) or ""
+    )
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "_", "x" * MAX_TOPIC_NAME_LENGTH])
+def test_legal_names(name: str) -> None:
+    assert topic_name_error(name) is None
+
+
+def test_dots_and_underscores_collide() -> None:
+    assert colliding_topics("a_b.c", ["a.b_c", "a_b.c", "abc", "a_b_c"]) == ["a.b_c", "a_b_c"]
+    assert colliding_topics("abc", ["a.c"]) == []
+    context = cluster(1)
+    with_topic(context, "a.b")
+    assert plan(context, TopicWish("a_b")) == Refusal(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"
+    )
+
+
+def test_a_plan_has_replicas_states_configuration_and_an_id() -> None:
+    planned = plan(cluster(1, 2), TopicWish("t", 3, 2, config={"retention.ms": "5"}))
+    assert isinstance(planned, TopicPlan)
+    assert planned.assignment.topic_id is not None
+    assert planned.config == {"retention.ms": "5"}
+    assert list(planned.assignment.partitions) == [0, 1, 2]
+    for partition, replicas in planned.assignment.partitions.items():
+        assert sorted(replicas) == [1, 2]
+        assert planned.states[partition] == PartitionState(replicas[0], 0, tuple(replicas), 5)
+
+
+def test_counts_default_to_the_brokers_settings() -> None:
+    rules = TopicRules(default_partition_count=4, default_replication_factor=2)
+    planned = plan(cluster(1, 2, 3), TopicWish("t"), rules)
+    assert isinstance(planned, TopicPlan)
+    assert [len(replicas) for replicas in planned.assignment.partitions.values()] == [2] * 4
+
+
+def test_refusals() -> None:
+    def check_config(config: object) -> None:
+        raise ConfigError("Unknown topic config name: nope")
+
+    context = cluster(1)
+    with_topic(context, "t")
+    assert plan(context, TopicWish("t", 1, 1)) == Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
+    context.topics_to_delete["dying"] = None
+    assert plan(context, TopicWish("dying", 1, 1)).code is ErrorCode.TOPIC_ALREADY_EXISTS  # type: ignore[union-attr]
+    refused = plan(context, TopicWish("u", config={"nope": "1"}), TopicRules(check_config=check_config))
+    assert refused == Refusal(ErrorCode.INVALID_CONFIG, "Unknown topic config name: nope")
+    refused = plan(context, TopicWish("u", 1, assignment={0: [1]}))
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.INVALID_REQUEST
+    refused = plan(context, TopicWish("u", assignment={0: [2]}))
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    refused = plan(context, TopicWish("__cluster_metadata"))
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_brokers_that_shut_down_get_no_new_replicas() -> None:
+    context = cluster(1, 2)
+    context.shutting_down[BrokerId(2)] = None
+    planned = plan(context, TopicWish("t", 2, 1))
+    assert isinstance(planned, TopicPlan)
+    assert planned.assignment.partitions == {0: (1,), 1: (1,)}
+    assert isinstance(plan(context, TopicWish("u", 1, 2)), Refusal)
+
+
+def test_a_request_has_a_limit_of_partitions() -> None:
+    half = MAX_PARTITIONS_PER_REQUEST // 2
+    wishes = [TopicWish("a", half), TopicWish("b", half + 1), TopicWish("c", half), TopicWish("d", 2**31 - 1)]
+    limited = within_limit(wishes, RULES)
+    assert [isinstance(one, Refusal) for one in limited] == [False, True, False, True]
+    assert isinstance(limited[1], Refusal)
+    assert limited[1].code is ErrorCode.POLICY_VIOLATION
+    context = cluster(1)
+    with_topic(context, "t")
+    refused = plan_partitions(PartitionsWish("t", MAX_PARTITIONS_PER_REQUEST + 2), context)
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_the_writes_of_a_creation_in_order() -> None:
+    planned = plan(cluster(1), TopicWish("t", 2, config={"a": "b"}))
+    assert isinstance(planned, TopicPlan)
+    state = b'{"controller_epoch":5,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
+    assert list(topic_operations(planned, config_exists=False)) == [
+        Create("/config/topics/t", b'{"version":1,"config":{"a":"b"}}'),
+        Create("/brokers/topics/t", planned.assignment.encode()),
+        Create("/brokers/topics/t/partitions"),
+        Create("/brokers/topics/t/partitions/0"),
+        Create("/brokers/topics/t/partitions/0/state", state),
+        Create("/brokers/topics/t/partitions/1"),
+        Create("/brokers/topics/t/partitions/1/state", state),
+    ]
+    first = next(topic_operations(planned, config_exists=True))
+    assert first == SetData("/config/topics/t", b'{"version":1,"config":{"a":"b"}}')
+
+
+def test_every_multi_is_guarded_and_fits() -> None:
+    planned = plan(cluster(1), TopicWish("t", MAX_PARTITIONS_PER_REQUEST))
+    assert isinstance(planned, TopicPlan)
+    operations = list(topic_operations(planned, config_exists=False))
+    batches = list(guarded_multis(operations, epoch_version=9))
+    assert len(batches) > 1
+    assert [operation for batch in batches for operation in batch[1:]] == operations
+    for batch in batches:
+        assert batch[0] == Check("/controller_epoch", 9)
+        assert sum(map(request_size_bytes, batch)) <= MAX_MULTI_BYTES
+    assert list(guarded_multis([], epoch_version=9)) == []
+    huge = Create("/x", b"x" * MAX_MULTI_BYTES)
+    assert [batch[1:] for batch in guarded_multis([huge, huge], epoch_version=9)] == [[huge], [huge]]
+
+
+def test_growth() -> None:
+    context = cluster(1, 2)
+    known = with_topic(context, "t", partition_count=2, replication_factor=2)
+    planned = plan_partitions(PartitionsWish("t", 4), context)
+    assert not isinstance(planned, Refusal)
+    assert planned.added == (2, 3)
+    assert list(planned.assignment.partitions) == [0, 1, 2, 3]
+    assert {len(replicas) for replicas in planned.assignment.partitions.values()} == {2}
+    assert planned.assignment.topic_id == known.topic_id
+    operations = list(partitions_operations(planned))
+    assert operations[0] == SetData("/brokers/topics/t", planned.assignment.encode(), 4)
+    assert [operation.path for operation in operations[1:]] == [
+        "/brokers/topics/t/partitions/2",
+        "/brokers/topics/t/partitions/2/state",
+        "/brokers/topics/t/partitions/3",
+        "/brokers/topics/t/partitions/3/state",
+    ]
+    by_hand = plan_partitions(PartitionsWish("t", 3, [[2, 1]]), context)
+    assert not isinstance(by_hand, Refusal)
+    assert by_hand.assignment.partitions[2] == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("wish", "code", "message"),
+    [
+        (PartitionsWish("gone", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
+        (PartitionsWish("t", 2), ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partitions."),
+        (
+            PartitionsWish("t", 1),
+            ErrorCode.INVALID_PARTITIONS,
+            "Topic currently has 2 partitions, which is higher than the requested 1.",
+        ),
+        (
+            PartitionsWish("t", 4, [[1]]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Increasing the number of partitions by 2 but 1 assignments provided.",
+        ),
+        (
+            PartitionsWish("t", 3, [[1, 2]]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Inconsistent replication factor between partitions, partition 0 has 1 while partitions [2] have "
+            "replication factors [2], respectively.",
+        ),
+    ],
+)
+def test_growth_that_is_refused(wish: PartitionsWish, code: ErrorCode, message: str) -> None:
+    context = cluster(1, 2)
+    with_topic(context, "t", partition_count=2)
+    assert plan_partitions(wish, context) == Refusal(code, message)
+
+
+def test_a_topic_in_reassignment_cannot_grow() -> None:
+    context = cluster(1, 2)
+    known = with_topic(context, "t")
+    moving = TopicAssignment("t", known.assignment.partitions, known.topic_id, {0: (2,)})
+    context.topics["t"] = KnownTopic(moving, 5)
+    refused = plan_partitions(PartitionsWish("t", 2), context)
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.REASSIGNMENT_IN_PROGRESS
+
+
+def test_the_writes_of_a_deletion_go_from_the_leaves_up_and_the_mark_goes_last() -> None:
+    assert list(deletion_operations("t", [1], [0, 1], partitions_node=True, config=True)) == [
+        Delete("/brokers/topics/t/partitions/1/state"),
+        Delete("/brokers/topics/t/partitions/0"),
+        Delete("/brokers/topics/t/partitions/1"),
+        Delete("/brokers/topics/t/partitions"),
+        Delete("/brokers/topics/t"),
+        Delete("/config/topics/t"),
+        Delete("/admin/delete_topics/t"),
+    ]
+    assert list(deletion_operations("t", [], [], partitions_node=False, config=False)) == [
+        Delete("/brokers/topics/t"),
+        Delete("/admin/delete_topics/t"),
+    ]
+
+
+def test_the_context_follows_topics() -> None:
+    context = cluster(1)
+    known = with_topic(context, "t", partition_count=2)
+    t0 = TopicPartition("t", 0)
+    assert context.partitions.state(t0) is PartitionStatus.NEW
+    assert context.set_topic(known) == [], "nothing of it is new"
+    context.states[t0] = KnownState(PartitionState(BrokerId(1), 0, (BrokerId(1),), 5), 3)
+    assert context.states[t0].leader_and_isr.partition_epoch == 3
+    assert [replica.broker_id for replica in context.replicas_of([t0])] == [1]
+    context.remove_topic("t")
+    context.remove_topic("t")
+    assert context.states == {}
+    assert context.partitions.keys(PartitionStatus.NEW) == []
+    assert context.replicas.count(ReplicaStatus.NEW) == 0
