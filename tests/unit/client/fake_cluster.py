@@ -17,20 +17,33 @@ from kavka.protocol.api import ApiKey, RequestHeader, api, decode_request_header
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages import (
     ApiVersionsResponse,
+    CreateTopicsResponse,
     FetchResponse,
+    FindCoordinatorResponse,
+    HeartbeatResponse,
     InitProducerIdResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
     ListOffsetsResponse,
     MetadataResponse,
+    OffsetCommitResponse,
+    OffsetFetchResponse,
     ProduceResponse,
+    SyncGroupResponse,
 )
 from kavka.protocol.messages.api_versions_response import ApiVersion
+from kavka.protocol.messages.create_topics_response import CreatableTopicResult
 from kavka.protocol.messages.fetch_response import AbortedTransaction, FetchableTopicResponse, PartitionData
+from kavka.protocol.messages.find_coordinator_response import Coordinator
+from kavka.protocol.messages.join_group_response import JoinGroupResponseMember
 from kavka.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
 from kavka.protocol.messages.metadata_response import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kavka.protocol.messages.offset_commit_response import OffsetCommitResponsePartition, OffsetCommitResponseTopic
+from kavka.protocol.messages.offset_fetch_response import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 from kavka.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from kavka.records.batch import BatchHeader, RecordBatch, assign_offset, batch_at
 
@@ -89,6 +102,11 @@ class FakeCluster:
         self.requests: list[tuple[int, RequestHeader, Any]] = []
         self.connections: list[FakeConnection] = []
         self.next_producer_id = 4000
+        self.controller = 1
+        self.coordinator = 1
+        self.generation = 0
+        self.member_ids = 0
+        self.committed: dict[TopicPartition, int] = {}
 
     def add_topic(self, name: str, partitions: int = 1) -> list[FakeLog]:
         self.topics[name] = [FakeLog() for _ in range(partitions)]
@@ -171,7 +189,7 @@ class FakeCluster:
         brokers = [
             MetadataResponseBroker(node_id=n, host="fake", port=9000 + n) for n in self.nodes if n not in self.down
         ]
-        return MetadataResponse(brokers=brokers, cluster_id="fake", controller_id=self.nodes[0], topics=topics)
+        return MetadataResponse(brokers=brokers, cluster_id="fake", controller_id=self.controller, topics=topics)
 
     def _produce(self, node: int, request: Any, version: int) -> ProduceResponse | None:
         topics = []
@@ -237,6 +255,80 @@ class FakeCluster:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         return ListOffsetsResponse(topics=topics)
 
+    def _create_topics(self, node: int, request: Any, version: int) -> CreateTopicsResponse:
+        results = []
+        for topic in request.topics:
+            if node != self.controller:
+                results.append(CreatableTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER))
+            elif topic.name in self.topics:
+                results.append(CreatableTopicResult(name=topic.name, error_code=ErrorCode.TOPIC_ALREADY_EXISTS))
+            else:
+                self.add_topic(topic.name, max(topic.num_partitions, 1))
+                results.append(CreatableTopicResult(name=topic.name))
+        return CreateTopicsResponse(topics=results)
+
+    def _find_coordinator(self, node: int, request: Any, version: int) -> FindCoordinatorResponse:
+        place = {"node_id": self.coordinator, "host": "fake", "port": 9000 + self.coordinator}
+        if version >= 4:
+            return FindCoordinatorResponse(coordinators=[Coordinator(key=k, **place) for k in request.coordinator_keys])
+        return FindCoordinatorResponse(**place)
+
+    def _join_group(self, node: int, request: Any, version: int) -> JoinGroupResponse:
+        """A group of one: whoever joins leads."""
+        if node != self.coordinator:
+            return JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        if not request.member_id:
+            self.member_ids += 1
+            if version >= 4:
+                code = ErrorCode.MEMBER_ID_REQUIRED
+                return JoinGroupResponse(error_code=code, member_id=f"member-{self.member_ids}")
+        self.generation += 1
+        member_id = request.member_id or f"member-{self.member_ids}"
+        member = JoinGroupResponseMember(member_id=member_id, metadata=request.protocols[0].metadata)
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_name="range",
+            leader=member_id,
+            member_id=member_id,
+            members=[member],
+        )
+
+    def _sync_group(self, node: int, request: Any, version: int) -> SyncGroupResponse:
+        return SyncGroupResponse(assignment=request.assignments[0].assignment)
+
+    def _offset_commit(self, node: int, request: Any, version: int) -> OffsetCommitResponse:
+        code = ErrorCode.NONE
+        if request.member_id and request.generation_id_or_member_epoch != self.generation:
+            code = ErrorCode.ILLEGAL_GENERATION
+        topics = []
+        for topic in request.topics:
+            for partition in topic.partitions:
+                if code is ErrorCode.NONE:
+                    name = TopicPartition(topic.name, partition.partition_index)
+                    self.committed[name] = partition.committed_offset
+            answers = [
+                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                for p in topic.partitions
+            ]
+            topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        return OffsetCommitResponse(topics=topics)
+
+    def _offset_fetch(self, node: int, request: Any, version: int) -> OffsetFetchResponse:
+        topics = [
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index,
+                        committed_offset=self.committed.get(TopicPartition(topic.name, index), -1),
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+        return OffsetFetchResponse(topics=topics)
+
     _answers: ClassVar[dict[ApiKey, Callable[..., Any]]] = {
         ApiKey.API_VERSIONS: lambda self, node, request, version: self._api_versions(),
         ApiKey.METADATA: _metadata,
@@ -244,6 +336,14 @@ class FakeCluster:
         ApiKey.INIT_PRODUCER_ID: _init_producer_id,
         ApiKey.FETCH: _fetch,
         ApiKey.LIST_OFFSETS: _list_offsets,
+        ApiKey.CREATE_TOPICS: _create_topics,
+        ApiKey.FIND_COORDINATOR: _find_coordinator,
+        ApiKey.JOIN_GROUP: _join_group,
+        ApiKey.SYNC_GROUP: _sync_group,
+        ApiKey.HEARTBEAT: lambda self, node, request, version: HeartbeatResponse(),
+        ApiKey.LEAVE_GROUP: lambda self, node, request, version: LeaveGroupResponse(),
+        ApiKey.OFFSET_COMMIT: _offset_commit,
+        ApiKey.OFFSET_FETCH: _offset_fetch,
     }
 
 
