@@ -416,7 +416,12 @@ class LocalZooKeeper:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
 
     async def renew(self) -> int:
         if self._closed:

@@ -37,6 +37,7 @@ class Candidate:
     def __init__(self, broker_id: int, zookeeper: LocalZooKeeper, settings: ControllerSettings) -> None:
         self.zookeeper = zookeeper
         self.orders: list[ClusterChange] = []
+        self.ordered = asyncio.Event()
         self.seen: list[int] = []
         self.controller = Controller(
             zookeeper,
@@ -52,6 +53,7 @@ class Candidate:
         if change.brokers_changed:
             assert self.controller.context.brokers, "whoever carries out may ask for the brokers"
         self.orders.append(change)
+        self.ordered.set()
 
 
 class Cluster:

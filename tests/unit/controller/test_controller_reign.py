@@ -1,0 +1,428 @@
+"""The seat of the controller: won, lost, taken over; and what a new controller makes of what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from cluster_support import Cluster, run
+
+from kavka.controller import controller as controller_module
+from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.election import Elected
+from kavka.controller.reign import Deposed
+from kavka.controller.state_machines import PartitionStatus
+from kavka.controller.topics import TopicWish
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
+from kavka.zookeeper.znodes import (
+    RECOVERING,
+    ControllerNode,
+    PartitionState,
+    TopicAssignment,
+    broker_path,
+    partition_state_path,
+)
+
+T0 = TopicPartition("t", 0)
+
+
+async def seat(cluster: Cluster) -> tuple[int, bytes | None, int]:
+    """(controller's broker id, controller epoch, owner's session)"""
+    data, stat = await cluster.admin.get("/controller")
+    epoch, _ = await cluster.admin.get("/controller_epoch")
+    return ControllerNode.decode(data).broker_id, epoch, stat.ephemeral_owner
+
+
+async def put_topic(cluster: Cluster, replicas: tuple[int, ...], state: PartitionState | None) -> None:
+    """A topic "t" of one partition, as an earlier controller left it."""
+    await cluster.admin.create("/brokers/topics/t", TopicAssignment("t", {0: replicas}, None).encode())
+    if state is not None:
+        await cluster.admin.create("/brokers/topics/t/partitions")
+        await cluster.admin.create("/brokers/topics/t/partitions/0")
+        await cluster.admin.create(partition_state_path(T0), state.encode())
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def test_the_first_broker_wins_and_the_epoch_rises_with_every_reign(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first, second = await cluster.join(1), await cluster.join(2)
+        assert await seat(cluster) == (1, b"1", first.zookeeper.session_id)
+        assert (first.controller.is_active, second.controller.is_active) == (True, False)
+        assert (first.seen, second.seen) == ([1], [1])
+        assert first.controller.context.epoch == 1
+        with pytest.raises(Deposed):
+            _ = second.controller.context
+        await cluster.kill(1)
+        assert await seat(cluster) == (2, b"2", second.zookeeper.session_id)
+        assert second.controller.context.epoch == 2
+        assert second.seen == [1, NO_LEADER, 2]
+        assert first.seen == [1, NO_LEADER]
+        await cluster.come_back(1)
+        assert first.seen == [1, NO_LEADER, 2]
+        assert not first.controller.is_active
+
+    run(tmp_path, scenario)
+
+
+def test_a_seat_that_somebody_deleted_is_won_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.join(1)
+        await cluster.admin.delete("/controller")
+        await cluster.settled()
+        assert await seat(cluster) == (1, b"2", first.zookeeper.session_id)
+        assert first.controller.context.epoch == 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_controller_that_stops_gives_its_own_seat_up_and_no_other(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first, second = await cluster.join(1), await cluster.join(2)
+        await first.controller.stop()
+        await second.controller.settled()
+        await cluster.settled()
+        assert await seat(cluster) == (2, b"2", second.zookeeper.session_id)
+        await first.controller.stop()
+        assert (await seat(cluster))[0] == 2
+
+    run(tmp_path, scenario)
+
+
+def test_an_election_whose_answer_was_lost_is_found_won(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.register(1)
+        original = broker.zookeeper.multi
+        losses = ["request", "answer"]
+
+        async def lossy(operations: Sequence[Operation]) -> list[OperationResult]:
+            loss = losses.pop(0) if losses else None
+            if loss == "request":
+                raise ConnectionLoss("lost before")
+            results = await original(operations)
+            if loss == "answer":
+                raise ConnectionLoss("lost after")
+            return results
+
+        broker.zookeeper.multi = lossy  # type: ignore[method-assign]
+        await broker.controller.start()
+        assert await seat(cluster) == (1, b"1", broker.zookeeper.session_id)
+        assert broker.controller.context.epoch == 1
+        (created,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        assert created.code is ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
+def test_a_new_controller_orders_everything_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first, second = await cluster.join(1), await cluster.join(2)
+        await first.controller.topics.create_topics([TopicWish("t", 2, 2)])
+        before = await cluster.state("t", 0), await cluster.state("t", 1)
+        await first.controller.stop()
+        await cluster.settled()
+        change = second.orders[-1]
+        assert change.brokers_changed
+        assert [order.topic_partition.partition for order in change.partitions] == [0, 1]
+        assert not any(order.is_new for order in change.partitions)
+        assert (await cluster.state("t", 0), await cluster.state("t", 1)) == before, "nobody died: nothing is written"
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("written", ["topic", "partitions", "partition"])
+def test_a_topic_that_was_created_half_is_completed(tmp_path: Path, written: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (1,), None)
+        if written in ("partitions", "partition"):
+            await cluster.admin.create("/brokers/topics/t/partitions")
+        if written == "partition":
+            await cluster.admin.create("/brokers/topics/t/partitions/0")
+        broker = await cluster.join(1)
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(1), 0, ids(1), 1)
+        assert broker.orders[0].partitions[0].is_new
+        assert broker.controller.context.partitions.state(T0) is PartitionStatus.ONLINE
+
+    run(tmp_path, scenario)
+
+
+def test_a_partition_none_of_whose_replicas_lives_waits_for_one(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2,), None)
+        broker = await cluster.join(1)
+        assert await cluster.admin.exists(partition_state_path(T0)) is None
+        assert broker.controller.context.partitions.state(T0) is PartitionStatus.NEW
+        await cluster.register(2)
+        await cluster.settled()
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(2), 0, ids(2), 1)
+        assert broker.orders[-1].partitions[0].is_new
+
+    run(tmp_path, scenario)
+
+
+def test_a_single_broker_that_restarts_keeps_its_leaderships(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (1,), PartitionState(BrokerId(1), 4, ids(1), 1))
+        broker = await cluster.join(1)
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(1), 4, ids(1), 1)
+        assert broker.orders[0].partitions[0].state.leader_epoch == 4
+
+    run(tmp_path, scenario)
+
+
+def test_brokers_that_die_lose_their_partitions_and_the_others_hear(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3, 1), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        controller = await cluster.join(1)
+        await cluster.register(2)
+        await cluster.register(3)
+        await cluster.settled()
+        # When the controller started, 2 and 3 were not there: case C left the ISR whole, and 2 leads again.
+        state = await cluster.state("t", 0)
+        assert (state.leader, state.isr) == (2, ids(2))
+
+        await put_state(cluster, PartitionState(BrokerId(2), 9, ids(2, 3), 1))
+        await cluster.kill(2)
+        state = await cluster.state("t", 0)
+        assert (state.leader, state.isr, state.leader_epoch) == (3, ids(3), 10)
+        order = controller.orders[-1].partitions[0]
+        assert order.state.leader == 3
+        assert isinstance(order.why, Elected)
+        assert order.why.reason == "first live in-sync replica"
+        assert controller.orders[-1].brokers_changed
+
+    run(tmp_path, scenario)
+
+
+async def put_state(cluster: Cluster, state: PartitionState) -> None:
+    """A leader changes the state behind the controller's back, as a shrink or expansion of the ISR does."""
+    await cluster.admin.set(partition_state_path(T0), state.encode())
+
+
+def test_case_c_both_die_at_once_and_either_may_lead_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        controller = await cluster.join(1)
+        # One event: both sessions end before the controller looks.
+        ending = [cluster.server.expire(cluster.candidates[broker].zookeeper.session_id) for broker in (2, 3)]
+        await asyncio.gather(*ending)
+        await cluster.settled()
+        assert await cluster.state("t", 0) == PartitionState(NO_LEADER, 1, ids(2, 3), 1)
+        assert controller.controller.context.partitions.state(T0) is PartitionStatus.OFFLINE
+        await cluster.come_back(3)
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(3), 2, ids(3), 1)
+        assert controller.controller.context.partitions.state(T0) is PartitionStatus.ONLINE
+
+    run(tmp_path, scenario)
+
+
+def test_case_b_one_after_the_other_and_only_the_last_may_lead_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        await cluster.join(1)
+        await cluster.kill(2)
+        await cluster.kill(3)
+        assert await cluster.state("t", 0) == PartitionState(NO_LEADER, 2, ids(3), 1)
+        await cluster.come_back(2)
+        assert (await cluster.state("t", 0)).leader == NO_LEADER
+        await cluster.come_back(3)
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(3), 3, ids(3), 1)
+
+    run(tmp_path, scenario)
+
+
+def test_unclean_elections_are_marked(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 1), PartitionState(BrokerId(2), 0, ids(2), 1))
+        settings = ControllerSettings(unclean_allowed=lambda topic: topic == "t")
+        controller = await cluster.join(1, settings=settings)
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(1), 1, ids(1), 1, RECOVERING)
+        why = controller.orders[0].partitions[0].why
+        assert isinstance(why, Elected)
+        assert why.unclean
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_that_bounced_between_two_looks_died_and_came_back(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        controller = await cluster.join(1)
+        bounced = cluster.candidates[2].zookeeper
+        before = controller.controller.context.brokers[BrokerId(2)].epoch
+        # Gone and back in one write, so that no look falls in between.
+        data, _ = await cluster.admin.get(broker_path(2))
+        await bounced.delete(broker_path(2))
+        await bounced.create(broker_path(2), data)
+        await cluster.settled()
+        assert controller.controller.context.brokers[BrokerId(2)].epoch > before
+        state = await cluster.state("t", 0)
+        assert (state.leader, state.isr) == (3, ids(3)), "its log may be another one: it has to catch up first"
+
+    run(tmp_path, scenario)
+
+
+def test_a_state_that_changed_meanwhile_is_read_and_decided_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3, 4), PartitionState(BrokerId(2), 0, ids(2, 3, 4), 1))
+        for broker in (2, 3, 4):
+            await cluster.register(broker)
+        controller = await cluster.join(1)
+        # Leader 2 shrinks the ISR to (2, 4) behind the controller's back, and dies: 3 must not lead.
+        await put_state(cluster, PartitionState(BrokerId(2), 0, ids(2, 4), 1))
+        await cluster.kill(2)
+        assert await cluster.state("t", 0) == PartitionState(BrokerId(4), 1, ids(4), 1)
+        assert controller.orders[-1].partitions[0].state.partition_epoch == 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_zombie_controller_writes_nothing_and_resigns(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        zombie = await cluster.join(1)
+        # It is paused: hears nothing. Its session ends, another controller reigns, then it goes on where it was.
+        cluster.server.detach(zombie.zookeeper.session_id)
+        cluster.candidates[1].seen.clear()
+        await cluster.admin.delete("/controller")
+        heir = await cluster.join(4)
+        assert (await seat(cluster))[:2] == (4, b"2")
+        before = cluster.server.tree_zxid
+        with pytest.raises(Deposed):
+            await zombie.controller.topics.create_topics([TopicWish("late")])
+        assert not zombie.controller.is_active
+        assert cluster.server.tree_zxid == before
+        assert heir.controller.is_active
+
+    run(tmp_path, scenario)
+
+
+def test_an_expired_session_ends_the_reign_at_once(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        await cluster.server.expire(broker.zookeeper.session_id)
+        assert not broker.controller.is_active
+        with pytest.raises(Deposed):
+            await topics.create_topics([TopicWish("t")])
+        assert broker.controller.controller_id == NO_LEADER
+        await cluster.come_back(1)
+        assert broker.controller.is_active
+        assert broker.controller.context.epoch == 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_deletion_that_was_not_completed_is(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (1,), PartitionState(BrokerId(1), 0, ids(1), 1))
+        await cluster.admin.create("/admin/delete_topics/t")
+        await cluster.admin.create("/admin/delete_topics/gone-already")
+        # The one before got as far as this.
+        await cluster.admin.delete(partition_state_path(T0))
+        broker = await cluster.join(1)
+        assert await cluster.admin.children("/brokers/topics") == []
+        assert await cluster.admin.children("/admin/delete_topics") == []
+        assert [topic.name for change in broker.orders for topic in change.deleted_topics] == ["t"]
+        assert all(change.partitions == () for change in broker.orders), "nobody is to lead what is being deleted"
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("path", ["/brokers/topics/t", partition_state_path(T0), "/brokers/ids/x"])
+def test_garbage_in_a_znode_harms_only_what_it_names(tmp_path: Path, path: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (1,), PartitionState(BrokerId(1), 0, ids(1), 1))
+        await cluster.admin.create("/brokers/topics/u", TopicAssignment("u", {0: (1,)}, None).encode())
+        if await cluster.admin.exists(path) is None:
+            await cluster.admin.create(path, b"garbage")
+        else:
+            await cluster.admin.set(path, b"garbage")
+        broker = await cluster.join(1)
+        assert (await cluster.state("u", 0)).leader == 1
+        malformed = list(broker.controller.context.malformed)
+        assert malformed == ([path] if path != "/brokers/ids/x" else [])
+        assert (await cluster.admin.get(path))[0] == b"garbage", "it is left as evidence"
+
+    run(tmp_path, scenario)
+
+
+def test_garbage_in_the_controller_epoch_is_an_error_at_the_start(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.admin.create("/controller_epoch", b"garbage")
+        broker = await cluster.register(1)
+        with pytest.raises(Exception, match="/controller_epoch: malformed"):
+            await broker.controller.start()
+
+    run(tmp_path, scenario)
+
+
+def test_an_event_that_failed_is_handled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_module, "RETRY_MS", 10)
+
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.register(1)
+        original = broker.zookeeper.children
+        down = True
+
+        async def children(path: str, *, watch: bool = False) -> list[str]:
+            if down and path == "/brokers/topics":
+                raise ConnectionLoss("for the test")
+            return await original(path, watch=watch)
+
+        broker.zookeeper.children = children  # type: ignore[method-assign]
+        with pytest.raises(ConnectionLoss):
+            await broker.controller.start()
+        assert not broker.controller.is_active, "it holds the seat, but knows nothing yet"
+        down = False
+        await broker.ordered.wait()
+        assert broker.controller.is_active
+        assert await seat(cluster) == (1, b"1", broker.zookeeper.session_id)
+
+    run(tmp_path, scenario)
+
+
+def test_an_election_gives_up_after_so_many_attempts_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_module, "MAX_ELECTION_ATTEMPTS", 3)
+
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.register(1)
+        attempts = []
+
+        async def lose(operations: Sequence[Operation]) -> list[OperationResult]:
+            attempts.append(operations)
+            raise ConnectionLoss("always")
+
+        original = broker.zookeeper.multi
+        broker.zookeeper.multi = lose  # type: ignore[method-assign]
+        await broker.controller.start()
+        assert len(attempts) == 3
+        assert not broker.controller.is_active
+        broker.zookeeper.multi = original  # type: ignore[method-assign]
+
+    run(tmp_path, scenario)
+
+
+def test_controllers_are_started_by_their_broker(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.register(1)
+        assert isinstance(broker.controller, Controller)
+        assert not broker.controller.is_active
+        with pytest.raises(Deposed):
+            _ = broker.controller.topics
+
+    run(tmp_path, scenario)
