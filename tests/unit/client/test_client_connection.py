@@ -56,7 +56,7 @@ def test_an_api_or_version_that_the_broker_lacks_is_refused_before_anything_is_s
         sent = len(fake.requests)
         for attempt in (
             metadata(connection),
-            connection.request(ApiKey.HEARTBEAT, MetadataRequest(), MetadataResponse),
+            connection.request(ApiKey.LIST_GROUPS, MetadataRequest(), MetadataResponse),
         ):
             with pytest.raises(RequestError) as refusal:
                 await attempt
