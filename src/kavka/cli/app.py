@@ -1,0 +1,505 @@
+"""The typer application: every command with its options, examples and help.
+
+Decides names, options and help only; what a command does stands in the module that it imports when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from kavka.cli.output import Failure, report, usage
+from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, Start, start
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="kavka",
+    help="Kafka's classic core in Python: a broker that starts in a moment, and the tools for every day. "
+    "The tools speak Kafka's protocol and work with Apache Kafka as well.",
+    epilog="Start a broker: [bold]kavka up[/bold]   Then: [bold]echo hello | kavka produce greetings[/bold]   "
+    "[bold]kavka consume greetings -e[/bold]",
+    context_settings=HELP_NAMES,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+)
+topics_app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+configs_app = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
+app.add_typer(topics_app, name="topics", context_settings=HELP_NAMES)
+app.add_typer(configs_app, name="configs", context_settings=HELP_NAMES)
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT,...",
+        envvar="KAVKA_BOOTSTRAP",
+        help="Brokers to ask first [127.0.0.1:9092]",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No remarks and no progress on standard error.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A broker's setting, as in server.properties."),
+]
+LogLevel = Annotated[str, typer.Option("--log-level", metavar="|".join(LOG_LEVELS), help="What is logged.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would be accepted.")]
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs one command line through typer and returns the exit status."""
+    try:
+        app(args=list(words), prog_name="kavka")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Failure as failure:
+        return report(failure)
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"kavka {version('kavka')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Holds the options of the program itself."""
+
+
+# The broker
+
+
+@app.command()
+def up(
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 for a free one.")] = DEFAULT_PORT,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = DEFAULT_HOST,
+    advertise: Annotated[
+        str | None, typer.Option("--advertise", metavar="HOST[:PORT]", help="What clients are told to connect to.")
+    ] = None,
+    data: Annotated[
+        str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where everything is kept.")
+    ] = DEFAULT_DATA,
+    settings: SetOption = None,
+    log_level: LogLevel = "info",
+    as_json: Json = False,
+) -> None:
+    """Start a broker here, with its data in a directory; Ctrl-C stops it.
+
+    [bold]Examples[/bold]
+
+    kavka up
+
+    kavka up --port 19092 --data /tmp/kafka --set num.partitions=6 --set log.retention.hours=1
+
+    kavka up --host 0.0.0.0 --advertise kafka.example.com
+    """
+    _log_level(log_level)
+    plan = Start(None, port, host, advertise, data, tuple(settings or ()), log_level, as_json)
+    raise typer.Exit(start(plan))
+
+
+@app.command()
+def server(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file such as Kafka's server.properties.")],
+    settings: SetOption = None,
+    log_level: LogLevel = "info",
+    as_json: Json = False,
+) -> None:
+    """Start a broker with the settings of a file, under Kafka's names and defaults.
+
+    [bold]Example[/bold]
+
+    kavka server /etc/kafka/server.properties --set log.dirs=/data/kafka
+    """
+    _log_level(log_level)
+    raise typer.Exit(start(Start(file=file, settings=tuple(settings or ()), log_level=log_level, as_json=as_json)))
+
+
+# Topics
+
+
+@topics_app.command("create")
+def topics_create(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics to create.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Partitions [the broker's]")] = -1,
+    replicas: Annotated[int, typer.Option("--replicas", "-r", min=1, help="Replicas of each [the broker's]")] = -1,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A topic's setting.")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic that is there is no error.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Create topics.
+
+    [bold]Example[/bold]
+
+    kavka topics create orders payments -p 6 --set retention.ms=86400000 --set cleanup.policy=compact
+    """
+    from kavka.cli.topics import create
+
+    create(
+        bootstrap,
+        names,
+        partitions=partitions,
+        replicas=replicas,
+        configs=_assignments(settings),
+        if_not_exists=if_not_exists,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+@topics_app.command("list")
+def topics_list(
+    internal: Annotated[bool, typer.Option("--internal", "-a", help="Those of the brokers themselves, too.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """List topics with their partitions and replicas."""
+    from kavka.cli.topics import list_topics
+
+    list_topics(bootstrap, internal=internal, as_json=as_json)
+
+
+@topics_app.command("describe")
+def topics_describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Topics; all without a name.")] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show partitions with leaders, replicas and offsets, and the settings that a topic overrides."""
+    from kavka.cli.topics import describe
+
+    describe(bootstrap, names or [], as_json=as_json)
+
+
+@topics_app.command("alter")
+def topics_alter(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="Raise the number to this.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A topic's setting.")
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="Back to the broker's value.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Add partitions to a topic, or change its settings.
+
+    [bold]Example[/bold]
+
+    kavka topics alter orders -p 12 --set retention.ms=3600000 --unset cleanup.policy
+    """
+    from kavka.cli.topics import alter
+
+    alter(bootstrap, name, partitions=partitions, settings=_assignments(settings), unset=unset or [], as_json=as_json)
+
+
+@topics_app.command("delete")
+def topics_delete(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics to delete with all their records.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Delete topics with all their records."""
+    from kavka.cli.topics import delete
+
+    delete(bootstrap, names, yes=yes, if_exists=if_exists, as_json=as_json)
+
+
+# Records
+
+
+@app.command()
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE...]", help="Input; standard input without one.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option("-D", "--delimiter", help="Ends a record.")] = "\\n",
+    key_delimiter: Annotated[
+        str | None, typer.Option("-K", "--key-delimiter", help="Ends the key in a record.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("-k", "--key", help="The key of records without one of their own.")] = None,
+    headers: Annotated[
+        list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="Of every record.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("-p", "--partition", min=0, help="Partition [the key's, or in turn]")
+    ] = None,
+    codec: Annotated[str, typer.Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    acks: Annotated[
+        str, typer.Option("-a", "--acks", help="Who must have a record: all replicas in sync, 1 leader, 0 nobody.")
+    ] = "all",
+    empty_is_null: Annotated[bool, typer.Option("-Z", "--null", help="Empty keys and values are null.")] = False,
+    json_lines: Annotated[
+        bool, typer.Option("-J", "--json-lines", help="Each record is JSON, as consume --json writes it.")
+    ] = False,
+    whole_files: Annotated[bool, typer.Option("--whole-files", help="Each file is one record.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    r"""Send records from standard input or files, one for each line.
+
+    [bold]Examples[/bold]
+
+    echo hello | kavka produce greetings
+
+    kavka produce orders orders.csv -K , -H source=csv -z zstd
+
+    kavka consume orders -e --json | kavka produce copy -J
+    """
+    from kavka.cli.line_format import MalformedLine, parse_headers, unescape
+    from kavka.cli.produce import Input, compression_named
+    from kavka.cli.produce import produce as send
+    from kavka.client.settings import ProducerSettings
+    from kavka.records.compression import Compression
+
+    if acks not in ("all", "-1", "0", "1"):
+        usage(f"-a {acks}: nobody knows what to wait for", "write all, 1 or 0")
+    try:
+        form = Input(
+            unescape(delimiter),
+            None if key_delimiter is None else unescape(key_delimiter),
+            None if key is None else key.encode(),
+            parse_headers(headers or []),
+            empty_is_null,
+            json_lines,
+            whole_files,
+        )
+    except MalformedLine as problem:
+        usage(str(problem))
+    if not form.delimiter or form.key_delimiter == b"":
+        usage("a delimiter has at least one sign")
+    settings = ProducerSettings(
+        acks=-1 if acks == "all" else int(acks), compression=Compression(compression_named(codec))
+    )
+    send(bootstrap, topic, files or [], form, settings, partition=partition, quiet=quiet, as_json=as_json)
+
+
+@app.command()
+def consume(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    partition: Annotated[int | None, typer.Option("-p", "--partition", min=0, help="Only this one [all]")] = None,
+    places: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o",
+            "--offset",
+            metavar="PLACE",
+            help="beginning, end, stored, N, -N (the last N), s@TIME, e@TIME [beginning]",
+        ),
+    ] = None,
+    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after so many records.")] = None,
+    until_end: Annotated[
+        bool, typer.Option("-e", "--exit", help="Stop at the end instead of waiting for more.")
+    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "-f", "--format", help="%s value %k key %h headers %t topic %p partition %o offset %T time %S %K lengths"
+        ),
+    ] = None,
+    key_delimiter: Annotated[
+        str | None, typer.Option("-K", "--key-delimiter", help="Print the key, then this.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option("-D", "--delimiter", help="Ends a record.")] = "\\n",
+    null: Annotated[str, typer.Option("-Z", "--null", metavar="TEXT", help="What stands for null.")] = "",
+    group: Annotated[str | None, typer.Option("-g", "--group", help="Read as a member of this group.")] = None,
+    read_committed: Annotated[
+        bool, typer.Option("--read-committed", help="No records of open or aborted transactions.")
+    ] = False,
+    unbuffered: Annotated[bool, typer.Option("-u", "--unbuffered", help="Write each piece at once.")] = False,
+    as_json: Annotated[bool, typer.Option("-J", "--json", help="One line of JSON for each record.")] = False,
+    quiet: Quiet = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    r"""Print records, from the beginning and on and on.
+
+    [bold]Examples[/bold]
+
+    kavka consume orders -e
+
+    kavka consume orders -o -5 -e -f '%p/%o %T %k=%s [%h]\n'
+
+    kavka consume orders -o s@2026-01-31T12:00 -o e@2026-01-31T13:00 --json
+    """
+    from kavka.cli.consume import Reading, parse_where
+    from kavka.cli.consume import consume as read
+    from kavka.cli.line_format import MalformedLine, Writer, compile_format, plain, unescape
+    from kavka.cli.line_format import as_json as json_line
+
+    try:
+        if as_json:
+            write: Writer = json_line
+        elif form is not None:
+            write = compile_format(form, null=null.encode())
+        else:
+            keys = None if key_delimiter is None else unescape(key_delimiter)
+            write = plain(keys, unescape(delimiter), null=null.encode())
+    except MalformedLine as problem:
+        usage(str(problem))
+    reading = Reading(
+        tuple(topics), partition, parse_where(places or []), group, count, until_end, read_committed, quiet
+    )
+    read(bootstrap, reading, write, unbuffered=unbuffered)
+
+
+@app.command("dump-log")
+def dump_log(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files of logs, or a partition's directory.")],
+    records: Annotated[bool, typer.Option("--records", "-r", help="The records of each batch, too.")] = False,
+    verify_only: Annotated[bool, typer.Option("--verify", help="Only say whether the files are in order.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what stands in a log's files, kavka's or Kafka's, without a broker; 1 is the exit status for damage.
+
+    Understood are .log, .index, .timeindex, .txnindex, .snapshot and the checkpoints.
+
+    [bold]Example[/bold]
+
+    kavka dump-log kavka-data/logs/orders-0 --records
+    """
+    from kavka.cli.dump_log import dump_log as dump
+
+    dump(paths, records=records, verify_only=verify_only, as_json=as_json)
+
+
+# Settings
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="Of this topic.")]
+BrokerOption = Annotated[str | None, typer.Option("--broker", metavar="ID", help="Of this broker.")]
+AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="The default of all brokers, as set at run time.")]
+
+
+@configs_app.command("describe")
+def configs_describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Settings to explain.")] = None,
+    topic: Topic = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokers = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Those at their default, too.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show settings with where their values come from and what they mean.
+
+    [bold]Examples[/bold]
+
+    kavka configs describe --topic orders
+
+    kavka configs describe --broker 1 log.retention.ms log.segment.bytes
+    """
+    from kavka.cli.configs import describe
+
+    describe(
+        bootstrap,
+        topic=topic,
+        broker=broker,
+        all_brokers=all_brokers,
+        names=names or [],
+        everything=everything,
+        as_json=as_json,
+    )
+
+
+@configs_app.command("set")
+def configs_set(
+    assignments: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="name=value; a list also name+=value and name-=value.")
+    ],
+    topic: Topic = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokers = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Set settings at run time, all or none.
+
+    [bold]Examples[/bold]
+
+    kavka configs set --topic orders retention.ms=3600000 cleanup.policy+=compact
+
+    kavka configs set --all-brokers log.cleaner.threads=2
+    """
+    from kavka.cli.configs import change
+
+    change(
+        bootstrap,
+        topic=topic,
+        broker=broker,
+        all_brokers=all_brokers,
+        assignments=assignments,
+        unset=[],
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+@configs_app.command("unset")
+def configs_unset(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Settings that go back to what they were.")],
+    topic: Topic = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokers = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Take settings back that were set at run time.
+
+    [bold]Example[/bold]
+
+    kavka configs unset --topic orders retention.ms
+    """
+    from kavka.cli.configs import change
+
+    change(
+        bootstrap,
+        topic=topic,
+        broker=broker,
+        all_brokers=all_brokers,
+        assignments=[],
+        unset=names,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+def _assignments(texts: Sequence[str] | None) -> dict[str, str]:
+    from kavka.config.properties import parse_assignments
+    from kavka.errors import ConfigError
+
+    try:
+        return parse_assignments(texts or [])
+    except ConfigError as problem:
+        usage(f"--set: {problem}", "for example --set retention.ms=3600000")
+
+
+def _log_level(level: str) -> None:
+    if level not in LOG_LEVELS:
+        usage(f"--log-level {level} is none", f"one of {', '.join(LOG_LEVELS)}")

@@ -1,0 +1,138 @@
+"""`kavka configs`: show and change the settings of topics and brokers as they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kavka.cli.output import Table, done, note, show, show_json, usage
+from kavka.cli.session import with_cluster
+
+if TYPE_CHECKING:
+    from kavka.client.admin import ConfigChange, ConfigEntry, ConfigResource
+    from kavka.client.cluster import Cluster
+
+_SOURCES = {
+    "TOPIC": "topic",
+    "DYNAMIC_BROKER": "broker, at run time",
+    "DYNAMIC_DEFAULT_BROKER": "all brokers, at run time",
+    "STATIC_BROKER": "broker's file",
+    "DEFAULT": "default",
+}
+
+
+def describe(
+    bootstrap: str | None,
+    *,
+    topic: str | None,
+    broker: str | None,
+    all_brokers: bool,
+    names: Sequence[str],
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Shows settings: those that are not at their default, those named, or all; with meanings where few are shown."""
+    resource = _resource(topic, broker, all_brokers=all_brokers)
+
+    async def work(cluster: Cluster) -> list[ConfigEntry]:
+        from kavka.client.admin import Admin
+
+        found = await Admin(cluster).describe_configs([resource], include_synonyms=True, include_documentation=True)
+        return found[resource]
+
+    entries = with_cluster(bootstrap, work)
+    unknown = [name for name in names if name not in {entry.name for entry in entries}]
+    if unknown:
+        usage(f"no setting is called {', '.join(unknown)}", "`kavka configs describe --all` shows all names")
+    chosen = [entry for entry in entries if entry.name in names or (not names and (everything or _is_set(entry)))]
+    if as_json:
+        show_json([_facts(entry) for entry in chosen])
+    elif not chosen:
+        note("Everything is at its default; --all shows all settings.")
+    else:
+        _show(chosen, with_meaning=bool(names) or everything)
+
+
+def change(
+    bootstrap: str | None,
+    *,
+    topic: str | None,
+    broker: str | None,
+    all_brokers: bool,
+    assignments: Sequence[str],
+    unset: Sequence[str],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Sets (name=value), appends to (name+=value), subtracts from (name-=value) and unsets settings, all or none."""
+    resource = _resource(topic, broker, all_brokers=all_brokers)
+    changes = [*map(_change, assignments), *map(_unset, unset)]
+
+    async def work(cluster: Cluster) -> None:
+        from kavka.client.admin import Admin
+
+        for error in (await Admin(cluster).alter_configs({resource: changes}, validate_only=dry_run)).values():
+            raise error
+
+    with_cluster(bootstrap, work)
+    facts = {
+        "resource": resource.resource_type.name.lower(),
+        "name": resource.name,
+        "changed": [each.name for each in changes],
+        "dry_run": dry_run,
+    }
+    what = "would be changed" if dry_run else "changed"
+    done(f"{', '.join(each.name for each in changes)} {what}.", facts, as_json=as_json)
+
+
+def _resource(topic: str | None, broker: str | None, *, all_brokers: bool) -> ConfigResource:
+    from kavka.client.admin import ConfigResource, ResourceType
+
+    if (topic is not None) + (broker is not None) + all_brokers != 1:
+        usage("settings of what?", "give one of --topic NAME, --broker ID and --all-brokers")
+    if topic is not None:
+        return ConfigResource(ResourceType.TOPIC, topic)
+    if broker is not None and not broker.isdecimal():
+        usage(f"--broker {broker}: a broker is named by its number", "for example --broker 1")
+    return ConfigResource(ResourceType.BROKER, broker or "")
+
+
+def _change(assignment: str) -> ConfigChange:
+    from kavka.client.admin import ConfigChange, ConfigOperation
+
+    name, equals, value = assignment.partition("=")
+    if not equals or not name.strip("+- "):
+        usage(f"{assignment!r} is not name=value", "for example retention.ms=3600000 or cleanup.policy+=compact")
+    operation = {"+": ConfigOperation.APPEND, "-": ConfigOperation.SUBTRACT}.get(name[-1], ConfigOperation.SET)
+    return ConfigChange(name.rstrip("+-").strip(), value, operation)
+
+
+def _unset(name: str) -> ConfigChange:
+    from kavka.client.admin import ConfigChange, ConfigOperation
+
+    return ConfigChange(name, None, ConfigOperation.DELETE)
+
+
+def _is_set(entry: ConfigEntry) -> bool:
+    return entry.source.name != "DEFAULT"
+
+
+def _show(entries: Sequence[ConfigEntry], *, with_meaning: bool) -> None:
+    table = Table(["name", "value", "from", *(["meaning"] if with_meaning else [])])
+    for entry in entries:
+        value = "(hidden)" if entry.is_sensitive else entry.value
+        source = _SOURCES.get(entry.source.name, entry.source.name.lower())
+        table.add(entry.name, value, source, *([entry.documentation or ""] if with_meaning else []))
+    show(table)
+
+
+def _facts(entry: ConfigEntry) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source.name,
+        "read_only": entry.is_read_only,
+        "sensitive": entry.is_sensitive,
+        "synonyms": [{"name": s.name, "value": s.value, "source": s.source.name} for s in entry.synonyms],
+        "documentation": entry.documentation,
+    }

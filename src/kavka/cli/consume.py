@@ -1,0 +1,200 @@
+"""`kavka consume`: records of topics to standard output.
+
+Decides where reading starts and ends, and how records are written. Must not know fetches or groups: the client does.
+
+    -o beginning | end | stored      where there is no offset of the group's, or no group
+    -o N | -o -N                     an offset | the last N records of each partition
+    -o s@TIME  -o e@TIME             from the first record at TIME on | up to it; ms since 1970 or ISO 8601
+
+I1. With an end (-e, -c, e@) exactly the records before it are written, in each partition's order.
+Source: kcat(1), consumer mode.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kavka.cli.line_format import Writer
+from kavka.cli.output import Failure, Progress, note, usage
+from kavka.cli.session import with_cluster
+
+if TYPE_CHECKING:
+    from kavka.client.cluster import Cluster
+    from kavka.client.consumer import Consumer, ConsumerRecord
+    from kavka.model import TopicPartition
+
+POLL_RECORDS = 10_000
+"""Records that are written between two looks at the network."""
+POLL_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where reading starts: a word, an offset (negative: so many before the end) or a time; and the time it ends at."""
+
+    word: str = "beginning"
+    offset: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What to read, and when it is enough."""
+
+    topics: tuple[str, ...]
+    partition: int | None = None
+    where: Where = Where()
+    group: str | None = None
+    count: int | None = None
+    until_end: bool = False
+    read_committed: bool = False
+    quiet: bool = False
+
+
+def parse_where(texts: Sequence[str]) -> Where:
+    """What the -o options say together. Raises Failure for wrong usage."""
+    word, offset, start_ms, end_ms = "beginning", None, None, None
+    for text in texts:
+        if text in ("beginning", "end", "stored"):
+            word = text
+        elif text.startswith("s@"):
+            start_ms = parse_time(text[2:])
+        elif text.startswith("e@"):
+            end_ms = parse_time(text[2:])
+        elif text.lstrip("-").isdecimal() and text.count("-") <= 1:
+            offset = int(text)
+        else:
+            usage(f"-o {text} is no place", "write beginning, end, stored, N, -N, s@TIME or e@TIME")
+    return Where(word, offset, start_ms, end_ms)
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970 of a number of them, or of an ISO 8601 time (UTC where it names no zone)."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        usage(f"{text!r} is no time", "write ms since 1970, or for example 2026-01-31T12:00:00Z")
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def consume(bootstrap: str | None, reading: Reading, write: Writer, *, unbuffered: bool) -> None:
+    """Writes records until the end that was asked for, or without end. Raises Failure, BrokenPipeError."""
+    progress = Progress("Read", quiet=reading.quiet or sys.stdout.isatty())
+
+    async def work(cluster: Cluster) -> int:
+        from kavka.client.consumer import Consumer
+        from kavka.client.settings import ConsumerSettings, OffsetReset
+
+        at_end = reading.where.word == "end"
+        settings = ConsumerSettings(
+            group_id=reading.group,
+            auto_offset_reset=OffsetReset.LATEST if at_end else OffsetReset.EARLIEST,
+            read_committed=reading.read_committed,
+        )
+        async with Consumer(cluster, settings) as consumer:
+            await _begin(cluster, consumer, reading)
+            ends = await _ends(cluster, consumer, reading)
+            return await _copy(consumer, reading, ends, write, progress, unbuffered=unbuffered)
+
+    try:
+        count = with_cluster(bootstrap, work)
+    finally:
+        progress.end()
+    if not reading.quiet and sys.stderr.isatty():
+        note(f"{count:,} records read.")
+
+
+async def _begin(cluster: Cluster, consumer: Consumer, reading: Reading) -> None:
+    """Assigns what is to be read, at the place where reading starts."""
+    from kavka.model import TopicPartition
+
+    if reading.group is not None:
+        if reading.where.offset is not None or reading.where.start_ms is not None or reading.partition is not None:
+            usage("a group decides partitions and offsets itself", "leave -p, -o N and -o s@TIME out, or -g")
+        await consumer.subscribe(reading.topics)
+        return
+    if reading.where.word == "stored":
+        usage("-o stored needs the group whose offsets are stored", "add -g GROUP")
+    partitions: list[TopicPartition] = []
+    for topic in reading.topics:
+        found = [each.partition for each in (await cluster.topic(topic)).partitions]
+        if reading.partition is not None and reading.partition not in found:
+            raise Failure(f"topic {topic} has no partition {reading.partition}", "see `kavka topics describe`")
+        partitions += [TopicPartition(topic, p) for p in found if reading.partition in (None, p)]
+    consumer.assign(partitions)
+    where = reading.where
+    if where.start_ms is not None:
+        await consumer.seek_to_timestamp(where.start_ms)
+    elif where.offset is not None:
+        await _seek(cluster, consumer, partitions, where.offset)
+    elif where.word == "end":
+        await consumer.seek_to_end()
+    else:
+        await consumer.seek_to_beginning()
+
+
+async def _seek(cluster: Cluster, consumer: Consumer, partitions: Sequence[TopicPartition], offset: int) -> None:
+    from kavka.client.offsets import earliest_offsets
+
+    if offset >= 0:
+        for partition in partitions:
+            consumer.seek(partition, offset)
+        return
+    first = await earliest_offsets(cluster, partitions)
+    for partition, end in (await consumer.end_offsets()).items():
+        consumer.seek(partition, max(first[partition], end + offset))
+
+
+async def _ends(cluster: Cluster, consumer: Consumer, reading: Reading) -> dict[TopicPartition, int]:
+    """Offset before which each partition's reading ends; none where it does not."""
+    if reading.where.end_ms is None:
+        return await consumer.end_offsets() if reading.until_end else {}
+    from kavka.client.offsets import list_offsets
+
+    found = await list_offsets(cluster, dict.fromkeys(consumer.assignment, reading.where.end_ms))
+    ends = await consumer.end_offsets()
+    return {partition: ends[partition] if at.offset < 0 else at.offset for partition, at in found.items()}
+
+
+async def _copy(
+    consumer: Consumer,
+    reading: Reading,
+    ends: dict[TopicPartition, int],
+    write: Writer,
+    progress: Progress,
+    *,
+    unbuffered: bool,
+) -> int:
+    """Writes records as they come; returns how many."""
+    output = sys.stdout.buffer
+    count = 0
+    size_bytes = 0
+    bounded = reading.until_end or reading.where.end_ms is not None
+    while not (bounded and consumer.reached(ends)):
+        left = POLL_RECORDS if reading.count is None else min(POLL_RECORDS, reading.count - count)
+        if left <= 0:
+            break
+        records = await consumer.poll(max_records=left, timeout_ms=POLL_MS)
+        wanted = [record for record in records if not ends or _is_before(record, ends)]
+        if wanted:
+            data = b"".join(map(write, wanted))
+            output.write(data)
+            count += len(wanted)
+            size_bytes += len(data)
+            progress.at(count, size_bytes)
+        if unbuffered or len(records) < left:
+            output.flush()
+    output.flush()
+    return count
+
+
+def _is_before(record: ConsumerRecord, ends: dict[TopicPartition, int]) -> bool:
+    end = ends.get((record.topic, record.partition))  # type: ignore[call-overload]  # a TopicPartition is this tuple
+    return end is None or record.offset < end

@@ -1,0 +1,167 @@
+"""What commands print: tables, JSON, notes and errors.
+
+Decides form only: results go to standard output, everything else to standard error; colours and widths are for a
+terminal only (NO_COLOR is respected), a pipe gets plain tab-separated lines; `--json` gets one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kavka.errors import KavkaError
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Failure(Exception):
+    """A command that could not do what it was asked. `next_step` says what to do about it."""
+
+    def __init__(self, problem: str, next_step: str = "", *, status: int = FAILED) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.next_step = next_step
+        self.status = status
+
+
+@dataclass(slots=True)
+class Table:
+    """Rows of text under headings. `numbers` are the columns that are aligned to the right."""
+
+    headings: Sequence[str]
+    numbers: Sequence[str] = ()
+    rows: list[Sequence[str]] = field(default_factory=list)
+    title: str = ""
+
+    def add(self, *cells: object) -> None:
+        self.rows.append(["" if cell is None else str(cell) for cell in cells])
+
+
+def show(table: Table) -> None:
+    """Prints a table: aligned and coloured on a terminal, else tab-separated with a line of headings."""
+    if not sys.stdout.isatty():
+        lines = ["\t".join(map(str.upper, table.headings)), *("\t".join(row) for row in table.rows)]
+        if table.title:
+            lines.insert(0, f"# {table.title}")
+        print("\n".join(lines))
+        return
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(title=table.title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for heading in table.headings:
+        number = heading in table.numbers
+        shown.add_column(heading.capitalize(), justify="right" if number else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    console(sys.stdout).print(shown)
+
+
+def show_json(value: object) -> None:
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A remark for people, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def done(text: str, facts: Mapping[str, object], *, as_json: bool) -> None:
+    """What a command did: a sentence, or its facts as JSON."""
+    if as_json:
+        show_json(dict(facts))
+    else:
+        print(text)
+
+
+def console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, soft_wrap=False)
+
+
+def report(failure: Failure) -> int:
+    """Says what went wrong and what to do next; returns the exit status."""
+    if not failure.problem:
+        return failure.status
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    red, plain = ("\x1b[31m", "\x1b[0m") if coloured else ("", "")
+    lines = [f"{red}Error:{plain} {failure.problem}"]
+    if failure.next_step:
+        lines.append(f"  Next: {failure.next_step}")
+    print("\n".join(lines), file=sys.stderr)
+    return failure.status
+
+
+def usage(problem: str, next_step: str = "") -> NoReturn:
+    raise Failure(problem, next_step, status=WRONG_USAGE)
+
+
+def explain(error: KavkaError, bootstrap: str) -> Failure:
+    """The failure of a command for an error of the client, with what to do about it."""
+    from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+
+    if isinstance(error, ConnectionFailed):
+        return Failure(
+            str(error),
+            f"is a broker running at {bootstrap}? start one with `kavka up`, or name another with -b HOST:PORT",
+        )
+    if isinstance(error, RequestError):
+        steps = {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see `kavka topics list`, or create it with `kavka topics create`",
+            ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to leave it as it is",
+            ErrorCode.INVALID_REPLICATION_FACTOR: "choose -r no larger than the number of brokers",
+            ErrorCode.INVALID_CONFIG: "`kavka configs describe --all` shows names, values and meanings",
+            ErrorCode.NOT_ENOUGH_REPLICAS: "wait for replicas to come back, or lower min.insync.replicas",
+            ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes, or send smaller records",
+            ErrorCode.TOPIC_DELETION_DISABLED: "the broker has delete.topic.enable=false",
+            ErrorCode.UNSUPPORTED_VERSION: "the broker is older than this command needs",
+        }
+        return Failure(str(error), steps.get(error.code, ""))
+    return Failure(str(error))
+
+
+class Progress:
+    """One line on a terminal's standard error that says how far long work is; silent in its first second, and in pipes.
+
+    `total_bytes` is 0 where nobody knows.
+    """
+
+    PAUSE_S = 0.2
+
+    def __init__(self, verb: str, total_bytes: int = 0, *, quiet: bool = False) -> None:
+        self._verb = verb
+        self._total = total_bytes
+        self._began = time.monotonic()
+        self._next = self._began + 1.0
+        self._shown = False
+        self._silent = quiet or not sys.stderr.isatty()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def at(self, records: int, size_bytes: int) -> None:
+        """Says so if it is time to."""
+        now = time.monotonic()
+        if self._silent or now < self._next:
+            return
+        self._next = now + self.PAUSE_S
+        self._shown = True
+        share = f", {100 * size_bytes // self._total} %" if self._total else ""
+        rate = records / (now - self._began)
+        line = f"{self._verb} {records:,} records, {size_bytes / 1e6:,.1f} MB{share}, {rate:,.0f} records/s"
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Takes the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,64 @@
+"""A client of the cluster that a command talks to, for as long as the command runs.
+
+Decides how long a command waits for a cluster, and that every failure of the client becomes a `Failure` with a next
+step. Must not know what the commands do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from kavka.cli.output import INTERRUPTED, Failure, explain, usage
+
+if TYPE_CHECKING:
+    from kavka.client.cluster import Cluster
+
+Result = TypeVar("Result")
+
+BOOTSTRAP_VARIABLE = "KAVKA_BOOTSTRAP"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+PATIENCE_MS = 10_000
+"""How long a command looks for the cluster, and tries an operation again, before it fails."""
+
+
+def bootstrap_of(option: str | None) -> str:
+    """The brokers to ask first: the option, else the environment's, else one on this machine."""
+    return option or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+
+
+def with_cluster(
+    bootstrap: str | None, work: Callable[[Cluster], Awaitable[Result]], *, patience_ms: int = PATIENCE_MS
+) -> Result:
+    """Runs `work` with a connected cluster and returns what it returns. Raises Failure."""
+    from kavka.client.cluster import Cluster, parse_bootstrap
+    from kavka.client.settings import ClientSettings
+    from kavka.errors import ConfigError, KavkaError
+    from kavka.runtime.loop import run
+    from kavka.runtime.network import SocketNetwork
+
+    addresses = bootstrap_of(bootstrap)
+    try:
+        hosts = parse_bootstrap(addresses)
+    except ValueError as problem:
+        usage(f"-b {addresses}: {problem}", "write it as host:port,host:port")
+
+    async def session() -> Result:
+        settings = ClientSettings(client_id="kavka-cli", api_timeout_ms=patience_ms)
+        async with Cluster(SocketNetwork(), hosts, settings) as cluster:
+            return await work(cluster)
+
+    try:
+        return run(session())
+    except ConfigError as problem:
+        usage(str(problem))
+    except KavkaError as problem:
+        raise explain(problem, addresses) from problem
+    except KeyboardInterrupt:
+        raise Failure("", status=INTERRUPTED) from None
+    except BrokenPipeError:
+        # Who reads our output has enough, as `head` has: that is an end, not a failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Failure("", status=0) from None
