@@ -1,0 +1,1 @@
+"""Runtime: the real hosts of the ports: sockets, disks, event loop."""
