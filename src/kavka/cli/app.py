@@ -39,7 +39,7 @@ Bootstrap = Annotated[
         "-b",
         metavar="HOST:PORT,...",
         envvar="KAVKA_BOOTSTRAP",
-        help="Brokers to ask first [127.0.0.1:9092]",
+        help="Brokers to ask first; 127.0.0.1:9092 without it.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -134,9 +134,13 @@ def server(
 
 @topics_app.command("create")
 def topics_create(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics to create.")],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Partitions [the broker's]")] = -1,
-    replicas: Annotated[int, typer.Option("--replicas", "-r", min=1, help="Replicas of each [the broker's]")] = -1,
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics to create.")],
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="Partitions; as the broker is set without it.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", "-r", min=1, help="Replicas of each; as the broker is set without it.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A topic's setting.")
     ] = None,
@@ -156,8 +160,8 @@ def topics_create(
     create(
         bootstrap,
         names,
-        partitions=partitions,
-        replicas=replicas,
+        partitions=partitions or -1,
+        replicas=replicas or -1,
         configs=_assignments(settings),
         if_not_exists=if_not_exists,
         dry_run=dry_run,
@@ -179,7 +183,7 @@ def topics_list(
 
 @topics_app.command("describe")
 def topics_describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Topics; all without a name.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Topics; all without a name.")] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -217,7 +221,7 @@ def topics_alter(
 
 @topics_app.command("delete")
 def topics_delete(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics to delete with all their records.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics to delete with all their records.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
     as_json: Json = False,
@@ -236,7 +240,7 @@ def topics_delete(
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE...]", help="Input; standard input without one.")
+        list[str] | None, typer.Argument(metavar="FILE", help="Input; standard input without one.")
     ] = None,
     delimiter: Annotated[str, typer.Option("-D", "--delimiter", help="Ends a record.")] = "\\n",
     key_delimiter: Annotated[
@@ -247,7 +251,10 @@ def produce(
         list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="Of every record.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("-p", "--partition", min=0, help="Partition [the key's, or in turn]")
+        int | None,
+        typer.Option(
+            "-p", "--partition", min=0, help="This partition; without it the key decides, or they take turns."
+        ),
     ] = None,
     codec: Annotated[str, typer.Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     acks: Annotated[
@@ -302,15 +309,15 @@ def produce(
 
 @app.command()
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
-    partition: Annotated[int | None, typer.Option("-p", "--partition", min=0, help="Only this one [all]")] = None,
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC")],
+    partition: Annotated[int | None, typer.Option("-p", "--partition", min=0, help="Only this one.")] = None,
     places: Annotated[
         list[str] | None,
         typer.Option(
             "-o",
             "--offset",
             metavar="PLACE",
-            help="beginning, end, stored, N, -N (the last N), s@TIME, e@TIME [beginning]",
+            help="beginning, end, stored, N, -N (the last N), s@TIME, e@TIME; beginning without it.",
         ),
     ] = None,
     count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after so many records.")] = None,
@@ -370,7 +377,7 @@ def consume(
 
 @app.command("dump-log")
 def dump_log(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files of logs, or a partition's directory.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files of logs, or a partition's directory.")],
     records: Annotated[bool, typer.Option("--records", "-r", help="The records of each batch, too.")] = False,
     verify_only: Annotated[bool, typer.Option("--verify", help="Only say whether the files are in order.")] = False,
     as_json: Json = False,
@@ -397,7 +404,7 @@ AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="The default of 
 
 @configs_app.command("describe")
 def configs_describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Settings to explain.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Settings to explain.")] = None,
     topic: Topic = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
@@ -429,7 +436,7 @@ def configs_describe(
 @configs_app.command("set")
 def configs_set(
     assignments: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="name=value; a list also name+=value and name-=value.")
+        list[str], typer.Argument(metavar="NAME=VALUE", help="name=value; a list also name+=value and name-=value.")
     ],
     topic: Topic = None,
     broker: BrokerOption = None,
@@ -462,7 +469,7 @@ def configs_set(
 
 @configs_app.command("unset")
 def configs_unset(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Settings that go back to what they were.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings that go back to what they were.")],
     topic: Topic = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,

@@ -125,7 +125,12 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
             ErrorCode.TOPIC_DELETION_DISABLED: "the broker has delete.topic.enable=false",
             ErrorCode.UNSUPPORTED_VERSION: "the broker is older than this command needs",
         }
-        return Failure(str(error), steps.get(error.code, ""))
+        words = {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "no such topic or partition",
+            ErrorCode.TOPIC_ALREADY_EXISTS: "it is there already",
+        }
+        problem = str(error).replace(error.code.name, words.get(error.code, error.code.name))
+        return Failure(problem, steps.get(error.code, ""))
     return Failure(str(error))
 
 

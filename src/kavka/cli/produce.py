@@ -298,8 +298,9 @@ def _tell(topic: str, outcome: Outcome, seconds: float, *, quiet: bool, as_json:
             "`kavka topics describe` shows leaders and in-sync replicas; then send the rest again",
         )
     if not quiet and not as_json:
-        rate = f", {outcome.delivered / seconds:,.0f} records/s" if seconds > 1 else ""
-        note(f"{outcome.delivered:,} records delivered to {topic} in {seconds:.2f} s{rate}.")
+        rate = f", {outcome.delivered / seconds:,.0f} records/s" if outcome.delivered > 1_000 else ""
+        plural = "" if outcome.delivered == 1 else "s"
+        note(f"{outcome.delivered:,} record{plural} delivered to {topic} in {seconds:.2f} s{rate}.")
 
 
 def compression_named(name: str) -> int:

@@ -173,7 +173,9 @@ def _show_topic(topic: TopicMetadata, overrides: Mapping[str, str], offsets: Off
     from kavka.model import TopicPartition
 
     records = sum(end - first for first, end in offsets.values())
-    title = f"{topic.name}: {len(topic.partitions)} partitions, {_replicas(topic)} replicas, {records:,} offsets in use"
+    counts = (len(topic.partitions), "partition"), (_replicas(topic), "replica"), (records, "offset")
+    amounts = ", ".join(f"{number:,} {what}{'' if number == 1 else 's'}" for number, what in counts)
+    title = f"{topic.name}: {amounts} in use"
     columns = ["partition", "leader", "replicas", "in sync", "first offset", "end offset"]
     table = Table(columns, ["partition", "leader", "first offset", "end offset"], title=title)
     for each in topic.partitions:
