@@ -193,7 +193,7 @@ OPEN_ACL: AclList = (Acl(Permission.ALL, "world", "anyone"),)
 class Stat(NamedTuple):
     """A node's metadata. Times are milliseconds since 1970.
 
-    `ephemeral_owner` is the owning session's id, 0 for persistent nodes, and a marker for container and TTL nodes.
+    `ephemeral_owner` is the owning session's id, 0 where the node is not ephemeral.
     """
 
     czxid: int

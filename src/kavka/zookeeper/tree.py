@@ -16,7 +16,7 @@ I5  `replay` of the transactions of one tree into another (from the same start) 
 
 Source: Apache ZooKeeper's documentation and its observable behaviour (DataTree, PrepRequestProcessor, WatchManager):
 cversion counts creations and deletions of children; the number of a sequential node is the count of children ever
-created under its parent; container and TTL nodes carry a marker in ephemeralOwner.
+created under its parent.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ from kavka.zookeeper.port import (
 )
 
 CONTAINER_OWNER: Final = -(1 << 63)
-"""The ephemeralOwner of container nodes."""
+"""The owner of container nodes."""
 _TTL_MARK: Final = -(1 << 56)
 MAX_TTL_MS: Final = (1 << 40) - 1
-"""A TTL has 40 bits in ephemeralOwner, below a byte of ones."""
+"""A TTL has 40 bits in the owner, below a byte of ones."""
 
 _EPHEMERAL_MODES = frozenset({CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL})
 _SEQUENTIAL_MODES = frozenset(
@@ -158,7 +158,7 @@ class Node:
             self.version,
             self.created_children * 2 - count,
             self.aversion,
-            self.owner,
+            max(self.owner, 0),  # Real servers keep the marks of containers and TTL nodes to themselves, too.
             len(self.data) if self.data is not None else 0,
             count,
             self.pzxid,

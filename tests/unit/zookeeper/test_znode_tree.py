@@ -31,7 +31,7 @@ from kavka.zookeeper.port import (
     Stat,
     WatchMode,
 )
-from kavka.zookeeper.tree import CONTAINER_OWNER, MAX_TTL_MS, Identity, Node, Transaction, Tree
+from kavka.zookeeper.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree
 
 
 def test_a_created_node_has_the_stat_of_its_creation() -> None:
@@ -360,7 +360,7 @@ def test_empty_containers_are_reaped_once_they_had_children() -> None:
     tree, session = new_tree()
     (created,) = write(tree, session, Create("/c", mode=CreateMode.CONTAINER)).results
     assert isinstance(created, Created)
-    assert created.stat.ephemeral_owner == CONTAINER_OWNER
+    assert created.stat.ephemeral_owner == 0
     assert tree.idle_nodes(now_ms=NOW_MS) == []
     write(tree, session, Create("/c/x"))
     assert tree.idle_nodes(now_ms=NOW_MS) == []
@@ -387,7 +387,8 @@ def test_ttl_nodes_are_reaped_when_their_time_is_over() -> None:
         tree, session, Create("/v", mode=CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, ttl_ms=MAX_TTL_MS)
     ).results
     assert isinstance(longest, Created)
-    assert longest.stat.ephemeral_owner == MAX_TTL_MS - (1 << 56)
+    assert longest.stat.ephemeral_owner == 0
+    assert dict(tree.nodes())[longest.path].ttl_ms() == MAX_TTL_MS
 
 
 def test_access_lists_are_kept_to() -> None:

@@ -34,7 +34,7 @@ def picture(tree: Tree) -> tuple[object, ...]:
     """All that a restart must bring back."""
 
     def of(node: Node) -> tuple[object, ...]:
-        return node.data, node.acl, node.stat(), node.child_names(), node.created_children
+        return node.data, node.acl, node.stat(), node.child_names(), node.created_children, node.owner
 
     ephemerals = [(session.session_id, sorted(session.ephemerals)) for session in tree.sessions.values()]
     return tree.state(), [(path, of(node)) for path, node in tree.nodes()], ephemerals
