@@ -102,6 +102,7 @@ class FakeCluster:
         self.requests: list[tuple[int, RequestHeader, Any]] = []
         self.connections: list[FakeConnection] = []
         self.next_producer_id = 4000
+        self.batches_per_fetch = 2
         self.controller = 1
         self.coordinator = 1
         self.generation = 0
@@ -229,7 +230,7 @@ class FakeCluster:
                     data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 else:
                     kept = [b for b in log.batches if batch_at(memoryview(b)).header.last_offset >= wanted.fetch_offset]  # type: ignore[union-attr]
-                    data.records = b"".join(kept[:2])
+                    data.records = b"".join(kept[: self.batches_per_fetch])
                     if request.isolation_level:
                         data.aborted_transactions = [
                             AbortedTransaction(producer_id=producer_id, first_offset=first)

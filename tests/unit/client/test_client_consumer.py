@@ -119,6 +119,17 @@ def test_a_seek_throws_away_what_was_fetched() -> None:
     run(scenario)
 
 
+def test_an_answer_to_a_fetch_from_before_a_seek_is_thrown_away() -> None:
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        fill(fake.log(P0), 20, per_batch=10)
+        async with Consumer(cluster, EARLIEST) as consumer:
+            consumer.assign([P0], offsets={P0: 10})
+            fake.faults[ApiKey.FETCH].append(lambda *_: consumer.seek(P0, 3))
+            assert [r.offset for r in await read(consumer, 17)] == list(range(3, 20))
+
+    run(scenario)
+
+
 def test_latest_starts_at_the_end_and_none_raises() -> None:
     async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
         fill(fake.log(P0), 10)
@@ -207,8 +218,10 @@ def transactions(log: FakeLog) -> None:
     log.aborted = [(2, 8, 9), (1, 1, 4)]
 
 
-def test_a_reader_of_committed_data_sees_no_aborted_record_and_nobody_sees_markers() -> None:
+@pytest.mark.parametrize("batches_per_fetch", [1, 2, 100])
+def test_a_reader_of_committed_data_sees_no_aborted_record_and_nobody_sees_markers(batches_per_fetch: int) -> None:
     async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        fake.batches_per_fetch = batches_per_fetch
         transactions(fake.log(P0))
         settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=True, fetch_max_wait_ms=10)
         async with Consumer(cluster, settings) as consumer:

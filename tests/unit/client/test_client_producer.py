@@ -219,6 +219,34 @@ def test_a_broker_that_lost_the_sequence_gets_the_batch_under_a_new_id() -> None
     assert [(header.producer_id, header.base_sequence) for header in headers] == [(4001, 0), (4002, 0)]
 
 
+def test_a_batch_under_way_keeps_its_id_where_another_partition_needs_a_new_one() -> None:
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        async with Producer(cluster, QUICK) as producer:
+            await (await producer.send("t", b"0", partition=1))
+            one = await producer.send("t", b"1", partition=0)
+            other = await producer.send("t", b"1", partition=1)
+            fake.faults[ApiKey.PRODUCE].append(
+                _per_partition(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            )
+            await one
+            await other
+            await (await producer.send("t", b"2", partition=0))
+
+    fake = run(scenario, partitions=2)
+    stamps = [[(h.producer_id, h.base_sequence) for h in log.headers] for log in fake.topics["t"]]
+    assert stamps == [[(4001, 0), (4002, 0)], [(4001, 0), (4002, 0)]]
+
+
+def _per_partition(*codes: ErrorCode) -> Callable[[Any, int], ProduceResponse]:
+    def answer(request: Any, version: int) -> ProduceResponse:
+        response = refusing(ErrorCode.NONE)(request, version)
+        for partition in response.responses[0].partition_responses:
+            partition.error_code = codes[partition.index]
+        return response
+
+    return answer
+
+
 def test_a_duplicate_counts_as_delivered() -> None:
     async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
         fake.faults[ApiKey.PRODUCE].append(refusing(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
