@@ -49,6 +49,9 @@ class EncodeError(ValueError):
 def decode(message_type: type[M], data: Buffer, version: int) -> M:
     """The message that `data` holds, which must be all of it.
 
+    A request may have bytes behind it, which are passed over as Kafka does: librdkafka 2.16 sends three too many with
+    Metadata 13 for all topics.
+
     Raises ProtocolViolation for bytes that are no such message and UnsupportedVersion.
     """
     function = message_type._decoders.get(version) or _decoder(message_type, version)

@@ -180,8 +180,9 @@ class DecoderWriter(Writer):
         self.line("p = 0")
         self.write_struct(message_type, "message")
         self.flush()
-        self.line("if p != end:")
-        self.line("    raise too_many('bytes behind the message', 0, end - p)")
+        if self.schema.kind != "request":
+            self.line("if p != end:")
+            self.line("    raise too_many('bytes behind the message', 0, end - p)")
         self.line("return message")
         return self.made("decode", self.source("decode", "data"))
 

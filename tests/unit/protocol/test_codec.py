@@ -37,6 +37,7 @@ from kavka.protocol.messages.fetch_response import (
 )
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.heartbeat_request import HeartbeatRequest
+from kavka.protocol.messages.heartbeat_response import HeartbeatResponse
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.protocol.primitives import STRING_MAX_BYTES
@@ -281,7 +282,7 @@ LIES: dict[str, tuple[type[Message], int, bytes | None, str]] = {
     "null where a compact string must be": (HeartbeatRequest, 4, b"\x00", "group_id: null"),
     "no UTF-8": (HeartbeatRequest, 0, b"\x00\x01\xff" + bytes(6), "not UTF-8"),
     "a number cut short": (HeartbeatRequest, 0, V0 + b"\x00\x00", "end too early"),
-    "bytes behind the end": (HeartbeatRequest, 0, V0 + bytes(4) + b"\x00\x00" + b"?", "1 bytes remain"),
+    "bytes behind the end": (HeartbeatResponse, 0, b"\x00\x00" + b"?", "1 bytes remain"),
     "a varint cut short": (HeartbeatRequest, 4, b"\x80", "end too early"),
     "a varint of six bytes": (HeartbeatRequest, 4, b"\x80" * 5 + b"\x01", "varint of more than 5 bytes"),
     "a varint over 32 bits": (HeartbeatRequest, 4, b"\xff\xff\xff\xff\x1f", "varint over 32 bits"),
