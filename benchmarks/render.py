@@ -58,10 +58,12 @@ OPENING = """# Benchmarks
 
 kavka and Apache Kafka, one broker each, measured in turn (A B A B) on one machine with the same load generator: a C
 program on librdkafka ([load.c](../benchmarks/load/load.c)). Each round gives each candidate a new process on a fresh
-directory with its default settings, warmed up by the same load. Memory of the page cache has been written to before
-the first round. CPU seconds are the broker process's own, user and system apart; the client's are those of the measured
-time. A ratio is kavka / Apache Kafka of the same round; its median is the figure that counts, and what a target is set
-for.
+directory with its default settings, warmed up by the same load. Right before each row that writes, as many bytes are
+written and deleted, so that both get memory for their page cache that has been in use: on a virtual machine that gives
+free pages back to its host, memory in first use costs several times the copy into it, and that is what the spread of
+the rows that write shows most. CPU seconds are the broker process's own, user and system apart; the client's are those
+of the measured time. A ratio is kavka / Apache Kafka of the same round; its median is the figure that counts, and what
+a target is set for.
 
 This page is rendered by `python -m benchmarks.render` from [benchmarks/results](../benchmarks/results); `make bench`
 measures and renders.

@@ -24,6 +24,12 @@ from kavka_process import CpuSeconds
 PARTITIONS = 1000
 IDLE_S = 5.0
 
+# Batch format v2: length, attributes, deltas, key and value lengths and header count, each a byte or two.
+BYTES_OF_A_RECORD_BESIDE_ITS_VALUE = 10
+# What the load generator takes for its queue and the sockets for theirs, which comes out of the same memory.
+CLIENT_BYTES = 400 * 2**20
+TOUCH_STEP_BYTES = 2**24
+
 PRODUCE = {"linger.ms": "5", "queue.buffering.max.messages": "500000", "delivery.report.only.error": "true"}
 # Without it librdkafka waits a second whenever its own queue is full, and its queue is what gets measured.
 CONSUME = {"fetch.queue.backoff.ms": "5"}
@@ -58,9 +64,10 @@ class Measurement(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A candidate that runs, with what its start cost."""
+    """A candidate that runs in a directory, with what its start cost."""
 
     candidate: Candidate
+    directory: Path
     first_answer_s: float
     sizes: Sizes
 
@@ -72,7 +79,7 @@ def live(candidate: Candidate, directory: Path, group: Group, sizes: Sizes) -> I
     """Start the candidate on a fresh directory, measure a group, end it."""
     try:
         first_answer_s = candidate.start(directory)
-        yield from group(Life(candidate, first_answer_s, sizes))
+        yield from group(Life(candidate, directory, first_answer_s, sizes))
     finally:
         candidate.stop()
 
@@ -130,7 +137,7 @@ def partitions(life: Life) -> Iterator[Measurement]:
     """A topic of 1,000 partitions: until CreateTopics is answered, until every log answers ListOffsets; its memory."""
     broker = life.candidate
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.list_topics(timeout=10)
+    admin.describe_cluster(request_timeout=10).result()  # connected, before the clock starts
     time.sleep(2)
     memory, cpu = broker.resident_bytes(), broker.cpu_seconds()
     started_at = time.perf_counter()
@@ -203,6 +210,8 @@ def _new_topic(life: Life, name: str) -> str:
 def _measured(
     life: Life, row: str, what: str, topic: str, operations: int, size: int, settings: dict[str, str]
 ) -> Measurement:
+    if what == "produce":
+        touch_page_cache(life.directory, operations * (size + BYTES_OF_A_RECORD_BESIDE_ITS_VALUE) + CLIENT_BYTES)
     before = life.candidate.cpu_seconds()
     load = load_generator.run(what, life.candidate.bootstrap, topic, operations, size=size, settings=settings)
     used = life.candidate.cpu_seconds() - before
@@ -216,6 +225,21 @@ def _measured(
         if value is not None:
             figures[name] = value
     return Measurement(row, figures)
+
+
+def touch_page_cache(directory: Path, size_bytes: int) -> None:
+    """Write and delete as much as the broker is about to write, so that it is given memory that is in use.
+
+    In a virtual machine the first touch of a page that the host has not backed costs the kernel several times the copy
+    itself, and a machine that reports free pages to its host loses them again within seconds. Without this a row
+    measures who ran last.
+    """
+    block = b"\1" * TOUCH_STEP_BYTES
+    path = directory / "touch"
+    with path.open("wb", buffering=0) as file:
+        for _ in range(size_bytes // TOUCH_STEP_BYTES + 1):
+            file.write(block)
+    path.unlink()
 
 
 def _cpu_per_million(

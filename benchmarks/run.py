@@ -29,9 +29,6 @@ from benchmarks.rows import GROUPS, Group, Sizes, live
 from kavka_process import ProcessFailed
 
 QUICK_DIVISOR = 5
-# The most that one candidate writes in one life, twice over (Kafka deletes a topic's files a minute later).
-TOUCHED_BYTES = 4 * 2**30
-TOUCH_STEP_BYTES = 2**24
 
 NARROWEST_TABLE = 150
 
@@ -54,7 +51,6 @@ def main() -> int:
                 installed(name)
         load_generator.build()
         run = start_run(names, place, sizes)
-        touch_page_cache(place, TOUCHED_BYTES // (QUICK_DIVISOR if arguments.quick else 1))
         for measured in measure([candidate(name) for name in names], groups, rounds, sizes, place, run):
             run["measurements"].append(measured)
             show(measured)
@@ -107,19 +103,6 @@ def start_run(names: list[str], place: Path, sizes: Sizes) -> Run:
         operations=sizes._asdict(),
         measurements=[],
     )
-
-
-def touch_page_cache(place: Path, size_bytes: int) -> None:
-    """Write and delete as much as a candidate will write.
-
-    Memory that a virtual machine has never touched costs the kernel several times as much on first use, and whoever ran
-    first would pay for it."""
-    block = b"\1" * TOUCH_STEP_BYTES
-    path = place / "touch"
-    with path.open("wb", buffering=0) as file:
-        for _ in range(size_bytes // TOUCH_STEP_BYTES):
-            file.write(block)
-    path.unlink()
 
 
 def measure(
