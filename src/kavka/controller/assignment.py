@@ -162,7 +162,6 @@ def check_manual_assignment(
             if first_partition == 0
             else f"partitions must follow partition {first_partition - 1}: {sorted(assignment)}"
         )
-    factors = {len(replicas) for replicas in assignment.values()}
     for partition, replicas in sorted(assignment.items()):
         if not replicas:
             raise _bad_assignment(f"Cannot have replication factor of 0 for partition id {partition}.")
@@ -171,13 +170,11 @@ def check_manual_assignment(
                 f"Duplicate brokers not allowed in replica assignment: {', '.join(map(str, replicas))} for "
                 f"partition id {partition}."
             )
-        unknown = [broker for broker in replicas if broker not in live_brokers]
-        if unknown:
-            raise _bad_assignment(
-                f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))} for partition id {partition}."
-            )
-    if len(factors) > 1:
-        raise _bad_assignment("All partitions should have the same number of replicas.")
+    if len({len(replicas) for replicas in assignment.values()}) > 1:
+        raise _bad_assignment("All partitions should have the same number of replicas")
+    unknown = sorted({broker for replicas in assignment.values() for broker in replicas} - live_brokers)
+    if unknown:
+        raise _bad_assignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
     return {partition: tuple(map(BrokerId, assignment[partition])) for partition in sorted(assignment)}
 
 
