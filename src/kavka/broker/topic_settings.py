@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kavka.config.topic import TopicConfig
 from kavka.log.log_config import LogConfig
 from kavka.records.batch import TimestampType
 from kavka.records.compression import Compression
 
+REMEMBERED = 64
+"""Topics whose last result is kept."""
 _AS_PRODUCED = "producer"
 """compression.type: batches stay as the producer made them."""
 _TIMESTAMP_TYPES = {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
 
 
+@lru_cache(maxsize=REMEMBERED)
 def log_config(topic: TopicConfig) -> LogConfig:
-    """What the logs of a topic obey."""
+    """What the logs of a topic obey. Remembered by the identity of `topic`: a topic has many partitions."""
     codec = topic.compression_type
     return LogConfig(
         segment_bytes=topic.segment_bytes,
