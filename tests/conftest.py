@@ -22,6 +22,13 @@ TEST_HEAP = "-Xmx512M -Xms256M"
 StartKavka = Callable[..., KavkaProcess]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests that need Apache Kafka go to one worker: two cores do not carry its servers twice."""
+    for item in items:
+        if item.get_closest_marker("kafka") is not None:
+            item.add_marker(pytest.mark.xdist_group("apache-kafka"))
+
+
 @pytest.fixture(scope="module")
 def kavka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
     """One running `kavka up` for all tests of a module, with default settings. Use topics of your own."""
