@@ -163,6 +163,7 @@ class ConfigChanges:
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         self._idle.set()
         self._running = asyncio.get_running_loop().create_task(self._run())
+        self._running.add_done_callback(self._on_ended)
 
     async def stop(self) -> None:
         self._unsubscribe()
@@ -173,6 +174,14 @@ class ConfigChanges:
     async def settled(self) -> None:
         """Returns when every change notified so far has been applied."""
         await self._idle.wait()
+
+    def _on_ended(self, running: asyncio.Task[None]) -> None:
+        """Only a bug in `apply` ends it before `stop` does."""
+        self._idle.set()
+        if not running.cancelled() and (failure := running.exception()) is not None:
+            running.get_loop().call_exception_handler(
+                {"message": "changes of settings are applied no more", "exception": failure, "task": running}
+            )
 
     def _on_event(self, event: Event) -> None:
         if (isinstance(event, WatchEvent) and event.path == CONFIG_CHANGES_PATH) or event == SessionEvent(

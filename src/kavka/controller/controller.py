@@ -136,6 +136,7 @@ class Controller:
         """
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
         self._running = asyncio.get_running_loop().create_task(self._run())
+        self._running.add_done_callback(self._on_ended)
         self._put(ControllerEvent.ELECT)
         await self.settled()
         if self.last_failure is not None:
@@ -158,8 +159,10 @@ class Controller:
             reign.deposed = True
 
     async def settled(self) -> None:
-        """Returns when no event is waiting or being handled."""
+        """Returns when no event is waiting or being handled. Raises what ended the handling of events, if it did."""
         await self._idle.wait()
+        if self._running is not None and self._running.done() and not self._running.cancelled():
+            self._running.result()
 
     @property
     def is_active(self) -> bool:
@@ -213,6 +216,16 @@ class Controller:
             self._idle.set()
             self._wake.clear()
             await self._wake.wait()
+
+    def _on_ended(self, running: asyncio.Task[None]) -> None:
+        """Only a bug, or a failure of this broker's own disk under `carry_out`, ends it before `stop` does."""
+        self._idle.set()
+        if not running.cancelled() and (failure := running.exception()) is not None:
+            if self._reign is not None:
+                self._reign.deposed = True
+            running.get_loop().call_exception_handler(
+                {"message": "the controller's events are handled no more", "exception": failure, "task": running}
+            )
 
     async def _handle(self, event: ControllerEvent) -> None:
         self.last_failure = None

@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kavka.errors import StorageError
+from kavka.errors import InvariantViolation, StorageError
 from kavka.zookeeper.database import Database, SyncPolicy
 from kavka.zookeeper.port import (
     ANY_VERSION,
@@ -130,6 +130,7 @@ class EmbeddedZooKeeper:
         self._tree.touch_all(monotonic_ms=self._monotonic_ms())
         await self._settled()
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
+        self._ticking.add_done_callback(_report_bug)
 
     async def stop(self) -> None:
         """Commits what is pending and closes the database. Sessions stay in it."""
@@ -243,6 +244,7 @@ class EmbeddedZooKeeper:
         self._enqueue(applied.notifications)
         if self._committing is None:
             self._committing = asyncio.get_running_loop().create_task(self._commit())
+            self._committing.add_done_callback(_report_bug)
 
     def _enqueue(self, notifications: Sequence[Notification]) -> None:
         zxid = self._tree.zxid
@@ -287,6 +289,10 @@ class EmbeddedZooKeeper:
                     await self._run_blocking(snapshot.write)
         except StorageError as error:
             self._fail(error)
+        except InvariantViolation as bug:
+            # Whoever waits must not wait for ever; the loop's exception handler hears of the bug.
+            self._fail(StorageError("zookeeper", str(bug)))
+            raise
         finally:
             self._committing = None
 
@@ -329,6 +335,14 @@ class EmbeddedZooKeeper:
 
     def _monotonic_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
+
+
+def _report_bug(task: asyncio.Task[None]) -> None:
+    """A background task must not end with an exception: the host hears of it, and halts."""
+    if not task.cancelled() and (bug := task.exception()) is not None:
+        task.get_loop().call_exception_handler(
+            {"message": "the embedded ZooKeeper failed by a bug", "exception": bug, "task": task}
+        )
 
 
 class LocalZooKeeper:

@@ -727,14 +727,26 @@ class Tree:
         out: list[Notification] = []
         for change in changes:
             if isinstance(change, NodeCreated):
-                self._trigger(EventType.NODE_CREATED, change.path, zxid, out)
-                self._trigger(EventType.NODE_CHILDREN_CHANGED, parent_path(change.path), zxid, out)
+                self._trigger_made(EventType.NODE_CREATED, change.path, zxid, out)
             elif isinstance(change, NodeDeleted):
-                self._trigger(EventType.NODE_DELETED, change.path, zxid, out)
-                self._trigger(EventType.NODE_CHILDREN_CHANGED, parent_path(change.path), zxid, out)
+                self._trigger_made(EventType.NODE_DELETED, change.path, zxid, out)
             elif isinstance(change, DataChanged):
                 self._trigger(EventType.NODE_DATA_CHANGED, change.path, zxid, out)
         return tuple(out)
+
+    def _trigger_made(self, kind: EventType, path: str, zxid: int, out: list[Notification]) -> None:
+        """A node came or went. Nearly none of a topic's thousands of nodes is watched, so that is looked up first."""
+        lasting = self._lasting_watches
+        if (
+            path in self._data_watches
+            or path in lasting
+            or self._recursive_watches
+            or (kind is EventType.NODE_DELETED and path in self._child_watches)
+        ):
+            self._trigger(kind, path, zxid, out)
+        parent = path[: path.rfind("/")] or "/"
+        if parent in self._child_watches or parent in lasting:
+            self._trigger(EventType.NODE_CHILDREN_CHANGED, parent, zxid, out)
 
     def _trigger(self, kind: EventType, path: str, zxid: int, out: list[Notification]) -> None:
         """Each session that watches hears of it once, in the order: one-shot watches, lasting ones, recursive ones."""

@@ -38,6 +38,8 @@ class Candidate:
         self.zookeeper = zookeeper
         self.orders: list[ClusterChange] = []
         self.ordered = asyncio.Event()
+        self.failure: Exception | None = None
+        """What carrying out raises."""
         self.seen: list[int] = []
         self.controller = Controller(
             zookeeper,
@@ -50,6 +52,8 @@ class Candidate:
         )
 
     async def carry_out(self, change: ClusterChange) -> None:
+        if self.failure is not None:
+            raise self.failure
         if change.brokers_changed:
             assert self.controller.context.brokers, "whoever carries out may ask for the brokers"
         self.orders.append(change)

@@ -15,7 +15,7 @@ from kavka.controller.election import Elected
 from kavka.controller.reign import Deposed
 from kavka.controller.state_machines import PartitionStatus
 from kavka.controller.topics import TopicWish
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
 from kavka.zookeeper.znodes import (
@@ -413,6 +413,20 @@ def test_an_election_gives_up_after_so_many_attempts_and_waits(tmp_path: Path, m
         assert len(attempts) == 3
         assert not broker.controller.is_active
         broker.zookeeper.multi = original  # type: ignore[method-assign]
+
+    run(tmp_path, scenario)
+
+
+def test_a_bug_under_the_orders_ends_the_reign_loudly(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        heard: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(str(context["exception"])))
+        broker = await cluster.register(1)
+        broker.failure = InvariantViolation("for the test")
+        with pytest.raises(InvariantViolation):
+            await broker.controller.start()
+        assert heard == ["for the test"]
+        assert not broker.controller.is_active
 
     run(tmp_path, scenario)
 
