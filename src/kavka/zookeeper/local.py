@@ -231,9 +231,12 @@ class EmbeddedZooKeeper:
         """Returns when the tree as it is now is durable and its events are told. Raises ConnectionLoss."""
         if not self._outbox and not self._undelivered and self._durable_zxid == self._tree.zxid:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
         self._outbox.append(_Answer(self._tree.zxid, waiter))
-        self._drain()
+        if self._durable_zxid == self._tree.zxid:
+            # Not now: to await a waiter that is done already would go on before the events that are on their way.
+            loop.call_soon(self._drain)
         await waiter
 
     def _record(self, applied: Applied) -> None:

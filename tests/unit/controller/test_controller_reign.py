@@ -289,6 +289,26 @@ def test_a_state_that_changed_meanwhile_is_read_and_decided_again(tmp_path: Path
     run(tmp_path, scenario)
 
 
+def test_what_was_written_before_a_conflict_is_ordered_too(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        count = 6_000  # Their states do not fit into one multi.
+        controller = await cluster.join(1)
+        await cluster.register(2)
+        await cluster.settled()
+        wish = TopicWish("t", assignment={number: [2, 1] for number in range(count)})
+        await controller.controller.topics.create_topics([wish])
+        last = partition_state_path(TopicPartition("t", count - 1))
+        await cluster.admin.set(last, PartitionState(BrokerId(2), 0, ids(2, 1), 1).encode())
+        await cluster.kill(2)
+        change = controller.orders[-1]
+        assert sorted(order.topic_partition.partition for order in change.partitions) == list(range(count))
+        assert {order.state.leader for order in change.partitions} == {1}
+        assert {order.state.partition_epoch for order in change.partitions} == {1, 2}
+        assert (await cluster.state("t", count - 1)).leader == 1
+
+    run(tmp_path, scenario)
+
+
 def test_a_zombie_controller_writes_nothing_and_resigns(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))

@@ -212,6 +212,32 @@ def test_another_session_reads_a_change_only_after_its_event(policy: SyncPolicy)
     run(scenario, Fixture(settings=DatabaseSettings(sync=policy)))
 
 
+def test_a_read_between_durability_and_delivery_waits_for_the_event() -> None:
+    async def scenario(fixture: Fixture, zookeeper: LocalZooKeeper) -> None:
+        other = await fixture.server.connect()
+        told: list[Event] = []
+        other.subscribe(told.append)
+        await other.exists("/a", watch=True)
+        now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def look() -> None:
+            await now
+            assert await other.exists("/a") is not None
+            assert len(told) == 1
+
+        looking = asyncio.ensure_future(look())
+        fixture.slow.held = True
+        writing = asyncio.ensure_future(zookeeper.create("/a"))
+        await turns()
+        # Both wake in one round of the loop: first the commit, which lets the event out, then at once the reader.
+        fixture.slow.let_one_through()
+        now.set_result(None)
+        await asyncio.gather(looking, writing)
+        fixture.slow.held = False
+
+    run(scenario)
+
+
 def test_events_of_one_multi_come_in_its_order_to_every_listener() -> None:
     async def scenario(fixture: Fixture, zookeeper: LocalZooKeeper) -> None:
         seen: list[tuple[int, EventType, str]] = []

@@ -135,6 +135,15 @@ def test_what_was_synced_survives_a_power_cut() -> None:
     assert picture(found.tree) == expected
 
 
+def test_a_log_that_a_snapshot_ends_is_synced_whatever_the_policy() -> None:
+    server = Server(MemoryDisk(), DatabaseSettings(sync=SyncPolicy.NEVER))
+    server.database.append([server.prepare(Create("/unsynced"))])
+    server.snapshot()
+    disk = server.disk.after_power_cut()
+    disk.files[f"{DIRECTORY}/snapshot.{server.tree.zxid:016x}"][30] ^= 1
+    assert picture(Database.open(disk, DIRECTORY).tree) == picture(server.tree)
+
+
 def test_a_snapshot_and_the_log_behind_it_bring_all_back() -> None:
     server = busy_server(MemoryDisk())
     server.snapshot()

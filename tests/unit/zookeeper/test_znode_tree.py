@@ -171,6 +171,7 @@ def test_a_multi_is_undone_whole_and_says_what_failed() -> None:
     tree, session = new_tree()
     watching = open_session(tree)
     write(tree, session, Create("/a", b"old"), Create("/a/x"), Create("/e", mode=CreateMode.EPHEMERAL))
+    write(tree, session, Create("/a/z"))
     tree.children("/a", session_id=watching, watch=True)
     before = picture(tree)
     with pytest.raises(BadVersion) as refused:
@@ -191,6 +192,16 @@ def test_a_multi_is_undone_whole_and_says_what_failed() -> None:
     assert refused.value.path == "/a"
     assert picture(tree) == before
     assert tree.watch_count() == 1
+
+
+def test_a_deletion_that_is_undone_leaves_no_trace_at_the_parent() -> None:
+    tree, session = new_tree()
+    write(tree, session, Create("/a"), Create("/a/x", b"1"))
+    write(tree, session, Create("/a/z"))
+    before = picture(tree)
+    with pytest.raises(NoNode):
+        write(tree, session, Delete("/a/x"), Check("/none", 0))
+    assert picture(tree) == before
 
 
 def test_operations_of_a_multi_see_the_ones_before() -> None:
