@@ -13,6 +13,8 @@ from benchmarks.results import Comparison, Run, Spread, compare, read
 
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
 RESULTS = PROJECT / "benchmarks" / "results"
+# A measured pair keeps both cores busy by itself at times, which alone gives a load average of one or two a core.
+BUSY_LOAD_PER_CORE = 2
 PEERS = {"kraft": "Apache Kafka, KRaft mode", "zk": "Apache Kafka, ZooKeeper mode"}
 
 ROW_NAMES = {
@@ -151,6 +153,8 @@ def _circumstances(run: Run) -> Iterator[str]:
     yield f"* Command: `{' '.join(run['command'])}`"
     machine = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
     yield f"* Machine: {machine}; load average {loads[0]:.2f} to {loads[-1]:.2f}"
+    if loads[-1] > BUSY_LOAD_PER_CORE * int(run["machine"]["cores"]):
+        yield "* The machine was busy with other work: ratios near a target, and all latencies, are not to be relied on."
     yield f"* Versions: {'; '.join(run['versions'].values())}"
     operations = ", ".join(f"{key} {value:,}" for key, value in run["operations"].items())
     yield f"* Operations: {operations}\n"

@@ -92,3 +92,11 @@ def test_the_document_names_what_is_short(tmp_path: Path) -> None:
 )
 def test_numbers_keep_about_three_figures(value: float, text: str) -> None:
     assert render.number(value) == text
+
+
+def test_the_document_says_when_the_machine_was_busy(tmp_path: Path) -> None:
+    busy = run(measured("idle", "kavka", 1, resident_mb=40.0), measured("idle", "kraft", 1, resident_mb=400.0))
+    busy["measurements"][0]["load_average"] = 4.1
+    write(tmp_path / "one-broker-kraft.json", [busy])
+    render.render(tmp_path, tmp_path / "benchmarks.md")
+    assert "The machine was busy with other work" in (tmp_path / "benchmarks.md").read_text()
