@@ -154,7 +154,7 @@ def _circumstances(run: Run) -> Iterator[str]:
     machine = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
     yield f"* Machine: {machine}; load average {loads[0]:.2f} to {loads[-1]:.2f}"
     if loads[-1] > BUSY_LOAD_PER_CORE * int(run["machine"]["cores"]):
-        yield "* The machine was busy with other work: ratios near a target, and all latencies, are not to be relied on."
+        yield "* The machine was busy with other work: ratios near a target, and all latencies, may be wrong."
     yield f"* Versions: {'; '.join(run['versions'].values())}"
     operations = ", ".join(f"{key} {value:,}" for key, value in run["operations"].items())
     yield f"* Operations: {operations}\n"

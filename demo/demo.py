@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -122,13 +122,13 @@ class Check:
     I2  A key is in one partition only.
     """
 
-    def __init__(self, flights: Sequence[Flight], load: Load) -> None:
+    def __init__(self, flights: Sequence[Flight], acknowledged: Mapping[int, tuple[int, int]]) -> None:
         self._flights = flights
-        self._where = load.acknowledged
+        self._where = acknowledged
         self._next_offset = dict.fromkeys(range(PARTITIONS), 0)
         self._last_row = dict.fromkeys(range(PARTITIONS), -1)
         self._partition_of: dict[bytes, int] = {}
-        self._missing = set(load.acknowledged)
+        self._missing = set(acknowledged)
         self.seen = 0
         self.problems: list[str] = []
 
@@ -276,7 +276,7 @@ def there_and_back(admin: AdminClient, bootstrap: str, topic: str, flights: Sequ
         "Write",
         f"{rate(flights, seconds)} with librdkafka: keys, headers, event time, acks=all, {PARTITIONS} partitions",
     )
-    check = Check(flights, load)
+    check = Check(flights, load.acknowledged)
     seconds = asyncio.run(read_back(bootstrap, topic, check))
     check.finish()
     step("Read", f"{rate(flights, seconds)} with aiokafka")
@@ -299,7 +299,7 @@ def crash(admin: AdminClient, bootstrap: str, topic: str, flights: Sequence[Flig
 
     seconds = load.feed(flights, half_way=kill_and_restart)
     step("Write", f"the producer went on by itself: {rate(flights, seconds)} in spite of it")
-    check = Check(flights, load)
+    check = Check(flights, load.acknowledged)
     seconds = asyncio.run(read_back(bootstrap, topic, check))
     check.finish()
     step("Read", f"{rate(flights, seconds)} with aiokafka")

@@ -30,7 +30,7 @@ def records() -> list[SimpleNamespace]:
 
 
 def judge(found: list[SimpleNamespace]) -> None:
-    check = Check(FLIGHTS, SimpleNamespace(acknowledged=PLACES))
+    check = Check(FLIGHTS, PLACES)
     for record in found:
         check.take(record)
     check.finish()
