@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kavka.cli.output import Failure, report, usage
+from kavka.cli.output import Failure, buffer_output, report, usage
 from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, Start, start
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -54,6 +54,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask whether it wou
 
 def run(words: Sequence[str]) -> int:
     """Runs one command line through typer and returns the exit status."""
+    buffer_output()
     try:
         app(args=list(words), prog_name="kavka")
     except SystemExit as end:

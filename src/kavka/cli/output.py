@@ -6,6 +6,7 @@ terminal only (NO_COLOR is respected), a pipe gets plain tab-separated lines; `-
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -69,6 +70,15 @@ def show_json(value: object) -> None:
     print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
+def buffer_output() -> None:
+    """Puts a buffer in front of standard output where python was started without one (-u, PYTHONUNBUFFERED).
+
+    An unbuffered write to a pipe may take a part of the bytes only, and print would drop the rest.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and not isinstance(sys.stdout.buffer, io.BufferedWriter):
+        sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
+
+
 def note(text: str) -> None:
     """A remark for people, on standard error."""
     print(text, file=sys.stderr, flush=True)
@@ -102,7 +112,7 @@ def report(failure: Failure) -> int:
 
 
 def usage(problem: str, next_step: str = "") -> NoReturn:
-    raise Failure(problem, next_step, status=WRONG_USAGE)
+    raise Failure(problem, next_step or "--help shows options and examples", status=WRONG_USAGE)
 
 
 def explain(error: KavkaError, bootstrap: str) -> Failure:

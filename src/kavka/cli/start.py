@@ -9,7 +9,6 @@ topics without enough replicas), on the loopback, where nothing is protected.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -161,6 +160,8 @@ def _defaults_of_up(plan: Start) -> dict[str, str]:
 def _tell(plan: Start, started: Started) -> None:
     addresses = {name: f"{endpoint.host}:{endpoint.port}" for name, endpoint in started.endpoints.items()}
     if plan.as_json:
+        import json
+
         facts = {
             "event": "ready",
             "broker_id": started.broker_id,

@@ -1,0 +1,140 @@
+"""Wrong usage, help, a broker that is not there, and files of logs: nothing here needs a broker that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import run_alone
+
+from kavka.records.builder import BatchBuilder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["topics", "create"],
+        ["topics", "create", "t", "-p", "0"],
+        ["topics", "create", "t", "--set", "retention.ms"],
+        ["topics", "alter", "t"],
+        ["topics", "delete", "t"],
+        ["produce", "t", "-a", "most"],
+        ["produce", "t", "-z", "rar"],
+        ["produce", "t", "-D", ""],
+        ["produce", "t", "-H", "=v"],
+        ["consume", "t", "-o", "somewhere"],
+        ["consume", "t", "-f", "%y"],
+        ["consume", "t", "-c", "0"],
+        ["configs", "describe"],
+        ["configs", "describe", "--topic", "t", "--broker", "1"],
+        ["configs", "describe", "--broker", "one"],
+        ["configs", "set", "--topic", "t", "retention.ms"],
+        ["topics", "list", "-b", "host:port"],
+        ["up", "--set", "broker.id"],
+        ["up", "--host", "0.0.0.0"],
+        ["up", "--port", "70000"],
+        ["up", "--log-level", "loud"],
+        ["server"],
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_is_right(words: list[str]) -> None:
+    result = run_alone(*words)
+    assert result.returncode == 2
+    assert b"Next: " in result.stderr or b"--help" in result.stderr or b"-h' for help" in result.stderr
+    assert b"Traceback" not in result.stderr
+    assert result.stdout == b""
+
+
+@pytest.mark.parametrize("words", [[], ["topics"], ["configs"]])
+def test_a_group_without_a_command_shows_its_commands(words: list[str]) -> None:
+    assert b"Commands" in run_alone(*words).stdout
+
+
+@pytest.mark.parametrize("command", ["up", "server", "produce", "consume", "dump-log"])
+def test_help_has_examples(command: str) -> None:
+    result = run_alone(command, "--help")
+    assert result.returncode == 0
+    if command != "server":
+        assert f"kavka {command}".encode() in result.stdout
+    assert b"\x1b[" not in result.stdout
+
+
+def test_no_broker_there_is_a_failure_with_a_next_step(unused_port: int) -> None:
+    result = run_alone("topics", "list", "-b", f"127.0.0.1:{unused_port}")
+    assert result.returncode == 1
+    assert b"start one with `kavka up`" in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["log.segment.bytes=1"], "log.segment.bytes: Value must be at least 14"),
+        (["listeners=nonsense"], "is not NAME://host:port"),
+        (["process.roles=broker"], "kavka keeps its metadata in ZooKeeper's form"),
+    ],
+)
+def test_a_broker_that_must_not_start_says_why(tmp_path: Path, settings: list[str], words: str) -> None:
+    options = [option for setting in settings for option in ("--set", setting)]
+    result = run_alone("up", "--data", str(tmp_path / "data"), "--port", "0", *options)
+    assert result.returncode == 1
+    assert words in result.stderr.decode()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_file_of_settings_that_is_not_there(tmp_path: Path) -> None:
+    result = run_alone("server", str(tmp_path / "no.properties"))
+    assert result.returncode == 1
+    assert b"cannot read" in result.stderr
+
+
+def segment(directory: Path) -> Path:
+    """A segment of two batches: one record, then two."""
+    first, second = BatchBuilder(), BatchBuilder()
+    first.append(1000, b"k", b"v", [("h", b"x")])
+    second.append(2000, None, None, ())
+    second.append(2001, b"k2", b"\xff", ())
+    file = directory / "00000000000000000000.log"
+    file.write_bytes(bytes(first.build(base_offset=0)) + bytes(second.build(base_offset=1)))
+    return file
+
+
+def test_a_log_is_dumped_with_its_records(tmp_path: Path) -> None:
+    file = segment(tmp_path)
+    (document,) = json.loads(run_alone("dump-log", str(file), "--records", "--json").stdout)
+    batches = [entry for entry in document["entries"] if "record" not in entry]
+    records = [entry for entry in document["entries"] if "record" in entry]
+    assert [(batch["offset"], batch["last_offset"], batch["records"]) for batch in batches] == [(0, 0, 1), (1, 2, 2)]
+    assert [(record["record"], record["key"], record["value"]) for record in records] == [
+        (0, "k", "v"),
+        (1, None, None),
+        (2, "k2", "\\xff"),
+    ]
+    assert records[0]["headers"] == {"h": "x"}
+    assert b"OFFSET\tLAST_OFFSET\tRECORDS" in run_alone("dump-log", str(tmp_path)).stdout
+
+
+def test_a_damaged_log_is_a_failure_that_names_the_place(tmp_path: Path) -> None:
+    file = segment(tmp_path)
+    whole = file.read_bytes()
+    for damaged, said in [
+        (whole[:-1], b"the file ends within a batch"),
+        (whole[:-1] + b"\1", b"has a wrong CRC"),
+        (whole + whole, b"offset 0 follows 2"),
+        (whole + bytes(100), b"at byte "),
+    ]:
+        file.write_bytes(damaged)
+        result = run_alone("dump-log", str(file), "--verify")
+        assert result.returncode == 1
+        assert said in result.stderr
+        assert b"Traceback" not in result.stderr
+
+
+def test_files_that_are_no_logs(tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("x")
+    for path in ("other.txt", "missing.log", ""):
+        result = run_alone("dump-log", str(tmp_path / path))
+        assert result.returncode == 1
+        assert b"Next: " in result.stderr
