@@ -58,7 +58,8 @@ class Ports(NamedTuple):
     """What the host gives a broker.
 
     `wall_ms` is the time in milliseconds since 1970. `run_blocking` carries a call to a worker thread. `halt` ends the
-    process: the broker cannot go on.
+    process: the broker cannot go on. `on_config` is told of the broker's settings after they changed at run time, so
+    that the host obeys those that are its own.
     """
 
     zookeeper: ZooKeeper
@@ -67,6 +68,7 @@ class Ports(NamedTuple):
     wall_ms: Callable[[], int]
     run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
     halt: Callable[[str], None]
+    on_config: Callable[[BrokerConfig], None]
 
 
 class Broker:
@@ -90,7 +92,7 @@ class Broker:
             config,
             self.broker_id,
             on_topic_change=lambda name: self._changes.apply_topic_config(name),
-            on_broker_change=lambda _config: self._changes.apply_broker_config(),
+            on_broker_change=self._on_broker_config,
         )
         self.metadata = MetadataCache("")
         self.replicas = ReplicaManager(loop, on_storage_error=self.on_storage_error)
@@ -103,6 +105,7 @@ class Broker:
                 wall_ms=ports.wall_ms,
                 load_bytes=config.offsets_load_buffer_size,
                 commit_timeout_ms=config.offsets_commit_timeout_ms,
+                on_storage_error=self.on_storage_error,
             ),
             GroupLimits(
                 config.group_min_session_timeout_ms,
@@ -171,6 +174,7 @@ class Broker:
             self._static_config,
             wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
+            on_bug=self._on_bug,
             run_blocking=self._ports.run_blocking,
         )
         self._maintenance.start()
@@ -241,6 +245,10 @@ class Broker:
         for topic in change.deleted_topics:
             await self._changes.delete_topic(topic.name, self._ports.wall_ms())
             self.configs.forget_topic(topic.name)
+
+    def _on_broker_config(self, config: BrokerConfig) -> None:
+        self._changes.apply_broker_config()
+        self._ports.on_config(config)
 
     def _on_controller_changed(self, controller_id: BrokerId) -> None:
         self.metadata.controller_id = controller_id
@@ -317,7 +325,7 @@ class Broker:
         """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker."""
         self.logs.on_storage_error(failure.path, failure)
         gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
-        self.replicas.take_offline(gone)
+        self._changes.take_offline(gone)
         if not self.logs.live_directories:
             self._ports.halt(f"no log directory is left: {failure}")
 
@@ -329,8 +337,12 @@ class Broker:
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self._ports.halt(f"a task of the broker failed: {failure!r}")
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._on_bug(bug)
+
+    def _on_bug(self, bug: BaseException) -> None:
+        logger.error("task failed", exc_info=bug)
+        self._ports.halt(f"a task of the broker failed: {bug!r}")
 
 
 def _broker_metadata(registration: BrokerRegistration) -> BrokerMetadata:

@@ -5,8 +5,10 @@ Kafka's: log.retention.check.interval.ms, log.flush.scheduler.interval.ms, log.f
 log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms and
 producer.id.expiration.check.interval.ms.
 
-    I1  a flow survives what it works on: a storage error takes its directory offline, and the flow goes on
+    I1  a flow survives what it works on: a storage error takes its directory offline, and the flow goes on; what it
+        does not survive is a bug, and `on_bug` is told
     I2  a log is flushed by one worker at a time
+    I3  a directory that the log manager itself took offline is told of after the look that found it
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ REMOVAL_LOOK_MS = 5_000
 
 
 class LogMaintenance:
-    """Runs from `start` to `stop`. `on_storage_error` takes a failed directory offline and tells who must know."""
+    """Runs from `start` to `stop`.
+
+    `on_storage_error` takes a failed directory offline and tells who must know. `on_bug` halts the broker.
+    """
 
     def __init__(
         self,
@@ -39,13 +44,16 @@ class LogMaintenance:
         *,
         wall_ms: Callable[[], int],
         on_storage_error: Callable[[StorageError], None],
+        on_bug: Callable[[BaseException], None],
         run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
     ) -> None:
         self._logs = logs
         self._config = config
         self._wall_ms = wall_ms
         self._on_storage_error = on_storage_error
+        self._on_bug = on_bug
         self._run_blocking = run_blocking
+        self._known_offline = logs.offline_directories
         self._tasks: list[asyncio.Task[None]] = []
         self._at_work: set[asyncio.Future[None]] = set()
 
@@ -62,7 +70,9 @@ class LogMaintenance:
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
         ):
-            self._tasks.append(asyncio.get_running_loop().create_task(self._every(interval_ms, work)))
+            task = asyncio.get_running_loop().create_task(self._every(interval_ms, work))
+            task.add_done_callback(self._on_ended)
+            self._tasks.append(task)
 
     async def stop(self) -> None:
         """Ends all flows; returns when none is at work any more."""
@@ -82,6 +92,17 @@ class LogMaintenance:
                 await asyncio.shield(working)
             except StorageError as failure:
                 self._on_storage_error(failure)
+            self._tell_of_offline_directories()
+
+    def _tell_of_offline_directories(self) -> None:
+        offline = self._logs.offline_directories
+        for directory in [directory for directory in offline if directory not in self._known_offline]:
+            self._on_storage_error(offline[directory])
+        self._known_offline = offline
+
+    def _on_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._on_bug(bug)
 
     async def _flush(self) -> None:
         for log in self._logs.logs_to_flush(self._wall_ms()):

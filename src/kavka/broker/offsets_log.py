@@ -2,7 +2,7 @@
 
 Decides nothing but how much is read at a time. A record batch that cannot be read ends the loading of its partition
 with what came before it, and is logged: groups that are further back in the log than the damage are served as
-they were.
+they were. A disk that fails takes its log directory offline, and the partition with it.
 
 Source: Kafka's CoordinatorLoaderImpl and PartitionWriter.
 """
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.coordinator.group_records import CoordinatorRecord
-from kavka.errors import ErrorCode, RecordsError
+from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
 from kavka.logger import Logger
 from kavka.model import FileSlice
 from kavka.records.batch import iterate_batches
@@ -28,9 +28,16 @@ class OffsetsTopicLog:
     """`load_bytes` is how much of a log is read at a time; `commit_timeout_ms` how long a commit may take."""
 
     def __init__(
-        self, replicas: ReplicaManager, *, wall_ms: Callable[[], int], load_bytes: int, commit_timeout_ms: int
+        self,
+        replicas: ReplicaManager,
+        *,
+        wall_ms: Callable[[], int],
+        load_bytes: int,
+        commit_timeout_ms: int,
+        on_storage_error: Callable[[StorageError], None],
     ) -> None:
         self._replicas = replicas
+        self._on_storage_error = on_storage_error
         self._wall_ms = wall_ms
         self._load_bytes = load_bytes
         self._commit_timeout_ms = commit_timeout_ms
@@ -57,15 +64,20 @@ class OffsetsTopicLog:
         log = hosted.log
         offset = log.log_start_offset
         while offset < log.high_watermark:
-            result = log.read(offset, self._load_bytes, max_offset=log.high_watermark, min_one_batch=True)
-            if not result.size_bytes:
-                return
             records: list[CoordinatorRecord] = []
             try:
+                result = log.read(offset, self._load_bytes, max_offset=log.high_watermark, min_one_batch=True)
+                if not result.size_bytes:
+                    return
                 offset = _decode(result.chunks, offset, records)
             except RecordsError as damage:
                 logger.error("offsets log damaged", partition=partition, offset=offset, why=str(damage))
                 yield records
+                return
+            except OffsetOutOfRange:
+                return  # The topic was deleted meanwhile.
+            except StorageError as failure:
+                self._on_storage_error(failure)
                 return
             yield records
             await asyncio.sleep(0)

@@ -5,6 +5,7 @@ is loaded after its partition leads. Must not know why the controller decided so
 
     I1  metadata names this broker as a leader only when it serves the partition: a client that was sent here can write
     I2  an older leader epoch than the one known changes nothing
+    I3  a partition whose log directory failed is published without this broker as its leader
 
 Source: Kafka's ReplicaManager.becomeLeaderOrFollower, updateMetadataCache and stopReplicas. There metadata may name a
 leader before it serves, and acks=0 right after a topic's creation can lose records.
@@ -26,8 +27,10 @@ from kavka.broker.topic_settings import log_config
 from kavka.config.topic import TopicConfig
 from kavka.controller.reign import PartitionOrder
 from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.errors import StorageError
+from kavka.errors import InconsistentMetadata, StorageError
+from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager
+from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replication.partition import Partition
@@ -89,9 +92,10 @@ class StateChanges:
             return None
         config = self._topic_config(topic_partition.topic)
         try:
-            log = self._logs.get_or_create(topic_partition, order.topic_id, now_ms, config=log_config(config))
+            log = self._log(order, log_config(config), now_ms)
         except StorageError as failure:
             self._on_storage_error(failure)
+            self.take_offline([topic_partition])
             return None
         partition = Partition(
             topic_partition,
@@ -102,6 +106,16 @@ class StateChanges:
         )
         self._replicas.host(partition)
         return partition
+
+    def _log(self, order: PartitionOrder, config: LogConfig, now_ms: int) -> UnifiedLog:
+        topic_partition = order.topic_partition
+        try:
+            return self._logs.get_or_create(topic_partition, order.topic_id, now_ms, is_new=order.is_new, config=config)
+        except InconsistentMetadata:
+            # 1. The topic was deleted: its znodes are gone. 2. The broker was killed before it renamed the log.
+            # 3. A topic of the same name was created: the log on disk is not its log.
+            self._logs.set_aside(topic_partition)
+            return self._logs.get_or_create(topic_partition, order.topic_id, now_ms, config=config)
 
     # -- UpdateMetadata
 
@@ -128,7 +142,37 @@ class StateChanges:
 
     def _published(self, order: PartitionOrder) -> PartitionMetadata:
         offline = tuple(broker for broker in order.replicas if not self._metadata.is_alive(broker))
-        return PartitionMetadata(order.replicas, order.state, offline)
+        published = PartitionMetadata(order.replicas, order.state, offline)
+        if order.topic_partition in self._replicas.offline_partitions:
+            return self._without_this_broker(published)
+        return published
+
+    def _without_this_broker(self, published: PartitionMetadata) -> PartitionMetadata:
+        state = published.state
+        if state.leader == self._broker_id:
+            state = state._replace(leader=NO_LEADER)
+        offline = dict.fromkeys([*published.offline_replicas, self._broker_id])
+        return published._replace(state=state, offline_replicas=tuple(offline))
+
+    # -- a log directory failed
+
+    def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Serves these partitions no longer: they answer KAFKA_STORAGE_ERROR, and their groups NOT_COORDINATOR.
+
+        Apache Kafka's controller learns of it through /log_dir_event_notification and looks for another leader. This
+        one has no other replica to choose; what clients are told is the same: the partition has no leader.
+        """
+        gone = list(topic_partitions)
+        self._replicas.take_offline(gone)
+        for topic_partition in gone:
+            name, index = topic_partition
+            if name == GROUP_METADATA_TOPIC:
+                self._groups.unload(index)
+            topic, published = self._metadata.topic(name), self._metadata.partition(name, index)
+            if topic is not None and published is not None:
+                partitions = list(topic.partitions)
+                partitions[index] = self._without_this_broker(published)
+                self._metadata.set_topic(topic._replace(partitions=tuple(partitions)))
 
     # -- StopReplica
 
@@ -138,8 +182,12 @@ class StateChanges:
         self._metadata.remove_topic(name)
         if topic is None:
             return
+        if name == GROUP_METADATA_TOPIC:
+            self._groups.set_partition_count(0)
         for index in range(len(topic.partitions)):
             topic_partition = TopicPartition(name, index)
+            if name == GROUP_METADATA_TOPIC:
+                self._groups.unload(index)
             self._replicas.unhost(topic_partition)
             try:
                 self._logs.delete(topic_partition, now_ms)

@@ -11,6 +11,8 @@ Invariants
   I3  The failure of one directory takes its logs offline and no others; nothing there is read or written any more.
   I4  A recovery point on disk is never above what was synced, nor above the log's end (KAFKA-10101).
   I5  A deleted partition is gone at once under its name; its files go later, under TOPIC-PARTITION.UUID-delete.
+  I6  A log that belongs to no topic (a stray) is neither read nor written, only named; if a topic of its name is made,
+      it gets out of the way under TOPIC-PARTITION.UUID-stray.
 
 Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; rules S38, S39.
 """
@@ -52,6 +54,10 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 MAX_NAME_LENGTH = 255
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""A KRaft broker's own log, which no other broker may touch."""
+STRAYS_NAMED = 20
+"""Stray logs that the line about them names, of one directory."""
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
 """producer.id.expiration.ms"""
 
@@ -122,8 +128,12 @@ class LogManager:
         config_for: ConfigFor,
         *,
         draw: Callable[[int], int] = lambda limit: 0,
+        is_claimed: Callable[[TopicPartition], bool] = lambda partition: True,
     ) -> None:
-        """`directories` are log.dirs; `draw(limit)` an integer below `limit`, for jitter and directory names."""
+        """`directories` are log.dirs; `draw(limit)` an integer below `limit`, for jitter and directory names.
+
+        `is_claimed`: whether there is a topic that a partition is of; the logs of others are left alone (I6).
+        """
         if not directories or len(set(directories)) != len(directories):
             raise InvariantViolation(f"log directories must be named once each, got {directories!r}")
         self._filesystem = filesystem
@@ -131,6 +141,7 @@ class LogManager:
         self._settings = settings
         self._config_for = config_for
         self._draw = draw
+        self._is_claimed = is_claimed
         self._open_segments = OpenSegments(settings.max_open_segments)
         self._homes: dict[str, _Home] = {}
         self._offline: dict[str, StorageError] = {}
@@ -236,6 +247,7 @@ class LogManager:
         high_watermarks = self._read_offsets(path, HIGH_WATERMARK_CHECKPOINT)
         recovery_points_agree = was_clean
         loaded = 0
+        strays = []
         for name in names:
             directory = f"{path}/{name}"
             if name.endswith(DELETE_SUFFIX):
@@ -243,6 +255,13 @@ class LogManager:
                 continue
             partition = parse_directory_name(name)
             if partition is None:
+                if name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+                    strays.append(name)
+                continue
+            if partition.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if not self._is_claimed(partition) or name != str(partition):
+                strays.append(name)
                 continue
             if partition in self._logs:
                 raise InconsistentMetadata(
@@ -265,6 +284,15 @@ class LogManager:
             home.logs[partition] = self._logs[partition] = log
             loaded += 1
         home.fully_loaded = True
+        if strays:
+            _logger.warning(
+                "logs left alone",
+                directory=path,
+                logs=len(strays),
+                names=strays[:STRAYS_NAMED],
+                why="no topic has these partitions",
+                next_step="remove them if nobody misses their records",
+            )
         recovered = 0 if was_clean else loaded
         _logger.info("logs loaded", directory=path, logs=loaded, clean=was_clean)
         return report._replace(loaded=report.loaded + loaded, recovered=report.recovered + recovered)
@@ -320,22 +348,31 @@ class LogManager:
         topic_id: uuid.UUID | None,
         now_ms: int,
         *,
+        is_new: bool = True,
         directory: str | None = None,
         config: LogConfig | None = None,
     ) -> UnifiedLog:
         """The partition's log, made in `directory` or in the one with the fewest logs if there is none.
 
-        Raises `InconsistentMetadata` if the log on disk is of another topic id, `StorageError` if it cannot be made.
+        A partition that is not new (`is_new` false) gets no log while a directory is offline, for it may lie there: an
+        empty log in its place would hide its records, and stand in its way when the directory is back.
+
+        Raises `InconsistentMetadata` if the log on disk is of another topic id (see `set_aside`), `StorageError` if it
+        cannot be made.
         """
         log = self._logs.get(partition)
         if log is not None:
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
             return log
+        if not is_new and self._offline:
+            offline = next(iter(self._offline))
+            raise StorageError(offline, f"is offline, and {partition} may be in it")
         home = self._home_for_new(directory)
         if config is None:
             config = self._config_for(partition.topic)
         path = f"{home.path}/{partition.topic}-{partition.partition}"
+        self._move_strays_aside(partition)
         try:
             log = self._create_log(path, partition, topic_id, config, now_ms)
         except StorageError as error:
@@ -343,6 +380,21 @@ class LogManager:
             raise
         home.logs[partition] = self._logs[partition] = log
         return log
+
+    def _move_strays_aside(self, partition: TopicPartition) -> None:
+        """Makes way for a log of this name, wherever a stray one lies: in another directory it would be a second log of
+        the partition at the next start."""
+        for home in list(self._homes.values()):
+            path = f"{home.path}/{partition}"
+            if not self._filesystem.exists(path):
+                continue
+            aside = f"{home.path}/{self._unique_name(partition, STRAY_SUFFIX)}"
+            try:
+                self._filesystem.rename(path, aside)
+            except StorageError as error:
+                self.on_storage_error(home.path, error)
+                raise
+            _log_set_aside(partition, aside)
 
     def _create_log(
         self, path: str, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
@@ -381,7 +433,7 @@ class LogManager:
         home = self._home_of(log)
         home.logs.pop(partition, None)
         log.abandon()
-        path = f"{home.path}/{self._deleted_name(partition)}"
+        path = f"{home.path}/{self._unique_name(partition, DELETE_SUFFIX)}"
         try:
             log.rename_directory(path)
         except StorageError as error:
@@ -392,9 +444,28 @@ class LogManager:
         _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
         return True
 
-    def _deleted_name(self, partition: TopicPartition) -> str:
+    def set_aside(self, partition: TopicPartition) -> str:
+        """Takes a log away from under its name and keeps its files, as TOPIC-PARTITION.UUID-stray; returns the path.
+
+        For a log of a topic that was deleted and created again under its name, which a crash kept from being removed.
+        Raises `StorageError`; the log is gone from here all the same.
+        """
+        log = self._logs.pop(partition)
+        home = self._home_of(log)
+        home.logs.pop(partition, None)
+        log.abandon()
+        path = f"{home.path}/{self._unique_name(partition, STRAY_SUFFIX)}"
+        try:
+            log.rename_directory(path)
+        except StorageError as error:
+            self.on_storage_error(home.path, error)
+            raise
+        _log_set_aside(partition, path)
+        return path
+
+    def _unique_name(self, partition: TopicPartition, ending: str) -> str:
         unique = f"{self._draw(1 << 64):016x}{self._draw(1 << 64):016x}"
-        suffix = f"-{partition.partition}.{unique}{DELETE_SUFFIX}"
+        suffix = f"-{partition.partition}.{unique}{ending}"
         return f"{partition.topic[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
 
     def _home_of(self, log: UnifiedLog) -> _Home:
@@ -573,6 +644,16 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
         return None
     return TopicPartition(topic, int(partition))
+
+
+def _log_set_aside(partition: TopicPartition, path: str) -> None:
+    _logger.warning(
+        "log set aside",
+        partition=str(partition),
+        path=path,
+        why="it is of a former topic of this name",
+        next_step="remove the directory if nobody misses its records",
+    )
 
 
 def _explicit_log_start(log: UnifiedLog) -> Offset | None:

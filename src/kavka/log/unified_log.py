@@ -101,7 +101,7 @@ class PendingRemoval(NamedTuple):
 class FlushTask:
     """What must reach the disk so that a log is durable up to `offset`. `sync` may run on another thread."""
 
-    __slots__ = ("_directory", "_epochs", "_epochs_path", "_files", "_filesystem", "offset")
+    __slots__ = ("_directory", "_directory_changed", "_epochs", "_files", "_filesystem", "offset")
 
     def __init__(
         self,
@@ -117,8 +117,8 @@ class FlushTask:
         self._filesystem = filesystem
         self._files = files
         self._epochs = epochs
-        self._epochs_path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self._directory = directory if directory_changed else None
+        self._directory = directory
+        self._directory_changed = directory_changed
 
     def sync(self) -> None:
         """Blocks until all of it is durable. Raises `StorageError`: then nobody may count on any of it."""
@@ -126,12 +126,13 @@ class FlushTask:
             file.sync()
         try:
             if self._epochs is not None:
-                self._filesystem.write_atomically(self._epochs_path, self._epochs)
-            if self._directory is not None:
+                self._filesystem.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
+            if self._directory_changed:
                 self._filesystem.sync_directory(self._directory)
-        except FileNotFoundError:
-            # The partition was deleted (its directory renamed) meanwhile: there is nothing left to be kept.
-            pass
+        except (FileNotFoundError, StorageError):
+            # Where the partition was deleted (its directory renamed) meanwhile, there is nothing left to be kept.
+            if self._filesystem.exists(self._directory):
+                raise
 
 
 class UnifiedLog:

@@ -6,7 +6,8 @@ happened on. It must not know what the files mean.
 Invariants
   I1  `append` writes all of its bytes or raises; a part that the kernel took before the error stays in the file.
   I2  A descriptor is closed exactly once, at `close` or when the last reference to its file goes.
-  I3  A missing file is FileNotFoundError, every other failure a `StorageError`.
+  I3  A missing file is FileNotFoundError, every other failure a `StorageError`; so is a missing directory for a file
+      that is to be made, for then somebody took a log directory away.
 
 Source: POSIX (openat, writev, fdatasync, rename), KAFKA-16541 (sync before rename, then the directory).
 """
@@ -128,7 +129,9 @@ class LocalFileSystem:
             flags |= os.O_CREAT
         try:
             return LocalFile(path, os.open(path, flags, _FILE_MODE))
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if create:
+                raise _storage_error(path, error) from error
             raise
         except OSError as error:
             raise _storage_error(path, error) from error
@@ -168,8 +171,6 @@ class LocalFileSystem:
             os.rename(beside, path)
             if durable:
                 self.sync_directory(os.path.dirname(path) or ".")
-        except FileNotFoundError:
-            raise
         except OSError as error:
             raise _storage_error(path, error) from error
 

@@ -23,22 +23,23 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from kavka.broker.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint
 from kavka.config.broker import BrokerConfig
 from kavka.config.listeners import Endpoint as ListenerEndpoint
-from kavka.errors import ConfigError
+from kavka.errors import ConfigError, InvariantViolation
+from kavka.filesystem import File
 from kavka.log.log_manager import LoadReport
 from kavka.logger import Logger
 from kavka.metrics import Registry
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.connection import Outcome, Request
 from kavka.runtime.disk import LocalFileSystem
-from kavka.runtime.listener import Acceptor, ListenerLimits
+from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import new_event_loop, raise_file_limit
-from kavka.runtime.processor import ConnectionLimits
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -47,6 +48,8 @@ logger = Logger(__name__)
 
 WORKER_THREADS = 2
 """Threads for what blocks (fsync, removing files); they wait for the disk, so more than cores brings nothing."""
+ZOOKEEPER_LOCK = ".zookeeper.lock"
+"""Held while the embedded ZooKeeper's directory is in use; not `.lock`, so that it may lie in a log directory."""
 HALTED = 70
 """Exit status of a broker that halted (EX_SOFTWARE)."""
 
@@ -73,6 +76,7 @@ class Server:
         self._random = random.Random()
         self.metrics = Registry()
         self._zookeeper: EmbeddedZooKeeper | None = None
+        self._zookeeper_lock: File | None = None
         self._broker: Broker | None = None
         self._sockets: SocketServer | None = None
 
@@ -86,8 +90,7 @@ class Server:
                 await self._sockets.stop(0)
             if self._broker is not None:
                 self._broker.abort()
-            if self._zookeeper is not None:
-                await self._zookeeper.stop()
+            await self._close_zookeeper()
             self._workers.shutdown(wait=False)
             raise
 
@@ -95,17 +98,16 @@ class Server:
         config = self._config
         loop = asyncio.get_running_loop()
         handler = _Door()
-        self._sockets = SocketServer(
+        sockets = self._sockets = SocketServer(
             loop,
             handler.handle,
-            limits=_limits(config),
+            limits=SocketServerLimits.of(config),
             registry=self.metrics,
             api_name=_api_name,
             on_halt=lambda violation: halt(f"an invariant is broken: {violation}"),
         )
         acceptors = [
-            self._sockets.listen(endpoint.listener, endpoint.host, endpoint.port)
-            for endpoint in self._plaintext_endpoints()
+            sockets.listen(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._plaintext_endpoints()
         ]
         self._zookeeper = await self._open_zookeeper()
         ports = Ports(
@@ -115,6 +117,7 @@ class Server:
             wall_ms,
             self._run_blocking,
             halt,
+            lambda changed: sockets.change_limits(SocketServerLimits.of(changed).listener),
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
@@ -134,11 +137,10 @@ class Server:
         """Stops in order; what was acknowledged is on its way to the disk, and the logs are marked clean."""
         assert self._sockets is not None
         assert self._broker is not None
-        assert self._zookeeper is not None
         self._broker.answer_waiting()
         await self._sockets.stop()
         await self._broker.stop()
-        await self._zookeeper.stop()
+        await self._close_zookeeper()
         self._workers.shutdown()
 
     # -- parts
@@ -148,7 +150,7 @@ class Server:
         for endpoint in endpoints:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise ConfigError(
-                    f"listener {endpoint} wants {endpoint.security_protocol}: only PLAINTEXT is served by this version; "
+                    f"listener {endpoint} wants {endpoint.security_protocol}: this version serves only PLAINTEXT; "
                     "set listener.security.protocol.map or leave the listener out"
                 )
         return endpoints
@@ -162,8 +164,12 @@ class Server:
                 instead=zookeeper_directory(config),
                 why="this version keeps its metadata in the embedded ZooKeeper only",
             )
+        directory = zookeeper_directory(config)
+        self._filesystem.make_directory(directory)
+        # Before anything is read: a second broker would append to the log of the first, and close its session.
+        self._zookeeper_lock = self._filesystem.lock(f"{directory}/{ZOOKEEPER_LOCK}")
         policy = SyncPolicy(config.kavka_zookeeper_sync)
-        database = Database.open(self._filesystem, zookeeper_directory(config), DatabaseSettings(sync=policy))
+        database = Database.open(self._filesystem, directory, DatabaseSettings(sync=policy))
         server = EmbeddedZooKeeper(
             database,
             now_ms=wall_ms,
@@ -173,6 +179,12 @@ class Server:
         )
         await server.start(close_former_sessions=True)
         return server
+
+    async def _close_zookeeper(self) -> None:
+        if self._zookeeper is not None:
+            await self._zookeeper.stop()
+        if self._zookeeper_lock is not None:
+            self._zookeeper_lock.close()
 
     def _advertised(self, acceptors: Sequence[Acceptor]) -> dict[str, Endpoint]:
         """Where clients reach each listener: as advertised, with the port that was really bound."""
@@ -217,6 +229,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:
 
 async def _run(config: BrokerConfig, on_started: Callable[[Started], None]) -> int:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_on_loop_exception)
     stopping = asyncio.Event()
 
     def on_signal() -> None:
@@ -257,6 +270,14 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _on_loop_exception(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What a timer or a task let through: nobody waits for its outcome, so it ends here."""
+    failure = context.get("exception")
+    if isinstance(failure, InvariantViolation):
+        halt(f"an invariant is broken: {failure}")
+    logger.error("unexpected failure", what=context.get("message"), exc_info=failure)
+
+
 def halt(why: str) -> None:
     """Ends the process at once: what is durable stays as it is, and the next start recovers."""
     logger.error("broker halted", why=why, next_step="look at the cause, then start it again: the logs are recovered")
@@ -268,31 +289,6 @@ def _log_recovery(report: LoadReport) -> None:
         logger.warning("log recovered", partition=str(partition), what=reason.what, why=reason.why)
     for directory, failure in report.offline.items():
         logger.error("log directory offline", directory=directory, why=str(failure))
-
-
-def _limits(config: BrokerConfig) -> SocketServerLimits:
-    maximum = config.queued_max_request_bytes
-    return SocketServerLimits(
-        connection=ConnectionLimits(
-            max_request_bytes=config.socket_request_max_bytes,
-            max_idle_ms=config.connections_max_idle_ms,
-            max_in_flight_requests=config.kavka_max_in_flight_requests_per_connection,
-            max_output_bytes=config.kavka_max_output_bytes_per_connection,
-            max_receiving_bytes=config.kavka_max_receiving_bytes if maximum < 0 else maximum,
-        ),
-        listener=ListenerLimits(
-            backlog=config.socket_listen_backlog_size,
-            send_buffer_bytes=config.socket_send_buffer_bytes,
-            receive_buffer_bytes=config.socket_receive_buffer_bytes,
-            max_connections=config.max_connections,
-            max_connections_per_ip=config.max_connections_per_ip,
-            max_connections_per_ip_overrides=config.connections_per_ip_overrides,
-        ),
-        # Kafka's default of 3 is for a JVM; one processor in the broker's own loop is the fastest here
-        # (runtime/processor_thread.py), so that more are taken only where they are asked for.
-        network_threads=config.num_network_threads if "num.network.threads" in config.static else 1,
-        queued_max_requests=config.queued_max_requests,
-    )
 
 
 def _api_name(api_key: int) -> str:
