@@ -16,6 +16,7 @@ The table, (session id, session epoch) of the request to what is done:
     s, 0               full, session s is closed and a new one made
     s, e (next of s)   incremental
     s, e (another)     INVALID_FETCH_SESSION_EPOCH
+    s, names for ids   FETCH_SESSION_TOPIC_ID_ERROR: the request is of a version that names topics the other way
     s not known        FETCH_SESSION_ID_NOT_FOUND
 
 Source: Kafka's FetchSession.scala, KIP-227.
@@ -62,10 +63,11 @@ _NOTHING_SENT = _Sent(NO_OFFSET, NO_OFFSET)
 class FetchSession:
     """The partitions that one client fetches, in the order in which they are served."""
 
-    __slots__ = ("_sent", "epoch", "last_used_ms", "session_id", "specs")
+    __slots__ = ("_sent", "by_topic_id", "epoch", "last_used_ms", "session_id", "specs")
 
-    def __init__(self, session_id: int, specs: Iterable[FetchSpec], now_ms: int) -> None:
+    def __init__(self, session_id: int, specs: Iterable[FetchSpec], now_ms: int, *, by_topic_id: bool) -> None:
         self.session_id = session_id
+        self.by_topic_id = by_topic_id
         self.epoch = 1
         self.last_used_ms = now_ms
         self.specs: dict[PartitionKey, FetchSpec] = {partition_key(spec): spec for spec in specs}
@@ -73,11 +75,11 @@ class FetchSession:
 
     def update(self, specs: Iterable[FetchSpec], forgotten: Iterable[PartitionKey]) -> None:
         """Takes over what an incremental fetch changed."""
+        for spec in specs:
+            self.specs[partition_key(spec)] = spec
         for key in forgotten:
             self.specs.pop(key, None)
             self._sent.pop(key, None)
-        for spec in specs:
-            self.specs[partition_key(spec)] = spec
 
     def worth_sending(self, outcomes: Sequence[FetchOutcome], *, everything: bool) -> list[FetchOutcome]:
         """The outcomes that an answer must carry (I2), and remembers them.
@@ -142,14 +144,19 @@ class FetchSessionCache:
         specs: Sequence[FetchSpec],
         forgotten: Iterable[PartitionKey],
         now_ms: int,
+        *,
+        by_topic_id: bool = False,
     ) -> FetchContext:
-        """Applies the table above. Raises `RequestError` for the two errors in it."""
+        """Applies the table above. Raises `RequestError` for the three errors in it.
+
+        `by_topic_id`: the request's version names topics by their ids.
+        """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
                 self._sessions.pop(session_id, None)
             if session_epoch == FINAL_EPOCH or not specs:
                 return FetchContext(None, specs, everything=True)
-            return FetchContext(self._create(specs, now_ms), specs, everything=True)
+            return FetchContext(self._create(specs, now_ms, by_topic_id=by_topic_id), specs, everything=True)
         session = self._sessions.get(session_id)
         if session is None:
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -158,6 +165,8 @@ class FetchSessionCache:
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
                 f"session {session_id} expects epoch {session.epoch}, the request has {session_epoch}",
             )
+        if session.by_topic_id != by_topic_id:
+            raise RequestError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session_epoch == _MAX_EPOCH else session_epoch + 1
         session.update(specs, forgotten)
         if not session.specs:
@@ -168,13 +177,13 @@ class FetchSessionCache:
         session.last_used_ms = now_ms
         return FetchContext(session, list(session.specs.values()), everything=False)
 
-    def _create(self, specs: Sequence[FetchSpec], now_ms: int) -> FetchSession | None:
+    def _create(self, specs: Sequence[FetchSpec], now_ms: int, *, by_topic_id: bool) -> FetchSession | None:
         if len(self._sessions) >= self._max_sessions and not self._evict(now_ms):
             return None
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
-        session = FetchSession(session_id, specs, now_ms)
+        session = FetchSession(session_id, specs, now_ms, by_topic_id=by_topic_id)
         self._sessions[session_id] = session
         return session
 

@@ -4,6 +4,10 @@ A block of 1,000 ids is reserved in `/latest_producer_id_block` by compare-and-s
 write with an unknown outcome may have reserved the block already; the next try then reserves the one behind it, and
 at the worst a block of ids is never used.
 
+Where no block was ever reserved, the logs may be older than ZooKeeper's tree (adoption.py). A log that remembers a
+producer would take the first records of another one with its id for repetitions; so the first block lies above all ids
+that the logs remember (`stay_above`). Later blocks follow it: what a client claims in its batches has no say then.
+
 Source: Kafka's ZkProducerIdManager.
 """
 
@@ -18,7 +22,8 @@ from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_PATH, PRODUCER_ID_BLOCK_SIZ
 
 MAX_ATTEMPTS = 10
 """Tries to reserve a block before a producer is told to come again."""
-_MAX_PRODUCER_ID = 2**63 - 1
+_LAST_BLOCK = 2**63 - 1 - PRODUCER_ID_BLOCK_SIZE
+"""The highest id that a block may begin with."""
 
 
 class ProducerIds:
@@ -29,7 +34,14 @@ class ProducerIds:
         self._broker_id = broker_id
         self._next = 0
         self._end = 0
+        self._first_block = 0
         self._lock = asyncio.Lock()
+
+    def stay_above(self, producer_id: int) -> None:
+        """A log remembers `producer_id`: if no block was reserved yet, the first one lies above it."""
+        first = (producer_id // PRODUCER_ID_BLOCK_SIZE + 1) * PRODUCER_ID_BLOCK_SIZE
+        if first <= _LAST_BLOCK:  # Beyond, no cluster gave it out.
+            self._first_block = max(self._first_block, first)
 
     async def next(self) -> int:
         """An id. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if no block can be reserved now."""
@@ -46,13 +58,10 @@ class ProducerIds:
                 try:
                     data, stat = await self._zookeeper.get(PRODUCER_ID_BLOCK_PATH)
                 except NoNode:
-                    block = ProducerIdBlock(self._broker_id, 0, PRODUCER_ID_BLOCK_SIZE - 1)
+                    block = self._block(self._first_block)
                     await self._zookeeper.create(PRODUCER_ID_BLOCK_PATH, block.encode())
                     return block
-                first = ProducerIdBlock.decode(data).last + 1 if data else 0
-                if first > _MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
-                    raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
-                block = ProducerIdBlock(self._broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
+                block = self._block(ProducerIdBlock.decode(data).last + 1 if data else self._first_block)
                 await self._zookeeper.set(PRODUCER_ID_BLOCK_PATH, block.encode(), version=stat.version)
             except (BadVersion, NodeExists, OutcomeUnknown):
                 continue
@@ -60,3 +69,8 @@ class ProducerIds:
                 raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(failure)) from failure
             return block
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no block of producer ids after {MAX_ATTEMPTS} tries")
+
+    def _block(self, first: int) -> ProducerIdBlock:
+        if first > _LAST_BLOCK:
+            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
+        return ProducerIdBlock(self._broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)

@@ -64,6 +64,15 @@ def java_string_hash(text: str) -> int:
     return value - 0x1_0000_0000 if value & 0x8000_0000 else value
 
 
+class _GroupWrite(NamedTuple):
+    """A group's record on its way into the log, and what is answered when it is there."""
+
+    partition: int
+    generation: int
+    record: CoordinatorRecord
+    effects: Effects
+
+
 class _Active:
     """A shard that is loaded here."""
 
@@ -259,7 +268,12 @@ class GroupCoordinator:
         decision = active.shard.commit(
             group_id, member_id, group_instance_id, generation, offsets, self._now_ms(), wall_ms=self._wall_ms()
         )
-        error = await self._write(active, self.partition_for(group_id), decision.records)
+        error = await self._write(
+            active,
+            self.partition_for(group_id),
+            decision.records,
+            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        )
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 
     def fetch_offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
@@ -323,23 +337,35 @@ class GroupCoordinator:
         if not effects.write_group:
             self._deliver(effects)
             return
-        task = self._loop.create_task(self._write_group(active, group, effects))
+        # The record is made now: before the task runs, somebody may have joined who is not of this generation.
+        write = _GroupWrite(
+            self.partition_for(group.group_id),
+            group.generation,
+            active.shard.record_of(group, wall_ms=self._wall_ms()),
+            effects,
+        )
+        task = self._loop.create_task(self._write_group(active, group, write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _write_group(self, active: _Active, group: ClassicGroup, effects: Effects) -> None:
-        generation = group.generation
-        record = active.shard.record_of(group, wall_ms=self._wall_ms())
-        error = await self._write(active, self.partition_for(group.group_id), [record])
-        self._deliver(effects)
+    async def _write_group(self, active: _Active, group: ClassicGroup, write: _GroupWrite) -> None:
+        error = await self._write(active, write.partition, [write.record])
+        self._deliver(write.effects)
         after = Effects()
-        group.on_written(generation, error, self._now_ms(), after)
+        group.on_written(write.generation, error, self._now_ms(), after)
         self._settle(active, group, after)
 
-    async def _write(self, active: _Active, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+    async def _write(
+        self,
+        active: _Active,
+        partition: int,
+        records: Sequence[CoordinatorRecord],
+        *,
+        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+    ) -> ErrorCode:
         if not records:
             return ErrorCode.NONE
-        error = _answer_for(await self._log.append(partition, records))
+        error = _answer_for(await self._log.append(partition, records), too_large)
         if error is ErrorCode.NONE:
             for record in records:
                 self._replay(active.shard, partition, record, loading=False)
@@ -391,7 +417,7 @@ class GroupCoordinator:
         self._settle(active, group, effects)
 
 
-def _answer_for(error: ErrorCode) -> ErrorCode:
+def _answer_for(error: ErrorCode, too_large: ErrorCode) -> ErrorCode:
     """What a client of a group is told when the offsets log answered `error` (Kafka's mapping)."""
     match error:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
@@ -401,6 +427,6 @@ def _answer_for(error: ErrorCode) -> ErrorCode:
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
             return ErrorCode.NOT_COORDINATOR
         case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+            return too_large
         case _:
             return error

@@ -164,16 +164,12 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
         """Refuses a request that was meant for another reign. -1 (an old client that does not say) passes."""
-        if current_leader_epoch < 0 or current_leader_epoch == self.state.leader_epoch:
+        known = self.state.leader_epoch
+        if current_leader_epoch < 0 or current_leader_epoch == known:
             return
-        if current_leader_epoch < self.state.leader_epoch:
-            raise RequestError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self.topic_partition} is in leader epoch {self.state.leader_epoch}, asked for {current_leader_epoch}",
-            )
+        code = ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise RequestError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"{self.topic_partition} is in leader epoch {self.state.leader_epoch}, asked for {current_leader_epoch}",
+            code, f"{self.topic_partition} is in leader epoch {known}, {current_leader_epoch} was asked for"
         )
 
     def check_leads(self, current_leader_epoch: LeaderEpoch = NO_EPOCH) -> None:

@@ -106,7 +106,7 @@ class ReplicaManager:
         """The hosted partition. Raises `RequestError`: KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self._partitions.get((topic, index))
         if partition is None:
-            raise RequestError(self._absence(topic, index))
+            raise RequestError(self.absence(topic, index))
         return partition
 
     def host(self, partition: Partition) -> None:
@@ -133,7 +133,8 @@ class ReplicaManager:
     def offline_partitions(self) -> frozenset[TopicPartition]:
         return frozenset(self._offline)
 
-    def _absence(self, topic: str, index: int) -> ErrorCode:
+    def absence(self, topic: str, index: int) -> ErrorCode:
+        """Why a partition is not here."""
         if TopicPartition(topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -147,7 +148,7 @@ class ReplicaManager:
         """
         partition = self._partitions.get((topic, index))
         if partition is None:
-            return AppendOutcome(self._absence(topic, index))
+            return AppendOutcome(self.absence(topic, index))
         try:
             result, advanced = partition.append_as_leader(records, required_acks=required_acks, now_ms=now_ms)
         except RecordsError as refused:
@@ -182,7 +183,7 @@ class ReplicaManager:
         """Waits until an acks=all append is committed: `outcome`, or the error that came of the wait (I1)."""
         partition = self._partitions.get((topic, index))
         if partition is None:
-            return outcome._replace(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, base_offset=NO_OFFSET)
+            return AppendOutcome(self.absence(topic, index))
         operation = _DelayedProduce(self, partition, outcome)
         answer = operation.try_complete(None)
         if answer is not None:
@@ -246,7 +247,7 @@ class ReplicaManager:
         """Reads one partition for a consumer; errors are in the outcome."""
         partition = self._partitions.get(spec.topic_partition)
         if partition is None:
-            return FetchOutcome(spec, self._absence(*spec.topic_partition))
+            return FetchOutcome(spec, self.absence(*spec.topic_partition))
         if spec.topic_id.int and spec.topic_id != partition.topic_id:
             return FetchOutcome(spec, ErrorCode.INCONSISTENT_TOPIC_ID)
         log = partition.log
@@ -318,7 +319,10 @@ class _DelayedProduce(DelayedOperation[AppendOutcome]):
 
     def try_complete(self, changed: object) -> AppendOutcome | None:
         partition = self._partition
-        if self._manager.partition(*partition.topic_partition) is not partition or not partition.is_leader:
+        hosted = self._manager.partition(*partition.topic_partition)
+        if hosted is None:
+            return AppendOutcome(self._manager.absence(*partition.topic_partition))
+        if hosted is not partition or not partition.is_leader:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if partition.log.high_watermark < self._outcome.committed_at:
             return None

@@ -68,7 +68,7 @@ def _group(broker: Broker, version: int, group_id: str, operations: int) -> Desc
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata(group.protocol or "") if stable else b"",
-                member_assignment=member.assignment,
+                member_assignment=member.assignment if stable else b"",
             )
             for member in group.members.values()
         ],

@@ -8,8 +8,9 @@ Behaviour   Incremental fetch sessions (KIP-227). Waits up to max_wait_ms in the
 Versions    4 isolation level; 5 log start offset; 6; 7 sessions; 8; 9 current leader epoch (KIP-320); 10 zstd; 11 rack
             (KIP-392); 12 flexible, last fetched epoch (KIP-595); 13 topic ids (KIP-516); 14; 15 replica state
             (KIP-903); 16 node endpoints (KIP-951); 17 directory id; 18 high watermark of the replica.
-Not supported  Versions 0-3 (old record formats; Apache Kafka 4 dropped them too). Fetches by followers: this broker has
-            none yet, so a replica id >= 0 is answered as a partition that has no such replica.
+Not supported  Versions 0-3 (old record formats; Apache Kafka 4 dropped them too). Fetches by followers: there are none
+            yet, so a replica id >= 0 is answered as from a broker that is no replica: UNKNOWN_LEADER_EPOCH, or without
+            a leader epoch NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    by_topic_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     try:
         context = broker.fetch_sessions.context(
             message.session_id,
@@ -56,17 +58,21 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
                 for index in topic.partitions
             ],
             broker.now_ms(),
+            by_topic_id=by_topic_id,
         )
     except RequestError as error:
         return FetchResponse(error_code=error.code)
     specs: Sequence[FetchSpec] = context.specs
     refused: Sequence[FetchOutcome] = ()
-    if request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+    if by_topic_id:
         specs, refused = _resolve(broker, context.specs)
+    if _replica_id(message) >= 0:
+        return _response(broker, request, context, [*_no_replica(broker, specs), *refused])
+    max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
     params = FetchParams(
         message.max_wait_ms if not refused else 0,
-        message.min_bytes,
-        min(message.max_bytes, broker.config.fetch_max_bytes),
+        min(message.min_bytes, max_bytes),
+        max_bytes,
         message.isolation_level == _READ_COMMITTED,
     )
     outcomes = broker.replicas.fetch(params, specs)
@@ -96,6 +102,23 @@ def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec
         else:
             resolved.append(spec._replace(topic_partition=TopicPartition(name, spec.topic_partition.partition)))
     return resolved, refused
+
+
+def _replica_id(message: FetchRequest) -> int:
+    return message.replica_id if message.replica_state is None else message.replica_state.replica_id
+
+
+def _no_replica(broker: Broker, specs: Sequence[FetchSpec]) -> list[FetchOutcome]:
+    """What a broker is told that fetches as a follower and is none."""
+    outcomes = []
+    for spec in specs:
+        outcome = broker.replicas.read_partition(spec, 0, read_committed=False, min_one_batch=False)
+        if outcome.error in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+            knows_epoch = spec.current_leader_epoch >= 0
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            outcome = FetchOutcome(spec, error)
+        outcomes.append(outcome)
+    return outcomes
 
 
 async def _await_outcomes(

@@ -12,14 +12,14 @@ Not supported  Authorisation: every operation is reported as allowed, as by Apac
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kavka.broker.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
-from kavka.protocol.messages.metadata_request import MetadataRequest
+from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 
+_FIRST_VERSION_BY_TOPIC_ID = 12
+
+
 def handle(
     broker: Broker, request: Request, message: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -40,10 +43,25 @@ def handle(
     if topics is None or (version == 0 and not topics):
         answers = [_topic(broker, request, topic, message) for topic in broker.metadata.topics()]
         return _response(broker, request, message, answers)
+    if version < _FIRST_VERSION_BY_TOPIC_ID and any(topic.name is None or topic.topic_id.int for topic in topics):
+        return _refusal(topics)
     missing = [topic.name for topic in topics if topic.name is not None and broker.metadata.topic(topic.name) is None]
     if missing and broker.config.auto_create_topics_enable and (version < 4 or message.allow_auto_topic_creation):
         return _create_and_answer(broker, request, message, missing)
     return _response(broker, request, message, _named(broker, request, message, {}))
+
+
+def _refusal(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+    """The answer to a request that names a topic in a way that its version does not know: nothing but the error."""
+    return MetadataResponse(
+        controller_id=NO_LEADER,
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=NO_TOPIC_ID, partitions=[]
+            )
+            for topic in topics
+        ],
+    )
 
 
 async def _create_and_answer(

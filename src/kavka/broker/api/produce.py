@@ -1,14 +1,16 @@
 """Produce (key 0): appends record batches to partitions led here.
 
-Behaviour   The checks come in this order: acks is one of -1, 0, 1; the topic and partition exist; the request carries
-            exactly one batch of magic 2 per partition; this broker leads; acks=all finds min.insync.replicas; the batch
-            is valid and not larger than max.message.bytes. Each partition answers for itself. acks=0 gets no answer;
-            where one of its partitions failed the connection is closed, so that the client looks for the leader again.
-            acks=all waits in the purgatory until the high watermark has passed the records.
+Behaviour   The checks come in this order: the topic and partition exist; there is a batch of magic 2 for the partition;
+            acks is one of -1, 0, 1; this broker leads; acks=all finds min.insync.replicas; there is one batch, valid
+            and not larger than max.message.bytes. Each partition answers for itself. acks=0 gets no answer; where one
+            of its partitions failed the connection is closed, so that the client looks for the leader again. acks=all
+            waits in the purgatory until the high watermark has passed the records.
 Versions    0-2 advertised, refused (see ApiVersions); 3 transactional id; 4; 5 log start offset; 6; 7 zstd; 8 which
             batch was refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11-12
             transactions verified (KIP-890); 13 topic ids (KIP-516).
-Not supported  Records of magic 0 and 1.
+Not supported  Records of magic 0 and 1. Records of transactions: without a coordinator nobody could end them, and who
+            reads committed records would wait for ever. They are answered as by Apache Kafka while it cannot ask its
+            coordinator: NOT_ENOUGH_REPLICAS, or without a transactional id TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from kavka.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kavka.records.batch import CRC_START, HEADER_SIZE, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
 from kavka.records.validation import check_produce_version
 from kavka.replication.partition import ACKS_ALL
 from kavka.replication.replica_manager import AppendOutcome
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 _ADMIN_CLIENT_ID = "__admin_client"
 """Kafka's own tools write to internal topics under this client id."""
 _ACKS = (-1, 0, 1)
+_LOW_ATTRIBUTES_OFFSET = CRC_START + 1
+"""The attributes are two bytes; all flags are in the second."""
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -59,7 +64,7 @@ def handle(
             name = broker.metadata.topic_name(topic.topic_id)
         answers = []
         for data in topic.partition_data:
-            outcome = _append(broker, request, name, data, acks, now_ms)
+            outcome = _append(broker, request, message, name, data, now_ms)
             answer = _answer(broker, request, name, data.index, outcome)
             if outcome.error is not ErrorCode.NONE:
                 failed = True
@@ -78,22 +83,41 @@ def handle(
 
 
 def _append(
-    broker: Broker, request: Request, topic: str | None, data: PartitionProduceData, acks: int, now_ms: int
+    broker: Broker,
+    request: Request,
+    message: ProduceRequest,
+    topic: str | None,
+    data: PartitionProduceData,
+    now_ms: int,
 ) -> AppendOutcome:
-    if acks not in _ACKS:
-        return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic is None:
         return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+    records = data.records
+    if not isinstance(records, memoryview) or not len(records) or message.acks not in _ACKS:
+        if broker.replicas.partition(topic, data.index) is None:
+            return AppendOutcome(broker.replicas.absence(topic, data.index))
+        if not records:
+            return AppendOutcome(ErrorCode.INVALID_RECORD, message="no record batch for the partition")
+        return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
         return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    records = data.records
-    if not isinstance(records, memoryview):
-        return AppendOutcome(ErrorCode.INVALID_RECORD, message="no record batch for the partition")
+    if _is_transactional(records):
+        if message.transactional_id is None:
+            return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS, message="this broker has no transaction coordinator to ask")
     try:
         check_produce_version(records, request.header.api_version)
     except RecordsError as refused:
         return AppendOutcome(refused.code, message=refused.message, batch_index=refused.batch_index)
-    return broker.replicas.append(topic, data.index, records, required_acks=acks, now_ms=now_ms)
+    return broker.replicas.append(topic, data.index, records, required_acks=message.acks, now_ms=now_ms)
+
+
+def _is_transactional(records: memoryview) -> bool:
+    return (
+        len(records) >= HEADER_SIZE
+        and records[MAGIC_OFFSET] == MAGIC
+        and bool(records[_LOW_ATTRIBUTES_OFFSET] & TRANSACTIONAL_FLAG)
+    )
 
 
 def _answer(
