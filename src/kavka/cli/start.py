@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.properties import parse_assignments, parse_properties
-from kavka.errors import ConfigError, KavkaError, LogDirectoryLocked
+from kavka.errors import ConfigError, InconsistentMetadata, KavkaError, LogDirectoryLocked, StorageError
 
 if TYPE_CHECKING:
     from kavka.runtime.server import Started
@@ -197,11 +197,13 @@ def _wants_colour() -> bool:
 def _next_step(problem: KavkaError, plan: Start) -> str:
     if isinstance(problem, LogDirectoryLocked):
         return "another broker runs there: stop it, or choose another directory with --data"
+    if isinstance(problem, InconsistentMetadata):
+        return "the directory belongs to another broker or cluster: choose another with --data or log.dirs"
+    if isinstance(problem, StorageError):
+        return "choose a directory that can be written, with --data or log.dirs, or make room on its disk"
     text = str(problem).lower()
     if "in use" in text or "address" in text:
         return "another program listens there: stop it, or choose another port with --port"
-    if "permission" in text or "read-only" in text:
-        return "choose a directory that you may write to, with --data or log.dirs"
     return "look at the cause above, then start it again: the logs are recovered"
 
 

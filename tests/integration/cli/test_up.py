@@ -1,0 +1,116 @@
+"""`kavka up` and `kavka server` as processes: what they say, how they stop, what keeps them from starting."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from command_line import PROGRAM, run_alone
+
+READY_S = 30
+Started = subprocess.Popen[str]
+
+
+@contextmanager
+def running(*words: str) -> Iterator[tuple[Started, str]]:
+    """A broker that was started with these words, and the first line that it said."""
+    environment = {**os.environ, "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first, process.stderr.read() if process.stderr else ""
+        yield process, first
+    finally:
+        process.kill()
+        process.wait(READY_S)
+
+
+def ended(process: Started, number: signal.Signals) -> int:
+    process.send_signal(number)
+    return process.wait(READY_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_says_when_it_is_ready_and_a_signal_ends_it(
+    tmp_path: Path, unused_port: int, number: signal.Signals
+) -> None:
+    data = tmp_path / "data"
+    with running("up", "--port", str(unused_port), "--data", str(data)) as (process, first):
+        address = f"127.0.0.1:{unused_port}"
+        assert first == f"kavka is ready on {address}, data in {data}/logs\n"
+        assert run_alone("produce", "greetings", "-b", address, given=b"hello\n").returncode == 0
+        assert ended(process, number) == 0
+        assert process.stdout is not None
+        assert f"kavka produce -b {address} greetings" in process.stdout.read()
+    assert (data / "logs" / ".kafka_cleanshutdown").exists()
+    with running("up", "--port", str(unused_port), "--data", str(data)):
+        assert run_alone("consume", "greetings", "-e", "-b", address).stdout == b"hello\n"
+
+
+def test_a_free_port_and_json(tmp_path: Path) -> None:
+    with running("up", "--port", "0", "--data", str(tmp_path / "data"), "--json") as (_, first):
+        said = json.loads(first)
+        assert said["event"] == "ready"
+        assert said["broker_id"] == 1
+        address = said["listeners"]["PLAINTEXT"]
+        assert not address.endswith(":0")
+        assert json.loads(run_alone("topics", "list", "--json", "-b", address).stdout) == []
+
+
+def test_a_broker_from_a_file_as_kafkas_own(tmp_path: Path, unused_port: int) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"# a broker\nbroker.id=7\nlisteners=PLAINTEXT://127.0.0.1:{unused_port}\n"
+        f"log.dirs={tmp_path}/a,\\\n  {tmp_path}/b\nnum.partitions=3\nnot.a.setting=1\n"
+    )
+    with running("server", str(file), "--set", "log.retention.hours=1") as (process, first):
+        assert first == f"kavka is ready on 127.0.0.1:{unused_port}, data in {tmp_path}/a, {tmp_path}/b\n"
+        bootstrap = f"127.0.0.1:{unused_port}"
+        assert run_alone("produce", "t", "-b", bootstrap, given=b"x\n").returncode == 0
+        (topic,) = json.loads(run_alone("topics", "describe", "t", "--json", "-b", bootstrap).stdout)
+        assert len(topic["partitions"]) == 3
+        entries = json.loads(run_alone("configs", "describe", "--broker", "7", "--json", "-b", bootstrap).stdout)
+        values = {entry["name"]: entry["value"] for entry in entries}
+        assert (values["log.retention.hours"], values["num.partitions"]) == ("1", "3")
+        assert ended(process, signal.SIGTERM) == 0
+        assert process.stderr is not None
+        assert "not.a.setting" in process.stderr.read()
+
+
+def test_a_port_that_is_taken_is_a_failure_with_a_next_step(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run_alone("up", "--port", str(port), "--data", str(tmp_path / "data"))
+    assert result.returncode == 1
+    assert b"choose another port with --port" in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
+def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running("up", "--port", "0", "--data", data, "--json") as (_, first):
+        result = run_alone("up", "--port", "0", "--data", data)
+        assert result.returncode == 1
+        assert b"another broker runs there" in result.stderr
+        assert b"Traceback" not in result.stderr
+        address = json.loads(first)["listeners"]["PLAINTEXT"]
+        assert run_alone("topics", "list", "-b", address).returncode == 0
+
+
+def test_a_directory_that_cannot_be_written_is_a_failure_with_a_next_step(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    result = run_alone("up", "--port", "0", "--data", str(tmp_path / "file" / "data"))
+    assert result.returncode == 1
+    assert b"Next: choose a directory that can be written" in result.stderr
+    assert b"Traceback" not in result.stderr
