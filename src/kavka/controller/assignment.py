@@ -14,10 +14,9 @@ Source: Kafka's AdminUtils.assignReplicasToBrokers and KIP-36.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId
@@ -33,21 +32,37 @@ class BrokerRack(NamedTuple):
     rack: str | None = None
 
 
-def assign_replicas(
-    brokers: Sequence[BrokerRack],
-    partition_count: int,
-    replication_factor: int,
-    rng: random.Random,
-    *,
-    first_partition: int = 0,
-    start_index: int | None = None,
-) -> Assignment:
-    """Replicas for partitions `first_partition`, ..., `partition_count` of them.
+class RandomSource(Protocol):
+    """What is drawn from: a random.Random."""
 
-    `start_index` fixes both the start and the shift, for partitions added to a topic; else they are drawn from `rng`.
+    def randrange(self, stop: int, /) -> int: ...
+
+    def randbytes(self, count: int, /) -> bytes: ...
+
+
+def assign_replicas(
+    brokers: Sequence[BrokerRack], partition_count: int, replication_factor: int, rng: RandomSource
+) -> Assignment:
+    """Replicas for a new topic; start and shift are drawn from `rng`.
+
     Racks count only if every broker has one. Raises RequestError with INVALID_PARTITIONS or
     INVALID_REPLICATION_FACTOR.
     """
+    _check_counts(brokers, partition_count, replication_factor)
+    start, shift = rng.randrange(len(brokers)), rng.randrange(len(brokers))
+    return _assign(brokers, partition_count, replication_factor, first=0, start=start, shift=shift)
+
+
+def assign_replicas_from(
+    brokers: Sequence[BrokerRack], partition_count: int, replication_factor: int, *, first_partition: int, start: int
+) -> Assignment:
+    """Replicas for partitions `first_partition`, ..., with start and shift both fixed to `start`. Raises as
+    `assign_replicas`."""
+    _check_counts(brokers, partition_count, replication_factor)
+    return _assign(brokers, partition_count, replication_factor, first=first_partition, start=start, shift=start)
+
+
+def _check_counts(brokers: Sequence[BrokerRack], partition_count: int, replication_factor: int) -> None:
     if partition_count <= 0:
         raise RequestError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:
@@ -57,14 +72,17 @@ def assign_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
         )
+
+
+def _assign(
+    brokers: Sequence[BrokerRack], partition_count: int, replication_factor: int, *, first: int, start: int, shift: int
+) -> Assignment:
     ordered = sorted(brokers)
-    start = rng.randrange(len(ordered)) if start_index is None else start_index
-    shift = rng.randrange(len(ordered)) if start_index is None else start_index
     racks = {broker.broker_id: broker.rack for broker in ordered if broker.rack is not None}
     if len(racks) == len(ordered):
-        return _assign_by_rack(racks, partition_count, replication_factor, first_partition, start, shift)
+        return _assign_by_rack(racks, partition_count, replication_factor, first, start, shift)
     ids = [broker.broker_id for broker in ordered]
-    return _assign_plainly(ids, partition_count, replication_factor, first_partition, start, shift)
+    return _assign_plainly(ids, partition_count, replication_factor, first, start, shift)
 
 
 def _assign_plainly(
@@ -137,15 +155,7 @@ def added_partitions(
     """
     ids = sorted(broker.broker_id for broker in brokers)
     start = next((index for index, broker_id in enumerate(ids) if broker_id >= first_replicas[0]), 0)
-    # The start is fixed, so nothing is drawn.
-    return assign_replicas(
-        brokers,
-        added_count,
-        len(first_replicas),
-        random.Random(0),
-        first_partition=existing_count,
-        start_index=start,
-    )
+    return assign_replicas_from(brokers, added_count, len(first_replicas), first_partition=existing_count, start=start)
 
 
 def check_manual_assignment(

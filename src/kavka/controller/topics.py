@@ -15,7 +15,6 @@ limit of partitions per request is that of Kafka's KRaft controllers.
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kavka.controller.assignment import (
     Assignment,
+    RandomSource,
     added_partitions,
     assign_replicas,
     check_manual_assignment,
@@ -151,7 +151,7 @@ def colliding_topics(name: str, existing: Iterable[str]) -> list[str]:
 
 
 def plan_topic(
-    wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: random.Random
+    wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource
 ) -> TopicPlan | Refusal:
     """The topic that a client wishes for, or why it cannot be had. `rng` gives its id and the place of its replicas."""
     try:
@@ -162,7 +162,7 @@ def plan_topic(
         return Refusal(ErrorCode.INVALID_CONFIG, str(invalid))
 
 
-def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: random.Random) -> TopicPlan:
+def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource) -> TopicPlan:
     if wish.name == CLUSTER_METADATA_TOPIC:
         raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Creation of {wish.name} is prohibited.")
     if wish.name in context.topics or wish.name in context.topics_to_delete:
@@ -194,7 +194,7 @@ def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, 
 
 
 def _replicas_of(
-    wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: random.Random
+    wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource
 ) -> Mapping[int, Sequence[BrokerId]]:
     if wish.assignment:
         return check_manual_assignment(wish.assignment, context.brokers.keys())

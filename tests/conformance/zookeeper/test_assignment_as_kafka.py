@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apache_kafka import PeerMissing, installed
-from kavka.controller.assignment import BrokerRack, assign_replicas
+from kavka.controller.assignment import BrokerRack, assign_replicas_from
 from kavka.model import BrokerId
 
 pytestmark = pytest.mark.kafka
@@ -49,7 +49,7 @@ def test_kafka_places_the_replicas_alike() -> None:
         for line in result.stdout.splitlines()
     ]
     ours = [
-        assign_replicas(brokers, count, factor, random.Random(0), first_partition=first, start_index=start)
+        assign_replicas_from(brokers, count, factor, first_partition=first, start=start)
         for count, factor, start, first, brokers in cases
     ]
     assert len(theirs) == CASES

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.kafka
 
 Tree = Mapping[str, tuple[bytes | None, Stat]]
 
-PLAIN = f"forms-{uuid.uuid4().hex[:8]}"
+PLAIN = "znode-forms"
 MANY = f"{PLAIN}-many"
 CONFIG = {"retention.ms": "1000", "cleanup.policy": "compact"}
 

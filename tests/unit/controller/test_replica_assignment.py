@@ -10,6 +10,7 @@ from kavka.controller.assignment import (
     BrokerRack,
     added_partitions,
     assign_replicas,
+    assign_replicas_from,
     check_manual_assignment,
     interleave_racks,
 )
@@ -24,7 +25,7 @@ def brokers(*ids: int, racks: str = "") -> list[BrokerRack]:
 
 
 def test_leaders_go_round_and_followers_shift_after_each_round() -> None:
-    assert assign_replicas(brokers(0, 1, 2, 3, 4), 10, 3, RNG, start_index=0) == {
+    assert assign_replicas_from(brokers(0, 1, 2, 3, 4), 10, 3, first_partition=0, start=0) == {
         0: (0, 1, 2),
         1: (1, 2, 3),
         2: (2, 3, 4),
@@ -40,8 +41,8 @@ def test_leaders_go_round_and_followers_shift_after_each_round() -> None:
 
 def test_racks_are_used_evenly() -> None:
     racks = {0: "a", 1: "b", 2: "b", 3: "c", 4: "c", 5: "a"}
-    assignment = assign_replicas(
-        [BrokerRack(BrokerId(broker_id), rack) for broker_id, rack in racks.items()], 6, 3, RNG, start_index=0
+    assignment = assign_replicas_from(
+        [BrokerRack(BrokerId(broker_id), rack) for broker_id, rack in racks.items()], 6, 3, first_partition=0, start=0
     )
     assert {tuple(sorted(racks[broker] for broker in replicas)) for replicas in assignment.values()} == {
         ("a", "b", "c")
@@ -51,14 +52,14 @@ def test_racks_are_used_evenly() -> None:
 
 
 def test_a_rack_is_used_twice_when_all_are_used() -> None:
-    assignment = assign_replicas(brokers(0, 1, 2, 3, racks="aabb"), 4, 3, RNG, start_index=0)
+    assignment = assign_replicas_from(brokers(0, 1, 2, 3, racks="aabb"), 4, 3, first_partition=0, start=0)
     for replicas in assignment.values():
         assert len(set(replicas)) == 3
 
 
 def test_racks_do_not_count_unless_every_broker_has_one() -> None:
     some = [BrokerRack(BrokerId(0), "a"), BrokerRack(BrokerId(1)), BrokerRack(BrokerId(2), "a")]
-    assert assign_replicas(some, 3, 2, RNG, start_index=0) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
+    assert assign_replicas_from(some, 3, 2, first_partition=0, start=0) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
 
 
 def test_the_order_of_interleaved_racks() -> None:
@@ -99,7 +100,7 @@ def test_no_broker_at_all_is_a_replication_factor_too_large() -> None:
 
 
 def test_added_partitions_go_on_where_the_topic_began() -> None:
-    whole = assign_replicas(brokers(0, 1, 2), 7, 2, RNG, start_index=1)
+    whole = assign_replicas_from(brokers(0, 1, 2), 7, 2, first_partition=0, start=1)
     assert added_partitions(brokers(0, 1, 2), whole[0], 3, 4) == {
         partition: whole[partition] for partition in range(3, 7)
     }
