@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from command_line import PROGRAM, run_alone
 
 READY_S = 30
