@@ -190,3 +190,13 @@ def whole_tree(client: JuteClient, path: str = "/") -> dict[str, tuple[bytes | N
         if child != "/zookeeper":
             nodes |= whole_tree(client, child)
     return nodes
+
+
+def delete_tree(client: JuteClient, path: str) -> None:
+    """Deletes a node with all below it, whatever vanishes meanwhile."""
+    for node in sorted(whole_tree(client, path), reverse=True):
+        try:
+            client.delete(node)
+        except ServerError as error:
+            if error.code != -101:
+                raise

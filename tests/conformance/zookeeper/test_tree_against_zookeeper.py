@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from jute_client import JuteClient, ServerError, whole_tree
+from jute_client import JuteClient, ServerError, delete_tree, whole_tree
 
 from apache_kafka import ApacheKafka
 from kavka.zookeeper.port import (
@@ -165,6 +165,7 @@ def both(apache_kafka: ApacheKafka, request: pytest.FixtureRequest) -> Iterator[
     seed: int = request.param
     pair = Both(apache_kafka.zookeeper, f"/kavka-tree-{seed}-{random.SystemRandom().randrange(10**9)}")
     yield pair, random.Random(seed)
+    delete_tree(pair.real[0], pair.root)
     for client in pair.real:
         client.close()
 
@@ -217,6 +218,7 @@ def test_odd_paths_are_judged_the_same(apache_kafka: ApacheKafka, path: str) -> 
     except ServerError as error:
         real = error.code
     finally:
+        delete_tree(client, root)
         client.close()
     tree.write(session, [Create(root)], now_ms=1)
     try:
