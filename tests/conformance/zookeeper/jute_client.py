@@ -11,6 +11,7 @@ from kavka.zookeeper.port import Check, Create, CreateMode, Delete, Operation, S
 
 CREATE2, DELETE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN2, CHECK, MULTI = 15, 2, 3, 4, 5, 12, 13, 14
 CREATE_CONTAINER, CLOSE = 19, -11
+NO_NODE = -101
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _REPLY = struct.Struct(">iqi")
 _OPEN_ACL = struct.pack(">ii", 1, 31) + struct.pack(">i5s", 5, b"world") + struct.pack(">i6s", 6, b"anyone")
@@ -96,7 +97,7 @@ class JuteClient:
         try:
             return self._call(EXISTS, _text(path) + bytes([watch])).stat()
         except ServerError as error:
-            if error.code == -101:
+            if error.code == NO_NODE:
                 return None
             raise
 
@@ -183,9 +184,15 @@ def _create_body(path: str, data: bytes | None, mode: CreateMode) -> bytes:
 
 
 def whole_tree(client: JuteClient, path: str = "/") -> dict[str, tuple[bytes | None, Stat]]:
-    """All nodes but ZooKeeper's own, by path."""
-    nodes = {path: client.get(path)}
-    for name in client.children(path)[0]:
+    """All nodes from `path` on but ZooKeeper's own, by path; without those that vanish while it is read."""
+    try:
+        nodes = {path: client.get(path)}
+        names = client.children(path)[0]
+    except ServerError as error:
+        if error.code != NO_NODE:
+            raise
+        return {}
+    for name in names:
         child = f"{'' if path == '/' else path}/{name}"
         if child != "/zookeeper":
             nodes |= whole_tree(client, child)
@@ -198,5 +205,5 @@ def delete_tree(client: JuteClient, path: str) -> None:
         try:
             client.delete(node)
         except ServerError as error:
-            if error.code != -101:
+            if error.code != NO_NODE:
                 raise
