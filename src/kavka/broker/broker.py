@@ -2,9 +2,9 @@
 
 Decides nothing about records, groups or topics; it owns who does, and gives the API handlers (api/) what they ask for.
 
-Start   znodes and cluster id - logs (recovered where the last stop was not clean) - registration - controller election
--
-        partitions led and published - maintenance. The listeners open after that, so a client that is let in is served.
+Start   znodes, topics of an earlier life (adoption.py), cluster id - logs (recovered where the last stop was not clean)
+        - registration - controller election - partitions led and published - maintenance. The listeners open after
+        that, so a client that is let in is served.
 Stop    waiting requests are answered - groups end - maintenance ends - logs are flushed and marked clean - the session
         ends.
 
@@ -18,6 +18,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.log_maintenance import LogMaintenance
@@ -136,10 +137,12 @@ class Broker:
         """
         zookeeper = self._ports.zookeeper
         await make_persistent_paths(zookeeper)
+        await adopt(zookeeper, self._ports.filesystem, self._static_config, self.broker_id, self._ports.random)
         self.metadata.cluster_id = await cluster_id(zookeeper, self._ports.random)
         await self.configs.load_broker()
-        await self.configs.load_topics(await zookeeper.children(TOPICS_PATH))
-        report = self._open_logs()
+        topics = await zookeeper.children(TOPICS_PATH)
+        await self.configs.load_topics(topics)
+        report = self._open_logs(await Claims.read(zookeeper, topics))
         self._changes = StateChanges(
             self.broker_id,
             metadata=self.metadata,
@@ -200,7 +203,7 @@ class Broker:
         if hasattr(self, "logs"):
             self.logs.release()
 
-    def _open_logs(self) -> LoadReport:
+    def _open_logs(self, claims: Claims) -> LoadReport:
         config = self._static_config
         self.logs = LogManager(
             self._ports.filesystem,
@@ -212,8 +215,12 @@ class Broker:
             ),
             lambda topic: log_config(self.configs.topic(topic)),
             draw=self._ports.random.randrange,
+            is_claimed=claims.include,
         )
-        return self.logs.load(self._ports.wall_ms())
+        report = self.logs.load(self._ports.wall_ms())
+        for log in self.logs:
+            self.producer_ids.stay_above(max(log.producer_ids(), default=-1))
+        return report
 
     def _registration(self) -> BrokerRegistration:
         protocols = self._static_config.security_protocols
@@ -299,11 +306,7 @@ class Broker:
             GROUP_METADATA_TOPIC,
             config.offsets_topic_num_partitions,
             min(config.offsets_topic_replication_factor, live),
-            config={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.offsets_topic_segment_bytes),
-            },
+            config=offsets_topic_settings(config),
         )
 
     async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:

@@ -15,7 +15,8 @@ CleanShutdownFileHandler.
 | replication-offset-checkpoint (HW)          | the same                                                  |
 | log-start-offset-checkpoint                 | the same                                                  |
 | partition.metadata                          | "version: 0", "topic_id: BASE64"                          |
-| meta.properties                             | a Java properties file: version, broker.id, cluster.id    |
+| meta.properties                             | a Java properties file: version, broker.id, cluster.id;   |
+|                                             | version 1, of a KRaft broker: node.id for broker.id       |
 | .kafka_cleanshutdown                        | {"version":0,"brokerEpoch":N}                             |
 """
 
@@ -40,6 +41,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 _VERSION = 0
+_NAME_OF_THE_ID = {"0": "broker.id", "1": "node.id"}
+"""In meta.properties, by its version."""
 
 
 class MalformedCheckpoint(ValueError):
@@ -115,7 +118,7 @@ def format_meta_properties(properties: MetaProperties) -> bytes:
 
 
 def parse_meta_properties(data: bytes) -> MetaProperties:
-    """What meta.properties says; version 0 is what brokers on ZooKeeper write, 1 a KRaft broker's file is refused."""
+    """What meta.properties says: version 0 is what brokers on ZooKeeper write, 1 what KRaft brokers do."""
     values: dict[str, str] = {}
     for line in _text(data).split("\n"):
         stripped = line.strip()
@@ -124,13 +127,15 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
             if not separator:
                 raise MalformedCheckpoint(f"expected NAME=VALUE, found {stripped!r}")
             values[name.strip()] = value.strip().replace("\\", "")
-    if values.get("version", "0") != "0":
-        raise MalformedCheckpoint(f"version {values['version']!r}, expected 0")
-    broker_id = values.get("broker.id")
+    version = values.get("version", "0")
+    if version not in _NAME_OF_THE_ID:
+        raise MalformedCheckpoint(f"version {version!r}, expected 0 or 1")
+    name = _NAME_OF_THE_ID[version]
+    broker_id = values.get(name)
     try:
         return MetaProperties(None if broker_id is None else int(broker_id), values.get("cluster.id"))
     except ValueError as error:
-        raise MalformedCheckpoint(f"broker.id {broker_id!r} is no number") from error
+        raise MalformedCheckpoint(f"{name} {broker_id!r} is no number") from error
 
 
 def format_clean_shutdown(broker_epoch: int = -1) -> bytes:

@@ -92,12 +92,23 @@ def test_meta_properties_of_kafka_are_read() -> None:
     assert parse_meta_properties(data) == MetaProperties(1, "oSq3R2jATHyENcjV8u1ffA")
 
 
+def test_meta_properties_of_a_kraft_broker_are_read() -> None:
+    data = (
+        b"#\n#Sat Nov 21 04:26:54 UTC 2026\ncluster.id=oSq3R2jATHyENcjV8u1ffA\ndirectory.id=5QmcO9UfpmJ1WJOpJTNtvQ\n"
+        b"node.id=3\nversion=1\n"
+    )
+    assert parse_meta_properties(data) == MetaProperties(3, "oSq3R2jATHyENcjV8u1ffA")
+
+
 def test_meta_properties_may_leave_out_what_is_not_known() -> None:
     for properties in (MetaProperties(3, "abc"), MetaProperties(None, "abc"), MetaProperties(0, None)):
         assert parse_meta_properties(format_meta_properties(properties)) == properties
 
 
-@pytest.mark.parametrize("data", [b"version=1\n", b"version=0\nbroker.id=x\n", b"version=0\nnonsense\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data",
+    [b"version=2\n", b"version=0\nbroker.id=x\n", b"version=1\nnode.id=\n", b"version=0\nnonsense\n", b"\xff\xfe"],
+)
 def test_meta_properties_of_another_kind_are_refused(data: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
         parse_meta_properties(data)
