@@ -201,6 +201,16 @@ class KavkaProcess:
             self.kill()
             raise ProcessFailed(f"kavka did not stop in {timeout_s} s: {self.log_tail()}") from None
 
+    def wait_until_ended(self, *, timeout_s: float = 15.0) -> int:
+        """Wait until it ends by itself. Returns its exit code. Raises ProcessFailed, having killed it."""
+        if self._process is None:
+            raise ProcessFailed(f"the broker on port {self.port} was never started")
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ProcessFailed(f"kavka did not end in {timeout_s} s: {self.log_tail()}") from None
+
     def kill(self) -> None:
         """End it with SIGKILL, as a crash would, and wait until it is gone."""
         if self._process is not None:
