@@ -1,7 +1,7 @@
 """DynamicConfigs: settings that change at run time, of topics and of brokers, as they are in ZooKeeper.
 
-Keeps the overrides, makes the effective settings of them, and writes changes. Must not decide what may be changed
-(`config.alter`), nor what follows from a change (`on_change`).
+Keeps the overrides and makes the effective settings of them. Must not decide what may be changed (`config.alter`), how
+a change is written (`controller.config_admin`), nor what follows from it (`on_topic_change`, `on_broker_change`).
 
     I1  what is remembered here was read from ZooKeeper or written to it first
     I2  a topic's settings are made anew when its overrides or the broker's own settings change
@@ -13,25 +13,28 @@ by which the other brokers learn of a change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
+from kavka.controller.config_admin import ConfigAdmin
 from kavka.errors import ConfigError
 from kavka.logger import Logger
 from kavka.model import BrokerId
-from kavka.zookeeper.port import Create, CreateMode, NodeExists, Operation, SetData, ZooKeeper
+from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znodes import (
     BROKERS_ENTITY,
-    CONFIG_CHANGE_PREFIX,
     DEFAULT_ENTITY,
     TOPICS_ENTITY,
-    ConfigChange,
     ConfigEntity,
     broker_config_path,
     topic_config_path,
 )
 
 logger = Logger(__name__)
+
+Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From what is set now to what is to be set; raises RequestError to refuse."""
 
 
 class DynamicConfigs:
@@ -43,11 +46,14 @@ class DynamicConfigs:
         static: BrokerConfig,
         broker_id: BrokerId,
         *,
+        wall_ms: Callable[[], int],
         on_topic_change: Callable[[str], None],
         on_broker_change: Callable[[BrokerConfig], None],
     ) -> None:
         self.broker = static
         self._zookeeper = zookeeper
+        self._admin = ConfigAdmin(zookeeper)
+        self._wall_ms = wall_ms
         self._broker_id = broker_id
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
@@ -106,33 +112,29 @@ class DynamicConfigs:
 
     # -- writing
 
-    async def store_topic(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Makes `overrides` all that the topic sets itself. Raises ZooKeeperError: then nothing is known of it here."""
-        await self._store(topic_config_path(name), f"{TOPICS_ENTITY}/{name}", overrides)
-        await self.load_topics([name])
-        self._on_topic_change(name)
+    async def change_topic(self, name: str, decide: Decide, *, validate_only: bool = False) -> None:
+        """Replaces what the topic sets itself by what `decide` makes of it.
 
-    async def store_broker(self, texts: Mapping[str, str], *, per_broker: bool) -> None:
-        """Makes `texts` all that is set at run time, here or as the default of all brokers. Raises ZooKeeperError."""
+        Raises what `decide` raises, RequestError after too many changes by others meanwhile, and ZooKeeperError.
+        """
+        await self._change(f"{TOPICS_ENTITY}/{name}", decide, validate_only=validate_only)
+        if not validate_only:
+            await self.load_topics([name])
+            self._on_topic_change(name)
+
+    async def change_broker(self, decide: Decide, *, per_broker: bool, validate_only: bool = False) -> None:
+        """Replaces what is set at run time, here or as the default of all brokers. Raises as `change_topic`."""
         entity = str(self._broker_id) if per_broker else DEFAULT_ENTITY
-        path = broker_config_path(self._broker_id if per_broker else None)
-        await self._store(path, f"{BROKERS_ENTITY}/{entity}", texts)
-        await self.load_broker()
-        self._topics.clear()
-        self._on_broker_change(self.broker)
+        await self._change(f"{BROKERS_ENTITY}/{entity}", decide, validate_only=validate_only)
+        if not validate_only:
+            await self.load_broker()
+            self._topics.clear()
+            self._on_broker_change(self.broker)
 
-    async def _store(self, path: str, entity_path: str, config: Mapping[str, str]) -> None:
-        data = ConfigEntity(config).encode()
-        notification = Create(
-            CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), CreateMode.PERSISTENT_SEQUENTIAL
-        )
-        exists = await self._zookeeper.exists(path) is not None
-        write: Operation = SetData(path, data) if exists else Create(path, data)
-        try:
-            await self._zookeeper.multi([write, notification])
-        except NodeExists:
-            # Another broker made it between the look and the write.
-            await self._zookeeper.multi([SetData(path, data), notification])
+    async def _change(self, entity_path: str, decide: Decide, *, validate_only: bool) -> None:
+        await self._admin.change(entity_path, decide, validate_only=validate_only)
+        if not validate_only:
+            await self._admin.purge_changes(self._wall_ms())
 
 
 def _config(entity_type: str, entity: str, node: tuple[bytes | None, object] | None) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ import random
 from collections.abc import Sequence
 
 from kavka.errors import ConfigError
-from kavka.zookeeper.port import CreateMode, NodeExists, OutcomeUnknown, ZooKeeper
+from kavka.zookeeper.port import Create, CreateMode, NodeExists, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.znodes import (
     CLUSTER_ID_PATH,
     PERSISTENT_PATHS,
@@ -34,8 +34,16 @@ RETRY_S = 0.5
 
 async def make_persistent_paths(zookeeper: ZooKeeper, paths: Sequence[str] = PERSISTENT_PATHS) -> None:
     """Makes the nodes that every cluster has, where they are missing."""
-    for path in paths:
-        await _create_if_missing(zookeeper, path, None)
+    for _attempt in range(MAX_ATTEMPTS):
+        found = await zookeeper.get_many(paths)
+        missing = [path for path, node in zip(paths, found, strict=True) if node is None]
+        if not missing:
+            return
+        try:
+            # One write for all of them: each would be synced to the disk for itself.
+            await zookeeper.multi([Create(path) for path in missing])
+        except (NodeExists, OutcomeUnknown):
+            continue  # another broker made some of them meanwhile, or it is not known: look again
 
 
 async def cluster_id(zookeeper: ZooKeeper, rng: random.Random) -> str:

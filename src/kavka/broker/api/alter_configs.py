@@ -51,14 +51,16 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
     configs = broker.configs
     if resource.resource_type == TOPIC:
         require_topic(broker, name)
-        overrides = alter_topic(name, entries, configs.broker)
-        if not validate_only:
-            await configs.store_topic(name, overrides)
+        await configs.change_topic(
+            name, lambda _current: alter_topic(name, entries, configs.broker), validate_only=validate_only
+        )
     elif resource.resource_type == BROKER:
         per_broker = is_this_broker(name, broker.broker_id)
-        texts = alter_broker(entries, configs.broker, per_broker=per_broker)
-        if not validate_only:
-            await configs.store_broker(texts, per_broker=per_broker)
+        await configs.change_broker(
+            lambda _current: alter_broker(entries, configs.broker, per_broker=per_broker),
+            per_broker=per_broker,
+            validate_only=validate_only,
+        )
     else:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,

@@ -62,14 +62,18 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
     configs = broker.configs
     if resource.resource_type == TOPIC:
         require_topic(broker, name)
-        overrides = alter_topic_incrementally(name, configs.overrides(name), changes, configs.broker)
-        if not validate_only:
-            await configs.store_topic(name, overrides)
+        await configs.change_topic(
+            name,
+            lambda current: alter_topic_incrementally(name, current, changes, configs.broker),
+            validate_only=validate_only,
+        )
     elif resource.resource_type == BROKER:
         per_broker = is_this_broker(name, broker.broker_id)
-        texts = alter_broker_incrementally(changes, configs.broker, per_broker=per_broker)
-        if not validate_only:
-            await configs.store_broker(texts, per_broker=per_broker)
+        await configs.change_broker(
+            lambda _current: alter_broker_incrementally(changes, configs.broker, per_broker=per_broker),
+            per_broker=per_broker,
+            validate_only=validate_only,
+        )
     else:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
