@@ -92,6 +92,7 @@ class Broker:
             ports.zookeeper,
             config,
             self.broker_id,
+            wall_ms=ports.wall_ms,
             on_topic_change=lambda name: self._changes.apply_topic_config(name),
             on_broker_change=self._on_broker_config,
         )
