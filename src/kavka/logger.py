@@ -10,6 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 _preparations: list[Callable[[], None]] = []
+_LEVELS = ("debug", "info", "warning", "error")
+_silent: set[str] = set()
+
+
+def set_level(level: str) -> None:
+    """Lines below `level` (debug, info, warning, error) are not written, and import nothing."""
+    _silent.clear()
+    _silent.update(_LEVELS[: _LEVELS.index(level)])
 
 
 def on_first_line(prepare: Callable[[], None]) -> None:
@@ -40,6 +48,8 @@ class Logger:
         self._write("error", event, keys)
 
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
+        if level in _silent:
+            return
         import structlog
 
         while _preparations:

@@ -294,7 +294,9 @@ class LogManager:
                 next_step="remove them if nobody misses their records",
             )
         recovered = 0 if was_clean else loaded
-        _logger.info("logs loaded", directory=path, logs=loaded, clean=was_clean)
+        # A start that has nothing to recover has nothing to say.
+        say = _logger.info if recovered else _logger.debug
+        say("logs loaded", directory=path, logs=loaded, clean=was_clean)
         return report._replace(loaded=report.loaded + loaded, recovered=report.recovered + recovered)
 
     def _load_log(self, path: str, partition: TopicPartition, request: LoadRequest, report: LoadReport) -> UnifiedLog:

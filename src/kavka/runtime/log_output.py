@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import sys
 
-from kavka.logger import on_first_line
+from kavka.logger import on_first_line, set_level
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def configure(level: str = "info", *, as_json: bool = False) -> None:
     """Sets the form of all lines of this process. `level` is one of `LEVELS`."""
+    set_level(level)
     on_first_line(lambda: _apply(LEVELS[level], as_json=as_json))
 
 
