@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,11 +23,26 @@ TEST_HEAP = "-Xmx512M -Xms256M"
 StartKavka = Callable[..., KavkaProcess]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+PEER_SUITES = ("conformance/clients/", "integration/cli/", "integration/client/")
+"""Where the same tests run against kavka and against Apache Kafka. The latter show that a test asks the right thing;
+they are part of `make conformance`, which sets KAVKA_CONFORMANCE, not of every `make test`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All tests that need Apache Kafka go to one worker: two cores do not carry its servers twice."""
+    everything = bool(os.environ.get("KAVKA_CONFORMANCE"))
+    kept, left_out = [], []
     for item in items:
-        if item.get_closest_marker("kafka") is not None:
+        needs_kafka = item.get_closest_marker("kafka") is not None
+        if needs_kafka:
             item.add_marker(pytest.mark.xdist_group("apache-kafka"))
+        if needs_kafka and not everything and any(suite in item.nodeid for suite in PEER_SUITES):
+            left_out.append(item)
+        else:
+            kept.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 @pytest.fixture(scope="module")
