@@ -27,7 +27,7 @@ unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property
 
 conformance: setup ## every client and Apache Kafka itself beside kavka
-	@KAVKA_CONFORMANCE=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client
+	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client
 
 demo: setup ## a broker, 336,776 real records in and out, kill -9 half-way, nothing lost
 	@$(PYTHON) -m demo.demo

@@ -25,12 +25,12 @@ StartKavka = Callable[..., KavkaProcess]
 
 PEER_SUITES = ("conformance/clients/", "integration/cli/", "integration/client/")
 """Where the same tests run against kavka and against Apache Kafka. The latter show that a test asks the right thing;
-they are part of `make conformance`, which sets KAVKA_CONFORMANCE, not of every `make test`."""
+they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every `make test`."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All tests that need Apache Kafka go to one worker: two cores do not carry its servers twice."""
-    everything = bool(os.environ.get("KAVKA_CONFORMANCE"))
+    everything = bool(os.environ.get("KAVKA_ALL_CLIENTS"))
     kept, left_out = [], []
     for item in items:
         needs_kafka = item.get_closest_marker("kafka") is not None
