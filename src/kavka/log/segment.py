@@ -417,6 +417,8 @@ class Segment:
         try:
             offset_index = OffsetIndex.parse(read(self.path(OFFSET_INDEX_SUFFIX)), self.base_offset, self.size)
             time_index = TimeIndex.parse(read(self.path(TIME_INDEX_SUFFIX)), self.base_offset)
+            if not time_index and self.first_timestamp != NO_TIMESTAMP:
+                raise CorruptIndex("time index: no entry for records with timestamps")
         except (CorruptIndex, FileNotFoundError) as error:
             return self._distrust_indexes(str(error))
         self._offset_index, self._time_index = offset_index, time_index
