@@ -11,7 +11,7 @@ themselves is taken over; what only the lost metadata said is not known any more
 | TOPIC-N with a log                    | the topic with partitions 0..highest N, each with this broker as replica |
 | a gap in the numbers                  | a partition all the same; it is empty, and one log line tells            |
 | partition.metadata: topic id          | the topic's id; drawn where no partition has one (Kafka before 2.8)      |
-| leader-epoch-checkpoint               | a leader epoch above the last one: this is a new reign                   |
+| leader-epoch-checkpoint               | the last one is the leader epoch: the same leader goes on with its log   |
 | -                                     | settings: what keeps all records (KEEP_ALL); __consumer_offsets as made  |
 
 Settings: the defaults, but for retention. Kafka's default removes what is older than a week, within minutes of the
@@ -30,7 +30,8 @@ Invariants
   I1  Nothing in a log directory is changed here, and none is read that another broker has locked.
   I2  /cluster/id comes last: the tree that has it is complete. An adoption that broke off is done again, with what it
       has created standing.
-  I3  No leader epoch goes back, and none is used twice.
+  I3  No leader epoch goes back. Nor is it raised, for that would bar the way back: Kafka in ZooKeeper mode would go on
+      with its old one, and Java's consumers wait for ever for the epoch that an offset was committed in.
   I4  All directories or none: with one that cannot be read nothing is adopted, for a topic would lose its partitions.
 
 Source: KIP-516 (topic ids), Kafka's LogManager and MetaPropertiesEnsemble.
@@ -96,6 +97,7 @@ KEEP_ALL: Final[Mapping[str, str]] = {"retention.ms": "-1", "retention.bytes": "
 COMPACTED: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 _INITIAL_CONTROLLER_EPOCH = 0
 _MAX_LEADER_EPOCH = 2**31 - 1
+"""What a batch and a znode can hold; a checkpoint that says more is no checkpoint."""
 _OFFSET_DIGITS = 20
 
 
@@ -238,7 +240,7 @@ def operations(
     """The writes that register a topic, in order; all of them create. `drawn_id` is for a topic without an id."""
     states = {}
     for number in range(topic.partition_count):
-        leader_epoch = min(topic.leader_epochs.get(number, NO_EPOCH) + 1, _MAX_LEADER_EPOCH)
+        leader_epoch = max(topic.leader_epochs.get(number, NO_EPOCH), 0)
         states[number] = PartitionState(broker_id, leader_epoch, (broker_id,), _INITIAL_CONTROLLER_EPOCH)
     assignment = TopicAssignment(topic.name, dict.fromkeys(states, (broker_id,)), topic.topic_id or drawn_id)
     return topic_operations(TopicPlan(assignment, settings, states), config_exists=False)
@@ -390,7 +392,8 @@ def _checkpointed_epoch(filesystem: FileSystem, path: str) -> LeaderEpoch | None
         entries = parse_epochs(filesystem.read(f"{path}/{LEADER_EPOCH_CHECKPOINT}"))
     except (FileNotFoundError, MalformedCheckpoint):
         return None
-    return max((entry.epoch for entry in entries), default=None)
+    last = max((entry.epoch for entry in entries), default=None)
+    return None if last is None or last > _MAX_LEADER_EPOCH else last
 
 
 def _recorded_epoch(filesystem: FileSystem, path: str, files: Iterable[str]) -> LeaderEpoch:

@@ -220,7 +220,7 @@ class Broker:
         )
         report = self.logs.load(self._ports.wall_ms())
         for log in self.logs:
-            self.producer_ids.stay_above(max(log.producer_ids(), default=-1))
+            self.producer_ids.stay_above(max(log.producer_ids(), default=0))
         return report
 
     def _registration(self) -> BrokerRegistration:

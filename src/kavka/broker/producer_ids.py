@@ -4,9 +4,11 @@ A block of 1,000 ids is reserved in `/latest_producer_id_block` by compare-and-s
 write with an unknown outcome may have reserved the block already; the next try then reserves the one behind it, and
 at the worst a block of ids is never used.
 
-Where no block was ever reserved, the logs may be older than ZooKeeper's tree (adoption.py). A log that remembers a
-producer would take the first records of another one with its id for repetitions; so the first block lies above all ids
-that the logs remember (`stay_above`). Later blocks follow it: what a client claims in its batches has no say then.
+Where there are logs and no block was ever reserved, the logs may be older than ZooKeeper's tree (adoption.py). A log
+that remembers a producer would take the first records of another one with its id for repetitions, acknowledge them and
+drop them; so the first block lies above all ids that the logs remember. It lies far above them (`stay_above`): the
+transaction coordinator may remember others, and Apache Kafka, if it gets its logs back, goes on with the block behind
+its own last one. Later blocks follow the first: what a client claims in its batches has no say then.
 
 Source: Kafka's ZkProducerIdManager.
 """
@@ -22,6 +24,9 @@ from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_PATH, PRODUCER_ID_BLOCK_SIZ
 
 MAX_ATTEMPTS = 10
 """Tries to reserve a block before a producer is told to come again."""
+DISTANCE = 1 << 32
+"""Ids between those of an earlier life and the first one of this: more than any cluster gives out, and room for 2^31
+lives."""
 _LAST_BLOCK = 2**63 - 1 - PRODUCER_ID_BLOCK_SIZE
 """The highest id that a block may begin with."""
 
@@ -38,8 +43,9 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     def stay_above(self, producer_id: int) -> None:
-        """A log remembers `producer_id`: if no block was reserved yet, the first one lies above it."""
-        first = (producer_id // PRODUCER_ID_BLOCK_SIZE + 1) * PRODUCER_ID_BLOCK_SIZE
+        """There is a log, which remembers `producer_id` (0 for none): if no block was reserved yet, the first one lies
+        far above it. To be called before `next`."""
+        first = (producer_id + DISTANCE) // PRODUCER_ID_BLOCK_SIZE * PRODUCER_ID_BLOCK_SIZE
         if first <= _LAST_BLOCK:  # Beyond, no cluster gave it out.
             self._first_block = max(self._first_block, first)
 
