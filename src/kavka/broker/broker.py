@@ -21,6 +21,7 @@ from typing import NamedTuple
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.fetch_session import FetchSessionCache
+from kavka.broker.flushes import Flushes
 from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
@@ -123,6 +124,11 @@ class Broker:
         self._changes: StateChanges
         self._controller: Controller
         self._maintenance: LogMaintenance
+
+    @property
+    def flushes(self) -> Flushes:
+        """Makes logs durable before their records are acknowledged, where a topic's flush.messages wants that."""
+        return self._maintenance.flushes
 
     @property
     def config(self) -> BrokerConfig:

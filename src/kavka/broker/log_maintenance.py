@@ -14,11 +14,13 @@ producer.id.expiration.check.interval.ms.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
+from kavka.broker.flushes import Flushes
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
-from kavka.log.log_manager import LogManager
+from kavka.log.log_manager import CheckpointFile, LogManager
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 
@@ -53,6 +55,7 @@ class LogMaintenance:
         self._on_storage_error = on_storage_error
         self._on_bug = on_bug
         self._run_blocking = run_blocking
+        self.flushes = Flushes(wall_ms=wall_ms, on_storage_error=on_storage_error, run_blocking=run_blocking)
         self._known_offline = logs.offline_directories
         self._tasks: list[asyncio.Task[None]] = []
         self._at_work: set[asyncio.Future[None]] = set()
@@ -109,16 +112,7 @@ class LogMaintenance:
             await self._flush_log(log)
 
     async def _flush_log(self, log: UnifiedLog) -> None:
-        task = log.prepare_flush()
-        if task is None:
-            return
-        try:
-            await self._run_blocking(task.sync)
-        except StorageError as failure:
-            log.fail_flush(failure)
-            self._on_storage_error(failure)
-            return
-        log.complete_flush(task, self._wall_ms())
+        await self.flushes.flush(log, log.log_end_offset)
 
     async def _retain(self) -> None:
         for partition, deleted in self._logs.delete_old_segments(self._wall_ms()):
@@ -137,13 +131,17 @@ class LogMaintenance:
             await self._run_blocking(lambda: self._logs.remove_paths(paths))
 
     async def _checkpoint_recovery_points(self) -> None:
-        self._logs.checkpoint_recovery_points()
+        await self._write(self._logs.recovery_point_checkpoints())
 
     async def _checkpoint_log_start_offsets(self) -> None:
-        self._logs.checkpoint_log_start_offsets()
+        await self._write(self._logs.log_start_offset_checkpoints())
 
     async def _checkpoint_high_watermarks(self) -> None:
-        self._logs.checkpoint_high_watermarks()
+        await self._write(self._logs.high_watermark_checkpoints())
+
+    async def _write(self, files: Sequence[CheckpointFile]) -> None:
+        for file in files:
+            await self._run_blocking(partial(self._logs.write_checkpoint, file))
 
     async def _expire_producers(self) -> None:
         self._logs.expire_producers(self._wall_ms())

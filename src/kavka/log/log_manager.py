@@ -89,6 +89,13 @@ class LoadReport(NamedTuple):
     """By directory, the broker epoch in its clean-shutdown mark (KIP-966); none without a mark."""
 
 
+class CheckpointFile(NamedTuple):
+    """A checkpoint as it is to be written."""
+
+    path: str
+    content: bytes
+
+
 class LogDirectoryInfo(NamedTuple):
     """One log directory as DescribeLogDirs tells of it; sizes in bytes, -1 where they cannot be had."""
 
@@ -144,6 +151,7 @@ class LogManager:
         self._is_claimed = is_claimed
         self._open_segments = OpenSegments(settings.max_open_segments)
         self._homes: dict[str, _Home] = {}
+        self._checkpointed: dict[str, bytes] = {}
         self._offline: dict[str, StorageError] = {}
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self.broker_id = settings.broker_id
@@ -516,31 +524,57 @@ class LogManager:
             log.expire_producers(now_ms, self._settings.producer_id_expiration_ms)
 
     def checkpoint_recovery_points(self) -> None:
-        """Writes recovery-point-offset-checkpoint (log.flush.offset.checkpoint.interval.ms). Blocks."""
-        self._checkpoint(RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+        """Writes recovery-point-offset-checkpoint, here and now. Blocks."""
+        self._write_checkpoints(self.recovery_point_checkpoints())
 
     def checkpoint_high_watermarks(self) -> None:
-        """Writes replication-offset-checkpoint (replica.high.watermark.checkpoint.interval.ms). Blocks."""
-        self._checkpoint(HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark)
+        """Writes replication-offset-checkpoint, here and now. Blocks."""
+        self._write_checkpoints(self.high_watermark_checkpoints())
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Writes log-start-offset-checkpoint (log.flush.start.offset.checkpoint.interval.ms). Blocks.
+        """Writes log-start-offset-checkpoint, here and now. Blocks."""
+        self._write_checkpoints(self.log_start_offset_checkpoints())
+
+    def recovery_point_checkpoints(self) -> list[CheckpointFile]:
+        """What recovery-point-offset-checkpoint must say now (log.flush.offset.checkpoint.interval.ms), where it says
+        something else; to be given to `write_checkpoint`."""
+        return self._checkpoints(RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
+
+    def high_watermark_checkpoints(self) -> list[CheckpointFile]:
+        """The same for replication-offset-checkpoint (replica.high.watermark.checkpoint.interval.ms)."""
+        return self._checkpoints(HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark)
+
+    def log_start_offset_checkpoints(self) -> list[CheckpointFile]:
+        """The same for log-start-offset-checkpoint (log.flush.start.offset.checkpoint.interval.ms).
 
         Only starts that the first segment does not say itself, as Kafka does.
         """
-        self._checkpoint(LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
+        return self._checkpoints(LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
 
-    def _checkpoint(self, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> None:
-        for home in list(self._homes.values()):
-            try:
-                self._checkpoint_home(home, name, offset_of)
-            except StorageError as error:
-                self.on_storage_error(home.path, error)
+    def write_checkpoint(self, file: CheckpointFile) -> None:
+        """Blocks, and may run on a worker. Raises `StorageError`."""
+        self._filesystem.write_atomically(file.path, file.content)
+        self._checkpointed[file.path] = file.content
 
-    def _checkpoint_home(self, home: _Home, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> None:
+    def _checkpoints(self, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> list[CheckpointFile]:
+        files = []
+        for home in self._homes.values():
+            file = self._checkpoint(home, name, offset_of)
+            if self._checkpointed.get(file.path) != file.content:
+                files.append(file)
+        return files
+
+    def _checkpoint(self, home: _Home, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> CheckpointFile:
         offsets = {partition: offset_of(log) for partition, log in home.logs.items()}
         known = {partition: offset for partition, offset in offsets.items() if offset is not None}
-        self._filesystem.write_atomically(f"{home.path}/{name}", format_offsets(known))
+        return CheckpointFile(f"{home.path}/{name}", format_offsets(known))
+
+    def _write_checkpoints(self, files: Iterable[CheckpointFile]) -> None:
+        for file in files:
+            try:
+                self.write_checkpoint(file)
+            except StorageError as error:
+                self.on_storage_error(file.path, error)
 
     # -- failure
 
@@ -617,9 +651,9 @@ class LogManager:
                     if log.failure is not None:
                         raise log.failure
                     log.close(now_ms)
-                self._checkpoint_home(home, RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
-                self._checkpoint_home(home, LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
-                self._checkpoint_home(home, HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark)
+                self.write_checkpoint(self._checkpoint(home, RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point))
+                self.write_checkpoint(self._checkpoint(home, LOG_START_OFFSET_CHECKPOINT, _explicit_log_start))
+                self.write_checkpoint(self._checkpoint(home, HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark))
                 if home.fully_loaded:
                     self._filesystem.write_atomically(
                         f"{home.path}/{CLEAN_SHUTDOWN}", format_clean_shutdown(broker_epoch)

@@ -16,13 +16,16 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
 from kavka.replication.partition import ACKS_ALL, EpochEndOffset, Partition
 from kavka.replication.purgatory import DelayedOperation, Purgatory
+
+if TYPE_CHECKING:
+    from kavka.log.unified_log import UnifiedLog
 
 
 class AppendOutcome(NamedTuple):
@@ -36,6 +39,8 @@ class AppendOutcome(NamedTuple):
     batch_index: int = -1
     committed_at: Offset = NO_OFFSET
     """The high watermark at which the append is committed: last offset + 1."""
+    flush: UnifiedLog | None = None
+    """The log, where flush.messages asks for a flush up to `committed_at` before the answer."""
 
 
 class FetchSpec(NamedTuple):
@@ -160,12 +165,14 @@ class ReplicaManager:
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
         if advanced:
             self.on_high_watermark_advanced(partition)
+        log = partition.log
         return AppendOutcome(
             ErrorCode.NONE,
             result.first_offset,
             result.log_append_time_ms,
-            partition.log.log_start_offset,
+            log.log_start_offset,
             committed_at=result.last_offset + 1,
+            flush=log if log.unflushed_messages >= log.config.flush_messages else None,
         )
 
     def is_committed(self, topic: str, index: int, outcome: AppendOutcome) -> bool:

@@ -56,6 +56,7 @@ def handle(
     acks = message.acks
     now_ms = broker.now_ms()
     pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]] = []
+    flushing: list[tuple[PartitionProduceResponse, AppendOutcome]] = []
     failed = False
     topics = []
     for topic in message.topic_data:
@@ -70,15 +71,19 @@ def handle(
                 failed = True
             elif acks == ACKS_ALL and name is not None and not broker.replicas.is_committed(name, data.index, outcome):
                 pending.append((name, answer, outcome))
+            if outcome.flush is not None:
+                flushing.append((answer, outcome))
             answers.append(answer)
         topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if acks == 0:
+        if flushing:
+            broker.spawn(_flush(broker, flushing))
         return CLOSE_CONNECTION if failed else NO_RESPONSE
     response = ProduceResponse(responses=topics)
     if version >= 10 and failed:
         _add_endpoints(broker, request, response)
-    if pending:
-        return _await_committed(broker, request, response, pending, message.timeout_ms)
+    if pending or flushing:
+        return _await(broker, response, pending, flushing, message.timeout_ms)
     return response
 
 
@@ -165,13 +170,21 @@ def _add_endpoints(broker: Broker, request: Request, response: ProduceResponse) 
             )
 
 
-async def _await_committed(
+async def _await(
     broker: Broker,
-    request: Request,
     response: ProduceResponse,
     pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]],
+    flushing: list[tuple[PartitionProduceResponse, AppendOutcome]],
     timeout_ms: int,
 ) -> ProduceResponse:
+    """The response, once what it acknowledges is committed, and on the disk where flush.messages asks for it."""
+    await asyncio.gather(_flush(broker, flushing), _commit(broker, pending, timeout_ms))
+    return response
+
+
+async def _commit(
+    broker: Broker, pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]], timeout_ms: int
+) -> None:
     outcomes = await asyncio.gather(
         *(
             broker.replicas.await_committed(topic, answer.index, outcome, timeout_ms)
@@ -180,7 +193,17 @@ async def _await_committed(
     )
     for (_topic, answer, _before), outcome in zip(pending, outcomes, strict=True):
         if outcome.error is not ErrorCode.NONE:
-            answer.error_code = outcome.error
-            answer.base_offset = -1
-            answer.error_message = outcome.message
-    return response
+            _fail(answer, outcome.error, outcome.message)
+
+
+async def _flush(broker: Broker, flushing: list[tuple[PartitionProduceResponse, AppendOutcome]]) -> None:
+    for answer, outcome in flushing:
+        assert outcome.flush is not None
+        if not await broker.flushes.flush(outcome.flush, outcome.committed_at):
+            _fail(answer, ErrorCode.KAFKA_STORAGE_ERROR, None)
+
+
+def _fail(answer: PartitionProduceResponse, error: ErrorCode, message: str | None) -> None:
+    answer.error_code = error
+    answer.base_offset = -1
+    answer.error_message = message
