@@ -523,14 +523,14 @@ def decode_connect_request(payload: bytes) -> ConnectRequest:
     """A client's first frame. Raises ProtocolViolation."""
     reader = _Reader(payload)
     fields = reader.fields("ililb")
-    return ConnectRequest(*fields, reader.boolean() if reader.left else None)
+    return ConnectRequest._make([*fields, reader.boolean() if reader.left else None])
 
 
 def decode_connect_answer(payload: bytes) -> ConnectAnswer:
     """A server's first frame. Raises ProtocolViolation."""
     reader = _Reader(payload)
     fields = reader.fields("iilb")
-    return ConnectAnswer(*fields, reader.boolean() if reader.left else None)
+    return ConnectAnswer._make([*fields, reader.boolean() if reader.left else None])
 
 
 def decode_request(payload: bytes) -> Request:

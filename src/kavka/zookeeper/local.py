@@ -76,6 +76,7 @@ class _Answer:
 
     zxid: int
     waiter: asyncio.Future[None]
+    released: bool = False
 
 
 @dataclass(slots=True)
@@ -185,8 +186,15 @@ class EmbeddedZooKeeper:
         self._attached[session_id] = deliver
 
     def detach(self, session_id: int) -> None:
-        """The session's connection is gone; its events are dropped until the next `attach`."""
+        """The session's connection is gone, and its watches with it, until the next `attach`."""
         self._attached.pop(session_id, None)
+        self._tree.disconnect(session_id)
+
+    def resume_session(self, session_id: int, password: bytes) -> int:
+        """A client came back on another connection. Returns its time-out; raises SessionExpired, also for a wrong
+        password, and ConnectionLoss."""
+        self._require_alive()
+        return self._tree.resume_session(session_id, password, monotonic_ms=self._monotonic_ms())
 
     def touch(self, session_id: int) -> None:
         """The session was heard of. Raises SessionExpired."""
@@ -194,6 +202,10 @@ class EmbeddedZooKeeper:
 
     async def submit(self, session_id: int, operations: Sequence[Operation]) -> tuple[OperationResult, ...]:
         """Carries out a write and returns its results when it is durable. Raises Rejected, ConnectionLoss."""
+        return (await self.write(session_id, operations)).results
+
+    async def write(self, session_id: int, operations: Sequence[Operation]) -> Applied:
+        """As `submit`; returns the transaction too."""
         self._require_alive()
         try:
             applied = self._tree.write(session_id, operations, now_ms=self._now_ms())
@@ -202,7 +214,24 @@ class EmbeddedZooKeeper:
             raise
         self._record(applied)
         await self._settled()
-        return applied.results
+        return applied
+
+    async def restore_watches(
+        self,
+        session_id: int,
+        *,
+        seen_zxid: int,
+        data: Sequence[str] = (),
+        exist: Sequence[str] = (),
+        child: Sequence[str] = (),
+    ) -> None:
+        """Arms one-shot watches again; what changed meanwhile is delivered before this returns. Raises Rejected,
+        ConnectionLoss."""
+        self._require_alive()
+        self._enqueue(
+            self._tree.restore_watches(session_id=session_id, seen_zxid=seen_zxid, data=data, exist=exist, child=child)
+        )
+        await self._settled()
 
     async def read(self, query: Callable[[], T]) -> T:
         """The result of a query of the tree, when all that it shows is durable. Raises Rejected, ConnectionLoss."""
@@ -233,11 +262,17 @@ class EmbeddedZooKeeper:
             return
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        self._outbox.append(_Answer(self._tree.zxid, waiter))
+        answer = _Answer(self._tree.zxid, waiter)
+        self._outbox.append(answer)
         if self._durable_zxid == self._tree.zxid:
             # Not now: to await a waiter that is done already would go on before the events that are on their way.
             loop.call_soon(self._drain)
-        await waiter
+        try:
+            await waiter
+        finally:
+            # Until here it counts as on its way: else a read of the next moment would find nothing to wait for and
+            # be answered before it, on a connection whose answers must leave in order.
+            self._undelivered -= answer.released
 
     def _record(self, applied: Applied) -> None:
         """A transaction waits for the next group commit, its notifications behind it in the outbox."""
@@ -262,6 +297,8 @@ class EmbeddedZooKeeper:
                 self._undelivered += 1
                 loop.call_soon(self._deliver, entry)
             elif not entry.waiter.done():
+                self._undelivered += 1
+                entry.released = True
                 entry.waiter.set_result(None)
 
     def _deliver(self, delivery: _Delivery) -> None:

@@ -165,6 +165,16 @@ class Node:
         )
 
 
+class WatchKind(IntEnum):
+    """Which watches on a path are meant, with ZooKeeper's numbers (WatcherType)."""
+
+    CHILDREN = 1
+    DATA = 2
+    ANY = 3
+    PERSISTENT = 4
+    PERSISTENT_RECURSIVE = 5
+
+
 class Identity(NamedTuple):
     """Who a session has proved to be, under one scheme."""
 
@@ -668,11 +678,27 @@ class Tree:
         )
         watchers[session_id] = mode
 
-    def remove_watches(self, path: str, *, session_id: int) -> None:
-        """Removes all of the session's watches on `path`. Raises NoWatcher where there is none."""
+    def remove_watches(self, path: str, *, session_id: int, kind: WatchKind = WatchKind.ANY) -> None:
+        """Removes the session's watches of this kind on `path`. Raises NoWatcher where there is none."""
         self._require_session(session_id)
-        if not self._remove_watches(path, session_id):
+        if not self._remove_watches(path, session_id, kind):
             raise NoWatcher(path)
+
+    def check_watches(self, path: str, *, session_id: int, kind: WatchKind = WatchKind.ANY) -> None:
+        """Raises NoWatcher where the session has no watch of this kind on `path`."""
+        self._require_session(session_id)
+        one_shot = any(session_id in table.get(path, ()) for table in self._one_shot(kind))
+        mode = self._lasting_watches.get(path, {}).get(session_id)
+        if not one_shot and (mode is None or not _concerns(kind, mode)):
+            raise NoWatcher(path)
+
+    def disconnect(self, session_id: int) -> None:
+        """The session's connection is gone, and with it what belonged to the connection: its watches, and who it had
+        proved to be. The client repeats both when it comes back."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.identities = ()
+            self._forget_watches(session_id)
 
     def restore_watches(
         self,
@@ -769,9 +795,18 @@ class Tree:
             event = WatchEvent(kind, path, zxid)
             out.extend(Notification(session_id, event) for session_id in told)
 
-    def _remove_watches(self, path: str, session_id: int) -> bool:
+    def _one_shot(self, kind: WatchKind) -> list[dict[str, dict[int, None]]]:
+        """The tables of one-shot watches of this kind."""
+        tables = []
+        if kind in (WatchKind.DATA, WatchKind.ANY):
+            tables.append(self._data_watches)
+        if kind in (WatchKind.CHILDREN, WatchKind.ANY):
+            tables.append(self._child_watches)
+        return tables
+
+    def _remove_watches(self, path: str, session_id: int, kind: WatchKind = WatchKind.ANY) -> bool:
         removed = False
-        for table in (self._data_watches, self._child_watches):
+        for table in self._one_shot(kind):
             watchers = table.get(path)
             if watchers is not None and session_id in watchers:
                 del watchers[session_id]
@@ -779,7 +814,7 @@ class Tree:
                 if not watchers:
                     del table[path]
         lasting = self._lasting_watches.get(path)
-        if lasting is not None and session_id in lasting:
+        if lasting is not None and session_id in lasting and _concerns(kind, lasting[session_id]):
             self._recursive_watches -= lasting.pop(session_id) is WatchMode.PERSISTENT_RECURSIVE
             removed = True
             if not lasting:
@@ -880,6 +915,13 @@ class Tree:
 def _intern(acl: AclList) -> AclList:
     """The open list is one object, so that the common case is one comparison of identity."""
     return OPEN_ACL if acl == OPEN_ACL else acl
+
+
+def _concerns(kind: WatchKind, mode: WatchMode) -> bool:
+    """Whether a watch that stays is one of this kind."""
+    if kind is WatchKind.ANY:
+        return True
+    return kind is (WatchKind.PERSISTENT if mode is WatchMode.PERSISTENT else WatchKind.PERSISTENT_RECURSIVE)
 
 
 def _make_data(node: Node, data: bytes | None, zxid: int, time_ms: int) -> None:

@@ -411,3 +411,29 @@ def test_a_cancelled_write_still_happens() -> None:
         assert await zookeeper.exists("/a") is not None
 
     run(scenario)
+
+
+def test_answers_leave_in_the_order_of_their_questions_whatever_waits_for_the_disk() -> None:
+    async def scenario() -> None:
+        fixture = Fixture()
+        zookeeper = await fixture.start()
+        await zookeeper.create("/a")
+        answered: list[int] = []
+
+        async def ask(number: int) -> None:
+            if number % 5 == 0:
+                await zookeeper.set("/a", b"")
+            else:
+                await zookeeper.get("/a")
+            answered.append(number)
+
+        tasks = []
+        for number in range(300):
+            tasks.append(asyncio.get_running_loop().create_task(ask(number)))
+            if number % 3 == 0:
+                await asyncio.sleep(0)
+        await asyncio.wait(tasks)
+        assert answered == list(range(300))
+        await fixture.server.stop()
+
+    asyncio.run(scenario())

@@ -31,7 +31,7 @@ from kavka.zookeeper.port import (
     Stat,
     WatchMode,
 )
-from kavka.zookeeper.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree
+from kavka.zookeeper.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree, WatchKind
 
 
 def test_a_created_node_has_the_stat_of_its_creation() -> None:
@@ -495,3 +495,31 @@ def test_descendants_are_counted() -> None:
     write(tree, session, Create("/a"), Create("/a/b"), Create("/a/b/c"), Create("/ab"))
     assert tree.descendant_count("/a") == 2
     assert tree.descendant_count("/") == tree.node_count - 1
+
+
+def test_watches_are_looked_for_and_removed_by_their_kind() -> None:
+    tree, session = new_tree()
+    write(tree, session, Create("/a"))
+    tree.get("/a", session_id=session, watch=True)
+    tree.children("/a", session_id=session, watch=True)
+    tree.add_watch("/a", WatchMode.PERSISTENT, session_id=session)
+    for kind in (WatchKind.DATA, WatchKind.CHILDREN, WatchKind.PERSISTENT):
+        tree.check_watches("/a", session_id=session, kind=kind)
+        tree.remove_watches("/a", session_id=session, kind=kind)
+        with pytest.raises(NoWatcher):
+            tree.check_watches("/a", session_id=session, kind=kind)
+        with pytest.raises(NoWatcher):
+            tree.remove_watches("/a", session_id=session, kind=kind)
+    assert tree.watch_count() == 0
+
+
+def test_watches_and_identities_end_with_the_connection() -> None:
+    tree, session = new_tree()
+    tree.authenticate(session, Identity("digest", "alice:x"))
+    write(tree, session, Create("/a", acl=(Acl(31, "auth", ""),)))
+    tree.add_watch("/", WatchMode.PERSISTENT_RECURSIVE, session_id=session)
+    tree.disconnect(session)
+    assert tree.watch_count() == 0
+    with pytest.raises(NoAuth):
+        tree.get("/a", session_id=session)
+    assert events(write(tree, session, Create("/b"))) == []
