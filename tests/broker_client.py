@@ -235,7 +235,7 @@ class SteadyClient:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.wait(self._pause_s):
+            while not self._stopping.wait(self._pause_s) or not self.rounds:
                 began = time.perf_counter()
                 value = b"round %d" % self.rounds
                 produced = self._client.produce(self.topic, bytes(batch(value)))
@@ -253,7 +253,6 @@ class SteadyClient:
         self._client.close()
         if self._failure is not None:
             raise self._failure
-        assert self.rounds, "the good client did not get one answer"
 
     def __enter__(self) -> SteadyClient:
         return self
