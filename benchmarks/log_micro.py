@@ -16,6 +16,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
@@ -45,8 +46,8 @@ def report(root: str) -> None:
     for name, data in (("1 record, 100 B", small), (f"600 records, {len(large)} B", large)):
         log = logs.get_or_create(TopicPartition(f"t{len(data)}", 0), uuid.uuid4(), NOW_MS)
         count = 20_000 if len(data) < 1000 else 2_000
-        show(f"append, {name}", per_call(lambda: append(log, data), count))
-        show(f"read at the tail after an append, {name}", per_call(lambda: tail(log, data), count // 2))
+        show(f"append, {name}", per_call(partial(append, log, data), count))
+        show(f"read at the tail after an append, {name}", per_call(partial(tail, log, data), count // 2))
     log = logs.get_or_create(TopicPartition("idempotent", 0), uuid.uuid4(), NOW_MS)
     sequence = iter(range(10_000_000))
     stamped = [batch(1, 100, next(sequence)) for _ in range(20_000)]
