@@ -175,6 +175,14 @@ class WatchKind(IntEnum):
     PERSISTENT_RECURSIVE = 5
 
 
+class WatchSummary(NamedTuple):
+    """Counts of what is watched."""
+
+    sessions: int
+    paths: int
+    watches: int
+
+
 class Identity(NamedTuple):
     """Who a session has proved to be, under one scheme."""
 
@@ -344,6 +352,10 @@ class Tree:
         session = self._require_session(session_id)
         if identity not in session.identities:
             session.identities = (*session.identities, identity)
+
+    def identities(self, session_id: int) -> tuple[Identity, ...]:
+        """Who the session has proved to be. Raises SessionExpired."""
+        return self._require_session(session_id).identities
 
     def touch(self, session_id: int, *, monotonic_ms: int) -> None:
         """The session was heard of. Raises SessionExpired."""
@@ -746,6 +758,17 @@ class Tree:
             self._lasting_watches,
         )
         return sum(len(watchers) for table in tables for watchers in table.values())
+
+    def watches(self) -> WatchSummary:
+        """How many sessions watch how many paths."""
+        tables: tuple[Mapping[str, Mapping[int, object]], ...] = (
+            self._data_watches,
+            self._child_watches,
+            self._lasting_watches,
+        )
+        paths = {path for table in tables for path in table}
+        watching = {session_id for table in tables for watchers in table.values() for session_id in watchers}
+        return WatchSummary(len(watching), len(paths), self.watch_count())
 
     def _notify(self, changes: Sequence[Change], zxid: int) -> tuple[Notification, ...]:
         if not (self._data_watches or self._child_watches or self._lasting_watches):

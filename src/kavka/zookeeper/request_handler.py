@@ -1,0 +1,287 @@
+"""RequestHandler: the requests of one session of ZooKeeper's wire protocol, carried out on an `EmbeddedZooKeeper`.
+
+Decides which operation or query a request is and which answer its outcome becomes. It must not know bytes or sockets.
+
+Versions        the ops of ZooKeeper 3.5 to 3.9 that `jute.OpCode` lists; read-only clients are served as all others
+Not supported   reconfig (there is no ensemble), SASL, and x509 and super identities: answered with Unimplemented or
+                AuthFailed
+
+Invariants:
+I1  What a request does to the tree is decided before the handler first waits, so requests that are started in order
+    are carried out in order, and answered in order (local.py, I2).
+I2  The zxid of an answer is that of the tree which the answer shows. A client comes back with the highest it saw, and
+    misses a watch event if that was too high.
+
+Source: ZooKeeper's FinalRequestProcessor, DigestAuthenticationProvider.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kavka.errors import InvariantViolation
+from kavka.zookeeper.jute import (
+    AUTH_FAILED,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    UNIMPLEMENTED,
+    AclAnswer,
+    AnswerRecord,
+    AuthRequest,
+    ChildrenAnswer,
+    CreatedAnswer,
+    CreateRequest,
+    CreateTtlRequest,
+    DataAnswer,
+    ErrorAnswer,
+    IdentitiesAnswer,
+    MultiAnswer,
+    MultiRequest,
+    NumberAnswer,
+    OpCode,
+    PathAnswer,
+    PathRequest,
+    PathsAnswer,
+    Request,
+    RequestRecord,
+    SetAclRequest,
+    SetDataRequest,
+    SetWatches2Request,
+    SetWatchesRequest,
+    StatAnswer,
+    VersionedPathRequest,
+    WatchedPathRequest,
+    WatchRequest,
+)
+from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.port import (
+    BadArguments,
+    Check,
+    Create,
+    Created,
+    CreateMode,
+    Delete,
+    NoNode,
+    Operation,
+    OperationResult,
+    Rejected,
+    SetAcl,
+    SetData,
+    Stat,
+    WatchMode,
+)
+from kavka.zookeeper.tree import Identity, WatchKind
+
+_CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
+_WRITES = _CREATES | {OpCode.DELETE, OpCode.SET_DATA, OpCode.SET_ACL, OpCode.CHECK}
+_TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
+
+
+class Answer(NamedTuple):
+    """`error` is 0 or one of ZooKeeper's codes; `last`: the connection ends behind it."""
+
+    zxid: int
+    error: int
+    record: AnswerRecord | None = None
+    last: bool = False
+
+
+class RequestHandler:
+    """Carries out the requests of one session. `client_host` is who it proved to be by connecting."""
+
+    def __init__(self, server: EmbeddedZooKeeper, session_id: int, client_host: str) -> None:
+        self._server = server
+        self._tree = server.database.tree
+        self._session_id = session_id
+        self._tree.authenticate(session_id, Identity("ip", client_host))
+
+    async def handle(self, request: Request) -> Answer:
+        """Raises ConnectionLoss: the outcome is unknown, and the connection must end without a reply."""
+        zxid = self._server.tree_zxid
+        try:
+            return await self._handle(request, zxid)
+        except Rejected as rejected:
+            return Answer(zxid, rejected.code)
+
+    async def _handle(self, request: Request, zxid: int) -> Answer:
+        record = request.record
+        if record is None:
+            await self._server.read(lambda: None)
+            return Answer(zxid, UNIMPLEMENTED)
+        op = OpCode(request.op)
+        if op is OpCode.MULTI:
+            assert isinstance(record, MultiRequest)
+            return await self._multi(record, zxid)
+        if op in _WRITES:
+            operation = await self._or_settled(lambda: operation_of(op, record))
+            applied = await self._server.write(self._session_id, (operation,))
+            written = applied.transaction.zxid if applied.transaction is not None else zxid
+            return Answer(written, OK, _answer_of(op, applied.results[0]))
+        if op is OpCode.CLOSE_SESSION:
+            await self._server.close_session(self._session_id)
+            return Answer(zxid + 1, OK, last=True)
+        if isinstance(record, AuthRequest):
+            return await self._authenticate(record, zxid)
+        if isinstance(record, (SetWatchesRequest, SetWatches2Request)):
+            await self._set_watches(record)
+            return Answer(zxid, OK)
+        return Answer(zxid, OK, await self._server.read(lambda: self._query(op, record)))
+
+    async def _or_settled(self, decide: Callable[[], Operation]) -> Operation:
+        """A refusal waits for its turn, as every answer."""
+        try:
+            return decide()
+        except Rejected:
+            await self._server.read(lambda: None)
+            raise
+
+    # ---------------------------------------------------------------------------------------------------- writes
+
+    async def _multi(self, request: MultiRequest, zxid: int) -> Answer:
+        operations: list[Operation] = []
+        try:
+            for op, record in request.parts:
+                operations.append(operation_of(op, record))
+            applied = await self._server.write(self._session_id, operations)
+        except Rejected as rejected:
+            # One that failed before it could be written stands behind those that could be read.
+            failed = rejected.operation_index if len(operations) == len(request.parts) else len(operations)
+            if failed < 0:
+                raise
+            await self._server.read(lambda: None)
+            return Answer(zxid, OK, _failed_multi(len(request.parts), failed, rejected.code))
+        parts = [(op, _answer_of(op, result)) for (op, _), result in zip(request.parts, applied.results, strict=True)]
+        written = applied.transaction.zxid if applied.transaction is not None else zxid
+        return Answer(written, OK, MultiAnswer(tuple(parts)))
+
+    # ----------------------------------------------------------------------------------------------------- reads
+
+    def _query(self, op: OpCode, record: RequestRecord) -> AnswerRecord | None:
+        tree, session_id = self._tree, self._session_id
+        match op, record:
+            case OpCode.GET_DATA, WatchedPathRequest(path, watch):
+                return DataAnswer(*tree.get(path, session_id=session_id, watch=watch))
+            case OpCode.EXISTS, WatchedPathRequest(path, watch):
+                stat = tree.exists(path, session_id=session_id, watch=watch)
+                if stat is None:
+                    raise NoNode(path)
+                return StatAnswer(stat)
+            case OpCode.GET_CHILDREN2, WatchedPathRequest(path, watch):
+                names, stat = tree.children(path, session_id=session_id, watch=watch)
+                return ChildrenAnswer(tuple(names), stat)
+            case OpCode.GET_CHILDREN, WatchedPathRequest(path, watch):
+                return PathsAnswer(tuple(tree.children(path, session_id=session_id, watch=watch)[0]))
+            case OpCode.GET_ACL, PathRequest(path):
+                return AclAnswer(*tree.get_acl(path, session_id=session_id))
+            case OpCode.SYNC, PathRequest(path):
+                return PathAnswer(path)
+            case OpCode.PING, _:
+                return None
+            case OpCode.MULTI_READ, MultiRequest(parts):
+                return MultiAnswer(tuple([self._part(part_op, part) for part_op, part in parts]))
+            case OpCode.GET_EPHEMERALS, PathRequest(path):
+                return PathsAnswer(tuple(tree.ephemerals(session_id, prefix=path)))
+            case OpCode.GET_ALL_CHILDREN_NUMBER, PathRequest(path):
+                tree.get(path, session_id=session_id)  # Who may not read the node may not count what is below it.
+                return NumberAnswer(tree.descendant_count(path))
+            case OpCode.ADD_WATCH, WatchRequest(path, kind):
+                tree.add_watch(path, _member(WatchMode, kind, path), session_id=session_id)
+                return NumberAnswer(OK)
+            case OpCode.REMOVE_WATCHES, WatchRequest(path, kind):
+                tree.remove_watches(path, session_id=session_id, kind=_member(WatchKind, kind, path))
+                return None
+            case OpCode.CHECK_WATCHES, WatchRequest(path, kind):
+                tree.check_watches(path, session_id=session_id, kind=_member(WatchKind, kind, path))
+                return None
+            case OpCode.WHO_AM_I, _:
+                identities = tree.identities(session_id)
+                return IdentitiesAnswer(tuple([(each.scheme, each.id.partition(":")[0]) for each in identities]))
+            case _:
+                raise InvariantViolation(f"{op.name} with a {type(record).__name__}")
+
+    def _part(self, op: OpCode, record: RequestRecord) -> tuple[OpCode | None, AnswerRecord | None]:
+        try:
+            return op, self._query(op, record)
+        except Rejected as rejected:
+            return None, ErrorAnswer(rejected.code)
+
+    # --------------------------------------------------------------------------------------- watches, identities
+
+    async def _set_watches(self, request: SetWatchesRequest | SetWatches2Request) -> None:
+        if isinstance(request, SetWatches2Request):
+            for path in request.persistent:
+                self._tree.add_watch(path, WatchMode.PERSISTENT, session_id=self._session_id)
+            for path in request.recursive:
+                self._tree.add_watch(path, WatchMode.PERSISTENT_RECURSIVE, session_id=self._session_id)
+        await self._server.restore_watches(
+            self._session_id,
+            seen_zxid=request.seen_zxid,
+            data=request.data,
+            exist=request.exist,
+            child=request.child,
+        )
+
+    async def _authenticate(self, request: AuthRequest, zxid: int) -> Answer:
+        identity = identity_of(request.scheme, request.credentials or b"")
+        if identity is not None:
+            known = identity
+            await self._server.read(lambda: self._tree.authenticate(self._session_id, known))
+        else:
+            await self._server.read(lambda: None)
+        accepted = identity is not None or request.scheme == "ip"  # By its address it was known already.
+        return Answer(zxid, OK) if accepted else Answer(zxid, AUTH_FAILED, last=True)
+
+
+def identity_of(scheme: str, credentials: bytes) -> Identity | None:
+    """Who credentials prove somebody to be: digest takes user:password, and stands in lists as user:SHA-1."""
+    if scheme != "digest":
+        return None
+    user = credentials.partition(b":")[0].decode(errors="replace")
+    digest = base64.b64encode(hashlib.sha1(credentials, usedforsecurity=False).digest()).decode()
+    return Identity("digest", f"{user}:{digest}")
+
+
+def operation_of(op: OpCode, record: RequestRecord) -> Operation:
+    """The operation that a request for a write stands for. Raises BadArguments for flags that mean nothing."""
+    match record:
+        case CreateRequest(path, data, acl, flags):
+            mode: CreateMode = _member(CreateMode, flags, path)
+            if (op is OpCode.CREATE_CONTAINER) != (mode is CreateMode.CONTAINER) or mode in _TTL_MODES:
+                raise BadArguments(path, f"{mode.name} in a {op.name}")
+            return Create(path, data, mode, acl)
+        case CreateTtlRequest(path, data, acl, flags, ttl_ms):
+            mode = _member(CreateMode, flags, path)
+            if mode not in _TTL_MODES:
+                raise BadArguments(path, f"{mode.name} in a {op.name}")
+            return Create(path, data, mode, acl, ttl_ms)
+        case SetDataRequest(path, data, version):
+            return SetData(path, data, version)
+        case SetAclRequest(path, acl, version):
+            return SetAcl(path, acl, version)
+        case VersionedPathRequest(path, version):
+            return Delete(path, version) if op is OpCode.DELETE else Check(path, version)
+        case _:
+            raise InvariantViolation(f"{op.name} with a {type(record).__name__}")
+
+
+def _answer_of(op: OpCode, result: OperationResult) -> AnswerRecord | None:
+    if isinstance(result, Created):
+        return PathAnswer(result.path) if op is OpCode.CREATE else CreatedAnswer(result.path, result.stat)
+    return StatAnswer(result) if isinstance(result, Stat) else None
+
+
+def _failed_multi(count: int, failed: int, code: int) -> MultiAnswer:
+    """Parts before the one that failed have no error of their own; those behind it were not tried."""
+    codes: Sequence[int] = [OK] * failed + [code] + [RUNTIME_INCONSISTENCY] * (count - failed - 1)
+    return MultiAnswer(tuple([(None, ErrorAnswer(each)) for each in codes]))
+
+
+def _member(kind: Any, number: int, path: str) -> Any:
+    """The member of an IntEnum. Raises BadArguments."""
+    try:
+        return kind(number)
+    except ValueError:
+        raise BadArguments(path, f"{number} is no {kind.__name__}") from None
