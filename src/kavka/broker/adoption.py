@@ -309,19 +309,26 @@ async def adopt(
 
 
 def survey(filesystem: FileSystem, log_directories: Sequence[str]) -> list[FoundDirectory]:
-    """What lies in those of the directories that exist. Raises StorageError if one with partitions cannot be read, or
-    lies beside one with partitions."""
+    """What lies in those of the directories that exist. Raises StorageError where a partition cannot be read, or a
+    directory beside one that has partitions."""
     found: list[FoundDirectory] = []
     unreadable: StorageError | None = None
     for path in log_directories:
         if not filesystem.exists(path):
             continue
         try:
-            found.append(_survey(filesystem, path))
-        except (InconsistentMetadata, LogDirectoryLocked):
+            lock = filesystem.lock(f"{path}/{LOCK}")
+            names = filesystem.list_directory(path)
+        except LogDirectoryLocked:
             raise
         except StorageError as error:
             unreadable = unreadable or error
+            continue
+        partitions = [_partition(filesystem, path, name) for name in names]
+        found.append(
+            FoundDirectory(path, _identity(filesystem, path), tuple(one for one in partitions if one is not None))
+        )
+        lock.close()
     if unreadable is not None and any(directory.partitions for directory in found):
         raise unreadable
     return found
@@ -337,17 +344,6 @@ def recorded_broker_id(filesystem: FileSystem, log_directories: Sequence[str]) -
         if identity is not None and identity.broker_id is not None:
             return identity.broker_id
     return None
-
-
-def _survey(filesystem: FileSystem, path: str) -> FoundDirectory:
-    lock = filesystem.lock(f"{path}/{LOCK}")
-    try:
-        partitions = (_partition(filesystem, path, name) for name in filesystem.list_directory(path))
-        return FoundDirectory(
-            path, _identity(filesystem, path), tuple(found for found in partitions if found is not None)
-        )
-    finally:
-        lock.close()
 
 
 def _identity(filesystem: FileSystem, path: str) -> MetaProperties | None:

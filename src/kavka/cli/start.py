@@ -127,7 +127,10 @@ def start(plan: Start) -> int:
 
 
 def settings_of(plan: Start) -> BrokerConfig:
-    """The configuration that a plan stands for. Raises WrongUsage, ConfigError, OSError."""
+    """The configuration that a plan stands for. Raises WrongUsage, ConfigError, OSError.
+
+    Where no broker id is asked for, it is the one of the broker that wrote the log directories.
+    """
     try:
         settings = parse_assignments(plan.settings)
     except ConfigError as problem:
@@ -135,10 +138,25 @@ def settings_of(plan: Start) -> BrokerConfig:
     if plan.file is not None:
         with open(plan.file, encoding="utf-8") as file:
             try:
-                return BrokerConfig.from_properties({**parse_properties(file.read()), **settings})
+                asked = {**parse_properties(file.read()), **settings}
             except UnicodeDecodeError as problem:
                 raise ConfigError(f"{plan.file}: not a text: {problem}") from problem
-    return BrokerConfig.from_properties({**_defaults_of_up(plan), **settings})
+        defaults = {}
+    else:
+        asked, defaults = settings, _defaults_of_up(plan)
+    config = BrokerConfig.from_properties({**defaults, **asked})
+    if "broker.id" in asked or "node.id" in asked:
+        return config
+    recorded = _recorded_broker_id(config)
+    return config if recorded is None else BrokerConfig.from_properties({**defaults, **asked, "broker.id": recorded})
+
+
+def _recorded_broker_id(config: BrokerConfig) -> str | None:
+    from kavka.broker.adoption import recorded_broker_id
+    from kavka.runtime.disk import LocalFileSystem
+
+    recorded = recorded_broker_id(LocalFileSystem(), config.log_directories)
+    return None if recorded is None else str(recorded)
 
 
 def _defaults_of_up(plan: Start) -> dict[str, str]:

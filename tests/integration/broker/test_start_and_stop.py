@@ -103,7 +103,8 @@ def test_meta_properties_that_do_not_fit_are_refused_and_kept(
     path.write_bytes(content)
     before = files_of(broker.data_dir / "logs")
 
-    refused = launch(data_dir=broker.data_dir)
+    # Named, for without a number the broker would take the one that it finds there.
+    refused = launch(data_dir=broker.data_dir, settings={"broker.id": "1"})
     ended = refused.wait_until_ended()
     assert ended == REFUSED, refused.log_tail()
     assert words in refused.log_tail()
