@@ -1,0 +1,75 @@
+"""Scenario: named steps of raw requests of one API, run once for every version of it that a broker serves.
+
+Not among the steps is what Apache Kafka itself never answers: records that are null, the same resource twice in
+AlterConfigs, a topic assigned to no broker (3.9), a consumer's subscription that is not in its format (4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
+
+from wire_session import WireSession
+
+from kavka.protocol import messages as m
+from kavka.protocol.api import ApiKey
+
+Steps = Callable[[WireSession, int], None]
+
+
+class Scenario(NamedTuple):
+    """`steps(session, version)` asks and records. Versions below `min_version` cannot say what it wants to know."""
+
+    name: str
+    api: ApiKey
+    min_version: int
+    steps: Steps
+
+
+SCENARIOS: list[Scenario] = []
+
+# The oldest versions after KIP-896: what Apache Kafka 4 still serves. Older ones are served by 3.9 alone.
+FLOOR = {
+    ApiKey.PRODUCE: 3,
+    ApiKey.FETCH: 4,
+    ApiKey.LIST_OFFSETS: 1,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.CREATE_TOPICS: 2,
+    ApiKey.DELETE_TOPICS: 1,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
+}
+
+
+def scenario(api: ApiKey, *, min_version: int = 0) -> Callable[[Steps], Steps]:
+    """Registers a function as a scenario under its own name."""
+
+    def register(steps: Steps) -> Steps:
+        SCENARIOS.append(Scenario(steps.__name__, api, max(min_version, FLOOR.get(api, 0)), steps))
+        return steps
+
+    return register
+
+
+def served_versions(session: WireSession) -> dict[int, tuple[int, int]]:
+    """What the broker says it serves: the lowest and highest version by API key."""
+    answer = session.connection.ask(m.ApiVersionsRequest(), 0)
+    return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+
+def run_scenario(found: Scenario, host: str, port: int, version: int) -> dict[str, object]:
+    """The normalised answers of one run, by step."""
+    session = WireSession(host, port)
+    try:
+        found.steps(session, version)
+    finally:
+        session.close()
+    return session.recorded
+
+
+# Each of these modules registers its scenarios here.
+for _module in ("scenarios_cluster", "scenarios_configs", "scenarios_groups", "scenarios_records", "scenarios_topics"):
+    import_module(_module)
