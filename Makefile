@@ -3,7 +3,8 @@
 # make test       all tests, on a fresh machine too
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-WORKERS ?= 2
+# More workers than cores: most tests wait for a client, a timer or a process most of the time.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test unit conformance demo bench fuzz kill9 messages clean
