@@ -25,8 +25,7 @@ from kavka.records.compression import Compression, compress
 from kavka_process import KavkaProcess
 
 MIB = 1024 * 1024
-CONNECTIONS = int(os.environ.get("KAVKA_CONNECTIONS", "2000"))
-"""KAVKA_CONNECTIONS=10000 takes a minute."""
+CONNECTIONS = int(os.environ.get("KAVKA_CONNECTIONS", "10000"))
 LATENCY_S = 5.0
 """The longest that a good client's write and read may take on a busy machine of two cores."""
 

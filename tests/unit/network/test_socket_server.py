@@ -5,7 +5,7 @@ import time
 
 from kavka.config.broker import BrokerConfig
 from kavka.runtime.listener import ConnectionQuota, ListenerLimits
-from kavka.runtime.socket_server import IdleShare, SocketServerLimits
+from kavka.runtime.socket_server import LONGEST_BACKLOG, IdleShare, SocketServerLimits
 
 
 def test_the_bounds_are_those_of_the_configuration() -> None:
@@ -43,10 +43,11 @@ def test_the_bounds_are_those_of_the_configuration() -> None:
     assert limits.queued_max_requests == 1011
 
 
-def test_what_nobody_wrote_down_is_kafkas_default_but_for_threads_and_the_receive_buffer() -> None:
+def test_what_nobody_wrote_down_is_kafkas_default_but_for_threads_receive_buffer_and_backlog() -> None:
     limits = SocketServerLimits.of(BrokerConfig.from_properties({}))
     assert limits.network_threads == 1
     assert limits.listener.receive_buffer_bytes == -1
+    assert limits.listener.backlog == LONGEST_BACKLOG
     assert limits.listener.send_buffer_bytes == 102400
     assert limits.connection.max_request_bytes == 104857600
     assert limits.connection.max_receiving_bytes == 256 * 1024 * 1024
