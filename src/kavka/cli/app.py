@@ -130,6 +130,47 @@ def server(
     raise typer.Exit(start(Start(file=file, settings=tuple(settings or ()), log_level=log_level, as_json=as_json)))
 
 
+@app.command()
+def zookeeper(
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 for a free one.")] = 2181,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = DEFAULT_HOST,
+    data: Annotated[
+        str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where its tree is kept.")
+    ] = "kavka-zookeeper",
+    tick_ms: Annotated[
+        int, typer.Option("--tick-time", min=1, metavar="MS", help="Sessions last 2 to 20 of it without a message.")
+    ] = 2000,
+    words: Annotated[
+        str, typer.Option("--four-letter-words", metavar="WORD,...|*", help="Which ones are answered.")
+    ] = "srvr",
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=0, help="From one host; 0 for no limit.")
+    ] = 60,
+    log_level: LogLevel = "info",
+    as_json: Json = False,
+) -> None:
+    """Start a ZooKeeper server here, for Kafka's brokers or any client of ZooKeeper's; Ctrl-C stops it.
+
+    [bold]Example[/bold]
+
+    kavka zookeeper --port 2181 --data /data/zookeeper --four-letter-words ruok,srvr,mntr
+    """
+    _log_level(log_level)
+    from kavka.cli.zookeeper import serve
+
+    status = serve(
+        host=host,
+        port=port,
+        data=data,
+        tick_ms=tick_ms,
+        words=words,
+        max_connections=max_connections,
+        log_level=log_level,
+        as_json=as_json,
+    )
+    raise typer.Exit(status)
+
+
 # Topics
 
 

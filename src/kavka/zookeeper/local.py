@@ -228,9 +228,14 @@ class EmbeddedZooKeeper:
         """Arms one-shot watches again; what changed meanwhile is delivered before this returns. Raises Rejected,
         ConnectionLoss."""
         self._require_alive()
-        self._enqueue(
-            self._tree.restore_watches(session_id=session_id, seen_zxid=seen_zxid, data=data, exist=exist, child=child)
-        )
+        try:
+            missed = self._tree.restore_watches(
+                session_id=session_id, seen_zxid=seen_zxid, data=data, exist=exist, child=child
+            )
+        except Rejected:
+            await self._settled()
+            raise
+        self._enqueue(missed)
         await self._settled()
 
     async def read(self, query: Callable[[], T]) -> T:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kavka.errors import InvariantViolation
 from kavka.zookeeper.jute import (
@@ -80,6 +80,9 @@ _WRITES = _CREATES | {OpCode.DELETE, OpCode.SET_DATA, OpCode.SET_ACL, OpCode.CHE
 _TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
 
 
+T = TypeVar("T")
+
+
 class Answer(NamedTuple):
     """`error` is 0 or one of ZooKeeper's codes; `last`: the connection ends behind it."""
 
@@ -121,6 +124,7 @@ class RequestHandler:
             written = applied.transaction.zxid if applied.transaction is not None else zxid
             return Answer(written, OK, _answer_of(op, applied.results[0]))
         if op is OpCode.CLOSE_SESSION:
+            await self._or_settled(lambda: self._tree.identities(self._session_id))
             await self._server.close_session(self._session_id)
             return Answer(zxid + 1, OK, last=True)
         if isinstance(record, AuthRequest):
@@ -130,8 +134,9 @@ class RequestHandler:
             return Answer(zxid, OK)
         return Answer(zxid, OK, await self._server.read(lambda: self._query(op, record)))
 
-    async def _or_settled(self, decide: Callable[[], Operation]) -> Operation:
-        """A refusal waits for its turn, as every answer."""
+    async def _or_settled(self, decide: Callable[[], T]) -> T:
+        """What may refuse without asking the server: the refusal waits for its turn, as every answer; all else goes on
+        without a wait."""
         try:
             return decide()
         except Rejected:
@@ -145,14 +150,15 @@ class RequestHandler:
         try:
             for op, record in request.parts:
                 operations.append(operation_of(op, record))
+        except Rejected as rejected:
+            await self._server.read(lambda: None)
+            return Answer(zxid, OK, _failed_multi(len(request.parts), len(operations), rejected.code))
+        try:
             applied = await self._server.write(self._session_id, operations)
         except Rejected as rejected:
-            # One that failed before it could be written stands behind those that could be read.
-            failed = rejected.operation_index if len(operations) == len(request.parts) else len(operations)
-            if failed < 0:
-                raise
-            await self._server.read(lambda: None)
-            return Answer(zxid, OK, _failed_multi(len(request.parts), failed, rejected.code))
+            if rejected.operation_index < 0:
+                raise  # It was none of the operations: the session has expired.
+            return Answer(zxid, OK, _failed_multi(len(operations), rejected.operation_index, rejected.code))
         parts = [(op, _answer_of(op, result)) for (op, _), result in zip(request.parts, applied.results, strict=True)]
         written = applied.transaction.zxid if applied.transaction is not None else zxid
         return Answer(written, OK, MultiAnswer(tuple(parts)))
@@ -212,10 +218,8 @@ class RequestHandler:
 
     async def _set_watches(self, request: SetWatchesRequest | SetWatches2Request) -> None:
         if isinstance(request, SetWatches2Request):
-            for path in request.persistent:
-                self._tree.add_watch(path, WatchMode.PERSISTENT, session_id=self._session_id)
-            for path in request.recursive:
-                self._tree.add_watch(path, WatchMode.PERSISTENT_RECURSIVE, session_id=self._session_id)
+            lasting = request
+            await self._or_settled(lambda: self._add_watches(lasting))
         await self._server.restore_watches(
             self._session_id,
             seen_zxid=request.seen_zxid,
@@ -223,6 +227,12 @@ class RequestHandler:
             exist=request.exist,
             child=request.child,
         )
+
+    def _add_watches(self, request: SetWatches2Request) -> None:
+        for path in request.persistent:
+            self._tree.add_watch(path, WatchMode.PERSISTENT, session_id=self._session_id)
+        for path in request.recursive:
+            self._tree.add_watch(path, WatchMode.PERSISTENT_RECURSIVE, session_id=self._session_id)
 
     async def _authenticate(self, request: AuthRequest, zxid: int) -> Answer:
         identity = identity_of(request.scheme, request.credentials or b"")
@@ -249,7 +259,7 @@ def operation_of(op: OpCode, record: RequestRecord) -> Operation:
     match record:
         case CreateRequest(path, data, acl, flags):
             mode: CreateMode = _member(CreateMode, flags, path)
-            if (op is OpCode.CREATE_CONTAINER) != (mode is CreateMode.CONTAINER) or mode in _TTL_MODES:
+            if mode in _TTL_MODES:
                 raise BadArguments(path, f"{mode.name} in a {op.name}")
             return Create(path, data, mode, acl)
         case CreateTtlRequest(path, data, acl, flags, ttl_ms):

@@ -1,0 +1,446 @@
+"""ZooKeeperServer: ZooKeeper's wire protocol on a port, in front of an `EmbeddedZooKeeper`; and a process of it alone.
+
+Decides what limits a connection: how many from one host, how many requests in flight, how much unread output, how long
+until it says who it is; and which connection a session belongs to. It must not know bytes (zookeeper/session_protocol),
+or what a request does (zookeeper/request_handler).
+
+asyncio's streams are used here: this is no data path of the broker.
+
+Invariants:
+I1  A session has one connection at most: a client that comes back on another one ends the former.
+I2  Every message of a client keeps its session alive; a connection that ends leaves the session its time-out to come
+    back, and takes its watches with it.
+I3  Requests of a connection are carried out and answered in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
+from kavka.logger import Logger
+from kavka.runtime.disk import LocalFileSystem
+from kavka.runtime.loop import new_event_loop, raise_file_limit
+from kavka.zookeeper.database import Database, DatabaseSettings
+from kavka.zookeeper.four_letter_words import DEFAULT_WHITELIST, WORDS, ClientReport, ServerReport, answer
+from kavka.zookeeper.jute import ConnectRequest, ReplyHeader, Request
+from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
+from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
+from kavka.zookeeper.request_handler import RequestHandler
+from kavka.zookeeper.session_protocol import (
+    MAX_SESSION_TIMEOUT_TICKS,
+    MIN_SESSION_TIMEOUT_TICKS,
+    FourLetterWord,
+    ServerConnection,
+    State,
+    negotiate_timeout,
+)
+
+logger = Logger(__name__)
+
+READ_BYTES: Final = 64 * 1024
+LOCK: Final = ".zookeeper.lock"
+"""Held while the directory is in use, by whichever kind of kavka's servers."""
+HALTED: Final = 70
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperServerSettings:
+    """`tick_ms`: a session's time-out is 2 to 20 of it. `whitelist`: the four-letter words that are answered.
+
+    `max_connections_per_host` is ZooKeeper's maxClientCnxns (0: no limit), `max_requests_in_flight` counts requests of
+    one connection without an answer (ZooKeeper's globalOutstandingLimit), `max_unread_bytes` is output that a client
+    does not fetch before its connection is cut, `greeting_ms` the time it has to begin a session.
+    """
+
+    tick_ms: int = DEFAULT_TICK_MS
+    whitelist: frozenset[str] = DEFAULT_WHITELIST
+    max_connections_per_host: int = 60
+    max_requests_in_flight: int = 1000
+    max_unread_bytes: int = 64 * 1024 * 1024
+    greeting_ms: int = 30_000
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """What srvr and mntr count."""
+
+    received: int = 0
+    sent: int = 0
+    latency_min_s: float = 0.0
+    latency_max_s: float = 0.0
+    latency_sum_s: float = 0.0
+
+    def on_reply(self, latency_s: float) -> None:
+        self.sent += 1
+        self.latency_min_s = latency_s if self.sent == 1 else min(self.latency_min_s, latency_s)
+        self.latency_max_s = max(self.latency_max_s, latency_s)
+        self.latency_sum_s += latency_s
+
+
+class ZooKeeperServer:
+    """A port of ZooKeeper's wire protocol. `directory` is only told, to those who ask for conf."""
+
+    def __init__(
+        self,
+        embedded: EmbeddedZooKeeper,
+        *,
+        directory: str = "",
+        settings: ZooKeeperServerSettings | None = None,
+        on_bug: Callable[[InvariantViolation], None] | None = None,
+    ) -> None:
+        self.embedded = embedded
+        self.settings = settings or ZooKeeperServerSettings()
+        self.traffic = _Traffic()
+        self.host = ""
+        self.port = 0
+        self._directory = directory
+        self._on_bug = on_bug
+        self._listener: asyncio.Server | None = None
+        self._clients: dict[_Client, None] = {}
+        self._by_session: dict[int, _Client] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started_s = time.monotonic()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Accepts connections from now on; returns the port. Raises ConnectionFailed where it is taken."""
+        try:
+            self._listener = await asyncio.start_server(self._on_connection, host, port, limit=READ_BYTES)
+        except OSError as error:
+            raise ConnectionFailed(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        self.host, self.port = self._listener.sockets[0].getsockname()[:2]
+        return self.port
+
+    async def stop(self) -> None:
+        """Closes the port and every connection; sessions stay. The embedded server goes on."""
+        if self._listener is not None:
+            self._listener.close()
+        for client in list(self._clients):
+            client.cut()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # --------------------------------------------------------------------------------------- what connections use
+
+    def own(self, session_id: int, client: _Client) -> None:
+        """The session's messages come from `client` from now on."""
+        former = self._by_session.get(session_id)
+        if former is not None:
+            logger.info("session moved", session_id=hex(session_id), to=client.host)
+            former.cut()
+            self.embedded.detach(session_id)
+        self._by_session[session_id] = client
+        self.embedded.attach(session_id, client.deliver)
+
+    def owns(self, session_id: int, client: _Client) -> bool:
+        return self._by_session.get(session_id) is client
+
+    def disown(self, session_id: int, client: _Client) -> None:
+        """The connection is gone."""
+        if self.owns(session_id, client):
+            del self._by_session[session_id]
+            self.embedded.detach(session_id)
+
+    def spawn(self, client: _Client, request: Request) -> None:
+        """Carries out a request; tasks run in the order of their making."""
+        task = asyncio.get_running_loop().create_task(client.serve(request))
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (bug := task.exception()) is None:
+            return
+        if isinstance(bug, InvariantViolation) and self._on_bug is not None:
+            self._on_bug(bug)
+        else:
+            task.get_loop().call_exception_handler({"message": "a ZooKeeper connection failed", "exception": bug})
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(self, reader, writer)
+        limit = self.settings.max_connections_per_host
+        if limit and sum(other.host == client.host for other in self._clients) >= limit:
+            logger.warning("connection refused", host=client.host, why=f"max_connections_per_host={limit} reached")
+            client.cut()
+            return
+        self._clients[client] = None
+        try:
+            await client.run()
+        except InvariantViolation as bug:
+            if self._on_bug is None:
+                raise
+            self._on_bug(bug)
+        finally:
+            del self._clients[client]
+
+    # ---------------------------------------------------------------------------------------- four-letter words
+
+    def tell(self, word: str) -> str:
+        """The text for a four-letter word."""
+        return answer(word, self._report(), self.settings.whitelist)
+
+    def _report(self) -> ServerReport:
+        tree, settings, traffic = self.embedded.database.tree, self.settings, self.traffic
+        watches = tree.watches()
+        return ServerReport(
+            zxid=tree.zxid,
+            nodes=tree.node_count,
+            ephemerals={number: sorted(session.ephemerals) for number, session in tree.sessions.items()},
+            clients=[client.report() for client in self._clients],
+            watching_sessions=watches.sessions,
+            watched_paths=watches.paths,
+            watches=watches.watches,
+            received=traffic.received,
+            sent=traffic.sent,
+            latency_min_ms=traffic.latency_min_s * 1000,
+            latency_mean_ms=traffic.latency_sum_s * 1000 / max(traffic.sent, 1),
+            latency_max_ms=traffic.latency_max_s * 1000,
+            uptime_ms=int((time.monotonic() - self._started_s) * 1000),
+            host=self.host,
+            port=self.port,
+            directory=self._directory,
+            tick_ms=settings.tick_ms,
+            max_connections_per_host=settings.max_connections_per_host,
+            min_session_timeout_ms=settings.tick_ms * MIN_SESSION_TIMEOUT_TICKS,
+            max_session_timeout_ms=settings.tick_ms * MAX_SESSION_TIMEOUT_TICKS,
+            data_bytes=sum(len(path) + len(node.data or b"") for path, node in tree.nodes()),
+            environment={
+                "host.name": platform.node(),
+                "python.version": platform.python_version(),
+                "python.implementation": sys.implementation.name,
+                "os.name": platform.system(),
+                "os.arch": platform.machine(),
+                "os.version": platform.release(),
+            },
+        )
+
+
+class _Client:
+    """One connection."""
+
+    def __init__(self, server: ZooKeeperServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        self.host: str = peer[0] if peer else ""
+        self._port: int = peer[1] if peer else 0
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+        self._protocol = ServerConnection(
+            words=WORDS, max_frame_bytes=server.embedded.database.settings.max_request_bytes
+        )
+        self._handler: RequestHandler | None = None
+        self._session_id = 0
+        self._timeout_ms = 0
+        self._received = 0
+        self._sent = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def run(self) -> None:
+        """Reads until the connection ends."""
+        try:
+            async with asyncio.timeout(self._server.settings.greeting_ms / 1000):
+                while self._protocol.state is State.GREETING:
+                    await self._read()
+            while self._protocol.state is State.OPEN:
+                await self._room.wait()
+                await self._writer.drain()
+                await self._read()
+        except ProtocolViolation as violation:
+            logger.warning("connection closed", host=self.host, port=self._port, why=str(violation))
+        except (OSError, EOFError, TimeoutError, ConnectionLoss):
+            pass  # The client went away, said nothing, or the disk failed: its session has its time-out to come back.
+        finally:
+            self._close()
+
+    async def _read(self) -> None:
+        data = await self._reader.read(READ_BYTES)
+        if not data:
+            raise EOFError
+        received = self._protocol.receive(data)
+        while received:
+            for message in received:
+                await self._on_message(message)
+            received = self._protocol.receive(b"")
+
+    async def _on_message(self, message: ConnectRequest | Request | FourLetterWord) -> None:
+        self._received += 1
+        self._server.traffic.received += 1
+        if isinstance(message, Request):
+            self._on_request(message)
+        elif isinstance(message, ConnectRequest):
+            await self._begin_session(message)
+        else:
+            self._writer.write(self._server.tell(message.word).encode())
+
+    # ---------------------------------------------------------------------------------------------------- session
+
+    async def _begin_session(self, greeting: ConnectRequest) -> None:
+        embedded = self._server.embedded
+        if greeting.last_zxid_seen > embedded.tree_zxid:
+            raise ProtocolViolation(
+                f"the client has seen {greeting.last_zxid_seen:#x}, this server is at {embedded.tree_zxid:#x}: "
+                "it belongs to another server, or this one lost its data"
+            )
+        password = greeting.password or b""
+        if greeting.session_id:
+            try:
+                timeout_ms = embedded.resume_session(greeting.session_id, password)
+            except SessionExpired:
+                self._writer.write(self._protocol.refuse())
+                return
+            session_id = greeting.session_id
+        else:
+            timeout_ms = negotiate_timeout(greeting.timeout_ms, self._server.settings.tick_ms)
+            session_id, password = await embedded.open_session(timeout_ms, local=False)
+        self._session_id, self._timeout_ms = session_id, timeout_ms
+        self._server.own(session_id, self)
+        self._handler = RequestHandler(embedded, session_id, self.host)
+        self._writer.write(self._protocol.accept(session_id, timeout_ms, password))
+
+    def deliver(self, event: Event) -> None:
+        """An event of the session: watch events go out; its end is the end of the connection."""
+        if isinstance(event, SessionEvent):
+            self.cut()
+        elif isinstance(event, WatchEvent):
+            self._write(lambda: self._protocol.notify(event))
+
+    # --------------------------------------------------------------------------------------------------- requests
+
+    def _on_request(self, request: Request) -> None:
+        try:
+            self._server.embedded.touch(self._session_id)
+        except SessionExpired:
+            pass  # The request is answered with just that.
+        if self._protocol.unanswered >= self._server.settings.max_requests_in_flight:
+            self._room.clear()
+        self._server.spawn(self, request)
+
+    async def serve(self, request: Request) -> None:
+        """Carries out one request and writes its reply."""
+        began_s = time.monotonic()
+        if self._handler is None or not self._server.owns(self._session_id, self):
+            return  # The session moved on: what this connection still had to say has no effect.
+        try:
+            outcome = await self._handler.handle(request)
+        except ConnectionLoss:
+            self.cut()
+            return
+        header = ReplyHeader(request.xid, outcome.zxid, outcome.error)
+        self._write(lambda: self._protocol.reply(header, outcome.record))
+        self._server.traffic.on_reply(time.monotonic() - began_s)
+        if self._protocol.unanswered < self._server.settings.max_requests_in_flight:
+            self._room.set()
+        if outcome.last:
+            self._close()
+
+    def _write(self, encode: Callable[[], bytes]) -> None:
+        if self._protocol.state is not State.OPEN or self._writer.is_closing():
+            return
+        self._sent += 1
+        self._writer.write(encode())
+        if self._writer.transport.get_write_buffer_size() > self._server.settings.max_unread_bytes:
+            logger.warning("connection closed", host=self.host, port=self._port, why="it does not read its answers")
+            self.cut()
+
+    # -------------------------------------------------------------------------------------------------------- end
+
+    def cut(self) -> None:
+        """Ends the connection at once; what was not sent yet is dropped."""
+        self._writer.transport.abort()
+        self._close()
+
+    def _close(self) -> None:
+        """Ends the connection; what was written still leaves."""
+        self._protocol.close()
+        self._room.set()
+        self._writer.close()
+        if self._session_id:
+            self._server.disown(self._session_id, self)
+
+    def report(self) -> ClientReport:
+        return ClientReport(
+            self.host,
+            self._port,
+            self._session_id,
+            self._timeout_ms,
+            self._protocol.unanswered,
+            self._received,
+            self._sent,
+        )
+
+
+# ------------------------------------------------------------------------------------------------- a process of it
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperProcess:
+    """A ZooKeeper server to run alone."""
+
+    directory: str
+    host: str
+    port: int
+    settings: ZooKeeperServerSettings = field(default_factory=ZooKeeperServerSettings)
+
+
+def run(plan: ZooKeeperProcess, *, on_started: Callable[[str, int], None]) -> int:
+    """Runs the server until a signal ends it; returns the exit status.
+
+    `on_started` is told host and port once it serves. Raises `KavkaError` where it cannot start.
+    """
+    raise_file_limit()
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_run(plan, on_started))
+
+
+async def _run(plan: ZooKeeperProcess, on_started: Callable[[str, int], None]) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    filesystem = LocalFileSystem()
+    filesystem.make_directory(plan.directory)
+    lock = filesystem.lock(f"{plan.directory}/{LOCK}")
+    workers = ThreadPoolExecutor(1, thread_name_prefix="kavka-zookeeper")
+
+    async def run_blocking(work: Callable[[], None]) -> None:
+        await loop.run_in_executor(workers, work)
+
+    try:
+        embedded = EmbeddedZooKeeper(
+            Database.open(filesystem, plan.directory, DatabaseSettings()),
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            rng=random.SystemRandom(),
+            run_blocking=run_blocking,
+            tick_ms=plan.settings.tick_ms,
+            on_failure=_halt,
+        )
+        server = ZooKeeperServer(embedded, directory=plan.directory, settings=plan.settings, on_bug=_halt)
+        await embedded.start(close_former_sessions=False)
+        try:
+            await server.listen(plan.host, plan.port)
+            on_started(server.host, server.port)
+            await stopping.wait()
+        finally:
+            await server.stop()
+            await embedded.stop()
+    finally:
+        workers.shutdown()
+        lock.close()
+    return 0
+
+
+def _halt(why: KavkaError | InvariantViolation) -> None:
+    """Ends the process at once: what is durable stays as it is, and the next start recovers."""
+    logger.error("ZooKeeper halted", why=str(why), next_step="look at the cause, then start it again: it recovers")
+    os._exit(HALTED)
