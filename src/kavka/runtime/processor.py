@@ -38,7 +38,7 @@ from functools import partial
 from itertools import islice
 from time import perf_counter_ns
 
-from kavka.errors import InvariantViolation, ProtocolViolation
+from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
 from kavka.model import Chunk, FileSlice
 from kavka.protocol.api import RequestHeader
 from kavka.protocol.connection import (
@@ -315,6 +315,12 @@ class SocketConnection:
                 "connection closed: a segment is shorter than its answer says",
                 why=str(error),
                 next="see the log directory",
+            )
+            self.close()
+            return
+        except StorageError as error:
+            self._processor.log.error(
+                "connection closed: a segment cannot be read", why=str(error), next="see the log directory"
             )
             self.close()
             return

@@ -27,7 +27,6 @@ from kavka.runtime.processor import ConnectionLimits, Processor
 from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
 from kavka.runtime.request_channel import RequestChannel, RequestMetrics
 
-
 LONGEST_BACKLOG = 4096
 """net.core.somaxconn of Linux since 5.4; a kernel with less takes as much as it has."""
 

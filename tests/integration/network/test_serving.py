@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kavka.errors import InvariantViolation, ProtocolViolation
+from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
 from kavka.model import FileSlice
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Request, Response
 
@@ -221,6 +221,27 @@ def test_a_file_that_is_too_short_ends_the_connection_with_a_log_line(
         with pytest.raises(EOFError):
             client.answer()
     assert [line["event"] for line in log_lines] == ["connection closed: a segment is shorter than its answer says"] * 2
+
+
+def test_a_file_that_cannot_be_read_ends_the_connection_with_a_log_line(
+    start_server: Any, tmp_path: Path, log_lines: list[Any]
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(bytes(1000))
+
+    class BrokenFile(OpenFile):
+        def read_at(self, position: int, length: int) -> bytes:
+            raise StorageError(str(path), "Input/output error")
+
+    broken = FileSlice(BrokenFile(path), 0, 1000)
+    server = start_server(lambda request: Response((b"head", broken)) if request.body == b"broken" else echo(request))
+    bad, good = server.connect(), server.connect()
+    bad.send(1, b"broken")
+    assert bad.is_closed_by_server()
+    assert good.ask(1, b"still") == b"still"
+    (line,) = log_lines
+    assert line["event"] == "connection closed: a segment cannot be read"
+    assert line["why"] == f"{path}: Input/output error"
 
 
 def test_a_failing_handler_harms_only_its_own_connection(
