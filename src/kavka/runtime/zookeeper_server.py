@@ -112,6 +112,11 @@ class ZooKeeperServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
 
+    @property
+    def connection_count(self) -> int:
+        """Connections at this moment, with and without a session."""
+        return len(self._clients)
+
     async def listen(self, host: str, port: int) -> int:
         """Accepts connections from now on; returns the port. Raises ConnectionFailed where it is taken."""
         try:
