@@ -23,7 +23,7 @@ BROKER_KEYS = (
     "log.roll.hours",
     "log.roll.ms",
     "message.max.bytes",
-    "num.io.threads",
+    "background.threads",
     "ssl.keystore.password",
     "ssl.protocol",
     "auto.create.topics.enable",

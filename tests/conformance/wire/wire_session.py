@@ -7,7 +7,8 @@ Normalised, by the field's name or the value:
     throttle_time_ms, features   left out: quotas have tests of their own; features are those of a cluster's software
     names of this session        its random part becomes *
     host, port, cluster, broker  <host>, <port>, <cluster>, <broker> where they are the broker's own
-    UUIDs, producer ids          <id 1>, <id 2> in the order of their appearance; <producer>; zero and -1 stay
+    ids of topics, producers     <id of the topic's name>, <id>, <producer>; zero and -1 stay
+    ids of members               their random parts become <id 1>, <id 2> in the order of their appearance
     messages, documentation      <text>; null and the empty string stay
     times of now                 <now>; times that a scenario chose stay
     directories, disk sizes      <dir>, <size>
@@ -66,6 +67,7 @@ class WireSession:
         self.connection = self.connect()
         self._random = uuid.uuid4().hex[:10]
         self._ids: dict[str, str] = {}
+        self._topic_ids: dict[uuid.UUID, str] = {}
         self.recorded: dict[str, Any] = {}
         about = self.connection.ask(m.MetadataRequest(topics=[]), METADATA)
         (broker,) = about.brokers
@@ -166,8 +168,12 @@ class WireSession:
             time.sleep(0.01)
 
     def topic_id(self, topic: str) -> uuid.UUID:
-        request = m.MetadataRequest(topics=[metadata_request.MetadataRequestTopic(name=topic)])
-        return self.connection.ask(request, 10).topics[0].topic_id
+        request = m.MetadataRequest(
+            topics=[metadata_request.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+        )
+        found: uuid.UUID = self.connection.ask(request, 10).topics[0].topic_id
+        self._topic_ids[found] = f"<id of {topic.replace(self._random, '*')}>"
+        return found
 
     def produced(self, topic: str, batch: bytes, partition: int = 0) -> int:
         """Appends a batch and returns its first offset."""
@@ -212,7 +218,7 @@ class WireSession:
             if value and not isinstance(value[0], Struct):
                 return [self._scalar(name, item) for item in value]
             items = self.normalised(value, version, keep)
-            return items if name in IN_ORDER else sorted(items, key=canonical)
+            return items if name in IN_ORDER else sorted(items, key=_by_name)
         if isinstance(value, Struct):
             return self.normalised(value, version, keep)
         return self._scalar(name, value)
@@ -241,7 +247,7 @@ class WireSession:
         if name == "log_dir" and value:
             return "<dir>"
         if isinstance(value, uuid.UUID):
-            return "0" if value == ZERO_UUID else self._id(str(value))
+            return "0" if value == ZERO_UUID else self._topic_ids.get(value, "<id>")
         if isinstance(value, str):
             text = value.replace(self._random, "*")
             return UUID_PATTERN.sub(lambda match: self._id(match.group()), text)
@@ -279,6 +285,12 @@ class WireSession:
             return described
         # The checksum stands for all bytes of the batch behind it, which a broker must not touch.
         return described | {"crc": header.crc}
+
+
+def _by_name(item: dict[str, Any]) -> tuple[bool, str]:
+    """Names and partitions first, so that two lists lie beside each other even where their entries differ."""
+    names = [item[key] for key in ("partition_index", "partition", "index", *NAMES) if key in item]
+    return not names, canonical([*names, item])
 
 
 def canonical(value: Any) -> str:

@@ -1,0 +1,106 @@
+"""Raw requests of every version: kavka beside the recorded answers of Apache Kafka, those beside a live one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from differences import DIFFERENCES, undocumented
+from golden import LINES, Golden, differing
+from scenario import SCENARIOS, Scenario, run_scenario, served_versions
+from wire_session import WireSession
+
+from kavka.protocol.api import APIS, ApiKey
+
+GOLDEN = Golden.load()
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+RUNS = [
+    pytest.param(BY_NAME[name], version, id=f"{name}-v{version}")
+    for name, version in sorted(GOLDEN.answers)
+    if name in BY_NAME
+]
+Address = tuple[str, int]
+
+# APIs whose newest version is not served here, with the reason.
+OLDER_MAXIMUM = {ApiKey.DESCRIBE_LOG_DIRS: (4, "version 5 tells cordoned directories (KIP-1066), which kavka has not")}
+
+pytestmark = pytest.mark.xdist_group("wire")
+
+
+def closest(found: Any, candidates: dict[str, Any], scenario: str, step: str) -> list[tuple[str, Any, Any]]:
+    """What differs, beyond the table, from the answer that is nearest."""
+    return min((undocumented(scenario, step, differing(found, answer)) for answer in candidates.values()), key=len)
+
+
+@pytest.mark.parametrize(("scenario", "version"), RUNS)
+def test_kavka_answers_as_apache_kafka(kavka_address: Address, scenario: Scenario, version: int) -> None:
+    if version > OLDER_MAXIMUM.get(scenario.api, (version, ""))[0]:
+        pytest.skip(OLDER_MAXIMUM[scenario.api][1])
+    recorded = GOLDEN.answers[scenario.name, version]
+    found = run_scenario(scenario, *kavka_address, version)
+    problems = []
+    for step in {step: None for answers in recorded.values() for step in answers}:
+        candidates = {line: answers[step] for line, answers in recorded.items() if step in answers}
+        for path, here, there in closest(found.get(step, "<not asked>"), candidates, scenario.name, step):
+            problems.append(f"[{step}] {path}: kavka {here!r}, Apache Kafka {there!r}")
+    assert problems == [], "\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize("row", DIFFERENCES, ids=lambda row: f"{row.scenario}-{row.step}-{row.kavka}")
+def test_every_listed_difference_is_one(kavka_address: Address, row: Any) -> None:
+    """A row that nothing needs any more is to be taken out."""
+    scenarios = [scenario for scenario in SCENARIOS if re.fullmatch(row.scenario, scenario.name)]
+    assert scenarios, "no scenario has this name"
+    for scenario in scenarios:
+        version = max(version for name, version in GOLDEN.answers if name == scenario.name)
+        version = min(version, OLDER_MAXIMUM.get(scenario.api, (version, ""))[0])
+        found = run_scenario(scenario, *kavka_address, version)
+        for answers in GOLDEN.answers[scenario.name, version].values():
+            for step, answer in answers.items():
+                for path, here, _there in differing(found.get(step), answer):
+                    if row.covers(scenario.name, step, path, here):
+                        return
+    pytest.fail("kavka answers as Apache Kafka here")
+
+
+def test_kavka_serves_the_versions_that_apache_kafka_serves(kavka_address: Address) -> None:
+    """Every API of the recorded scenarios, from the floor of KIP-896 to the newest recorded version."""
+    session = WireSession(*kavka_address)
+    served = served_versions(session)
+    session.close()
+    for scenario in SCENARIOS:
+        newest = max(version for name, version in GOLDEN.answers if name == scenario.name)
+        newest = min(newest, OLDER_MAXIMUM.get(scenario.api, (newest, ""))[0])
+        low, high = served[scenario.api]
+        assert low <= scenario.min_version, scenario.api
+        assert high == newest, scenario.api
+        assert APIS[scenario.api].max_version >= high
+
+
+def test_kavka_advertises_produce_from_0_but_closes_on_what_it_advertises_below_3(kavka_address: Address) -> None:
+    """librdkafka otherwise takes the broker for one that knows no compression (4.x does the same)."""
+    session = WireSession(*kavka_address)
+    try:
+        assert served_versions(session)[ApiKey.PRODUCE][0] == 0
+    finally:
+        session.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_the_recorded_answers_are_those_of_a_live_apache_kafka(
+    live_line: tuple[str, Address], scenario: Scenario
+) -> None:
+    line, address = live_line
+    assert line in LINES
+    problems = []
+    for (name, version), recorded in sorted(GOLDEN.answers.items()):
+        if name != scenario.name or line not in recorded:
+            continue
+        found = run_scenario(scenario, *address, version)
+        assert found.keys() == recorded[line].keys()
+        for step, answer in recorded[line].items():
+            for path, here, there in differing(found[step], answer):
+                problems.append(f"v{version} [{step}] {path}: live {here!r}, recorded {there!r}")
+    assert problems == [], "\n" + "\n".join(problems)
