@@ -77,6 +77,8 @@ from kavka.zookeeper.tree import Identity, WatchKind
 
 _CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
 _WRITES = _CREATES | {OpCode.DELETE, OpCode.SET_DATA, OpCode.SET_ACL, OpCode.CHECK}
+_OP_OF_RESULT = {OpCode.CREATE_CONTAINER: OpCode.CREATE2, OpCode.CREATE_TTL: OpCode.CREATE2}
+"""In a multi's results all creations with a stat have the same op."""
 _TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
 
 
@@ -159,7 +161,10 @@ class RequestHandler:
             if rejected.operation_index < 0:
                 raise  # It was none of the operations: the session has expired.
             return Answer(zxid, OK, _failed_multi(len(operations), rejected.operation_index, rejected.code))
-        parts = [(op, _answer_of(op, result)) for (op, _), result in zip(request.parts, applied.results, strict=True)]
+        parts = [
+            (_OP_OF_RESULT.get(op, op), _answer_of(op, result))
+            for (op, _), result in zip(request.parts, applied.results, strict=True)
+        ]
         written = applied.transaction.zxid if applied.transaction is not None else zxid
         return Answer(written, OK, MultiAnswer(tuple(parts)))
 

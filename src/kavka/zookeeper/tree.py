@@ -452,6 +452,8 @@ class Tree:
         if not _PATH.match(path):
             if path == "/":
                 raise NodeExists(path)
+            if path.startswith("/") and parent_path(path) not in self._nodes:
+                raise NoNode(path, "its parent does not exist")  # As in ZooKeeper, before the name is looked at.
             # The name of a sequential node may be empty: the number follows.
             validate_path(f"{path}1" if sequential else path)
         split = path.rfind("/")
