@@ -384,6 +384,9 @@ class LogManager:
         path = f"{home.path}/{partition.topic}-{partition.partition}"
         self._move_strays_aside(partition)
         try:
+            if not self._filesystem.exists(home.path):
+                # Making it again would bring back a log directory without its lock and its identity.
+                raise StorageError(home.path, "is gone")
             log = self._create_log(path, partition, topic_id, config, now_ms)
         except StorageError as error:
             self.on_storage_error(home.path, error)
@@ -633,7 +636,7 @@ class LogManager:
                 continue
             try:
                 total, usable = self._filesystem.space(path)
-            except StorageError:
+            except (StorageError, FileNotFoundError):
                 total = usable = -1
             infos.append(LogDirectoryInfo(path, None, total, usable, list(home.logs.values())))
         return infos

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from broker_client import BrokerClient, Closed, SteadyClient, batch
 from kavka.errors import ErrorCode
-from kavka.protocol.messages import DescribeLogDirsRequest
+from kavka.protocol.messages import DescribeLogDirsRequest, FindCoordinatorRequest, OffsetCommitRequest
+from kavka.protocol.messages.offset_commit_request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kavka_process import KavkaProcess
 
 CHUNK = bytes(300_000)
@@ -169,6 +171,64 @@ def test_a_directory_that_vanishes_under_the_broker_is_a_storage_error(
     assert ErrorCode(refusals[-1]) is ErrorCode.KAFKA_STORAGE_ERROR
     assert client.produce(topic, bytes(batch(b"kept")), partition=kept).error_code == 0
     assert log_directories(client)[str(goes)][0] is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(
+    tmp_path: Path, start_kavka: Any, connect: Any
+) -> None:
+    """Found by the broker's own work: nobody produces to the partition any more."""
+    stays, goes = tmp_path / "stays", tmp_path / "goes"
+    settings = {"log.dirs": f"{stays},{goes}", "replica.high.watermark.checkpoint.interval.ms": "50"}
+    broker = start_kavka(settings=settings)
+    client = connect(broker.port)
+    topic = client.create_topic(partitions=2)
+    ((_name, gone),) = log_directories(client)[str(goes)][1]
+    assert client.produce(topic, bytes(batch(b"before")), partition=gone).error_code == 0
+    shutil.rmtree(goes)
+    assert client.produce(topic, bytes(batch(b"into a file that is gone")), partition=gone).error_code == 0
+    wait_for(lambda: client.fetch(topic, partition=gone).error_code == ErrorCode.KAFKA_STORAGE_ERROR)
+    assert client.topics(topic)[topic].partitions[gone].leader_id == -1
+    assert client.produce(topic, bytes(batch(b"kept")), partition=1 - gone).error_code == 0
+
+
+def test_groups_whose_log_is_on_a_failed_disk_are_not_coordinated_and_the_broker_goes_on(
+    tmp_path: Path, start_kavka: Any, connect: Any
+) -> None:
+    stays, goes = tmp_path / "stays", tmp_path / "goes"
+    broker = start_kavka(settings={"log.dirs": f"{stays},{goes}", "offsets.topic.num.partitions": "2"})
+    client = connect(broker.port)
+    topic = client.create_topic(partitions=2)
+    groups = [f"group-{number}" for number in range(8)]
+    wait_for(lambda: client.ask(FindCoordinatorRequest(key="group-0", key_type=0), 3).error_code == 0)
+    assert {commit(client, group, topic) for group in groups} == {ErrorCode.NONE}
+    shutil.rmtree(goes)
+    ((_name, gone),) = {found for found in log_directories(client)[str(goes)][1] if found[0] == topic}
+    # Whatever asks the disk for a new file finds out.
+    new_topics = [client.try_to_create_topic(f"new-{number}") for number in range(4)]
+    assert ErrorCode.NONE in new_topics
+    wait_for(lambda: client.fetch(topic, partition=gone).error_code == ErrorCode.KAFKA_STORAGE_ERROR)
+
+    errors = {commit(client, group, topic) for group in groups}
+    assert errors == {ErrorCode.NONE, ErrorCode.NOT_COORDINATOR}
+    found = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=groups), 4).coordinators
+    assert {ErrorCode(answer.error_code) for answer in found} == {ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+def commit(client: BrokerClient, group: str, topic: str) -> ErrorCode:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    )
+    return ErrorCode(client.ask(request, 8).topics[0].partitions[0].error_code)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never held"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("how", ["a file in its place", "read-only"])

@@ -115,6 +115,22 @@ def test_an_unknown_session_is_refused() -> None:
     assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_a_request_that_names_topics_the_other_way_is_refused_and_the_session_goes_on() -> None:
+    sessions = cache()
+    session_id = opened(sessions, 0).session_id
+    with pytest.raises(RequestError) as refused:
+        sessions.context(session_id, 1, [], [], 1, by_topic_id=True)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert sessions.context(session_id, 1, [], [], 1).session_id == session_id
+
+
+def test_what_is_fetched_and_forgotten_at_once_is_forgotten() -> None:
+    sessions = cache()
+    session_id = opened(sessions, 0, 1).session_id
+    context = sessions.context(session_id, 1, [spec(1, offset=5)], [("orders", 1)], 1)
+    assert [wanted.topic_partition.partition for wanted in context.specs] == [0]
+
+
 def test_a_final_fetch_closes_the_session() -> None:
     sessions = cache()
     session_id = opened(sessions, 0).session_id
