@@ -10,7 +10,7 @@ import pytest
 
 from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
 from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_hash
-from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, decode_record
 from kavka.coordinator.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 
@@ -126,6 +126,62 @@ def test_a_commit_that_could_not_be_written_changes_nothing() -> None:
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
         assert await groups.commit_offsets("g", "", None, -1, [offset(7)]) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert groups.fetch_offset("g", "orders", 0) is None
+
+    runs(scenario)
+
+
+def test_a_commit_that_the_log_takes_for_too_large_says_so() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        log.error = ErrorCode.MESSAGE_TOO_LARGE
+        assert await groups.commit_offsets("g", "", None, -1, [offset(7)]) == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+
+    runs(scenario)
+
+
+def test_a_group_is_written_down_as_it_was_when_its_assignment_came() -> None:
+    """Somebody joins between the leader's SyncGroup and the writing, who does not even know the group's protocol."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        both = member()._replace(protocols=[JoinProtocol("range", b"s"), JoinProtocol("sticky", b"s")])
+        leader = (await groups.join("g", both)).member_id
+        syncing = asyncio.ensure_future(groups.sync("g", leader, None, 1, "consumer", "range", {leader: b"mine"}))
+        late = asyncio.ensure_future(groups.join("g", member()._replace(protocols=[JoinProtocol("sticky", b"s")])))
+        assert (await syncing).error is ErrorCode.REBALANCE_IN_PROGRESS
+        await asyncio.sleep(0.01)
+        (written,) = (decode_record(record.key, record.value) for record in log.records[0])
+        assert isinstance(written, GroupRecord)
+        assert written.value is not None
+        assert written.value.generation == 1
+        assert [kept.member_id for kept in written.value.members] == [leader]
+        late.cancel()
+
+    runs(scenario)
+
+
+def test_a_deleted_offsets_topic_leaves_nobody_waiting() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        leader = (await groups.join("g", member())).member_id
+        log.gate = asyncio.Event()
+        syncing = asyncio.ensure_future(groups.sync("g", leader, None, 1, None, None, {leader: b"mine"}))
+        await asyncio.sleep(0.01)
+        groups.set_partition_count(0)
+        groups.unload(0)
+        log.gate.set()
+        assert (await syncing).error is ErrorCode.NOT_COORDINATOR
+        with pytest.raises(RequestError) as refused:
+            groups.heartbeat("g", leader, None, 1)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        # Its successor begins with nothing, whatever its leader epoch.
+        log.records.clear()
+        groups.set_partition_count(1)
+        await groups.load(0, leader_epoch=0)
+        assert groups.list_groups() == []
 
     runs(scenario)
 
