@@ -1,0 +1,64 @@
+"""`kavka zookeeper` that cannot start says why and what to do; one that is stopped keeps its tree."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kavka_process import HOST, free_port
+
+COMMAND = [sys.executable, "-m", "kavka.cli.main", "zookeeper"]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    arguments = ["--port", str(free_port()), "--data", str(tmp_path / "data"), "--json"]
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def refused(*arguments: str) -> str:
+    result = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    return result.stderr
+
+
+def ready(process: subprocess.Popen[str]) -> str:
+    """The address it serves on."""
+    assert process.stdout is not None
+    return str(json.loads(process.stdout.readline())["address"])
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        message = refused("--port", str(port), "--data", str(tmp_path / "data"))
+    assert f"cannot listen on {HOST}:{port}" in message
+    assert "--port" in message
+
+
+def test_a_directory_that_another_server_uses(running: subprocess.Popen[str], tmp_path: Path) -> None:
+    ready(running)
+    message = refused("--port", str(free_port()), "--data", str(tmp_path / "data"))
+    assert "another server runs there" in message
+
+
+def test_it_answers_srvr_and_ends_in_order(running: subprocess.Popen[str]) -> None:
+    host, _, port = ready(running).partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"srvr")
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert b"Mode: standalone\n" in answer
+    running.terminate()
+    assert running.wait(10) == 0
