@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from kavka.errors import ProtocolViolation
 from kavka.model import Chunk, FileSlice
@@ -39,10 +39,21 @@ JOINED_BYTES = 16 * 1024
 """Up to this size an answer's body is copied behind its header, which is cheaper than one more piece to send."""
 
 
+class SupportsCancel(Protocol):
+    """A future, or what else may be told that nobody wants its outcome any more."""
+
+    def cancel(self) -> object: ...
+
+
 class ConnectionContext:
-    """Who is at the other end. The broker updates the last three fields when it learns them (SASL, ApiVersions)."""
+    """Who is at the other end. The broker updates the last three fields when it learns them (SASL, ApiVersions).
+
+    A handler whose answer may be long in coming has it held here, so that nothing waits for a client that is gone.
+    """
 
     __slots__ = (
+        "_ended",
+        "_held",
         "client_host",
         "client_port",
         "client_software_name",
@@ -68,6 +79,25 @@ class ConnectionContext:
         self.principal = principal
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
+        self._held: dict[SupportsCancel, None] = {}
+        self._ended = False
+
+    def hold(self, waiting: SupportsCancel) -> None:
+        """Cancels `waiting` when the connection closes, unless it is released before."""
+        if self._ended:
+            waiting.cancel()
+        else:
+            self._held[waiting] = None
+
+    def release(self, waiting: SupportsCancel) -> None:
+        self._held.pop(waiting, None)
+
+    def end(self) -> None:
+        """The connection closed. Called once, on the broker's loop."""
+        self._ended = True
+        held, self._held = self._held, {}
+        for waiting in held:
+            waiting.cancel()
 
     def __repr__(self) -> str:
         return f"<ConnectionContext {self.connection_id} {self.listener_name} {self.principal}>"

@@ -213,8 +213,9 @@ class ReplicaManager:
 
     def fetch(
         self, params: FetchParams, specs: Sequence[FetchSpec]
-    ) -> list[FetchOutcome] | asyncio.Future[list[FetchOutcome]]:
-        """Reads for a consumer: at once if there is enough (or an error), else a future that the purgatory answers."""
+    ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
+        """Reads for a consumer: at once if there is enough (or an error), else an operation that waits in
+        `fetch_purgatory`."""
         outcomes = self.read(params, specs)
         if params.max_wait_ms <= 0 or not specs:
             return outcomes
@@ -228,7 +229,7 @@ class ReplicaManager:
         operation = _DelayedFetch(self, params, specs, outcomes)
         keys = [self._partitions[spec.topic_partition] for spec in specs]
         self.fetch_purgatory.watch(operation, keys, params.max_wait_ms)
-        return operation.answer
+        return operation
 
     def read(self, params: FetchParams, specs: Sequence[FetchSpec]) -> list[FetchOutcome]:
         """Reads the partitions in order until `params.max_bytes` are used up (I2)."""

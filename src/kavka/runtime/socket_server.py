@@ -200,6 +200,7 @@ class SocketServer:
 
     def _on_close(self, context: ConnectionContext) -> None:
         self._quota.remove(context.client_host)
+        context.end()
 
 
 class IdleShare:

@@ -277,6 +277,28 @@ def test_absurd_numbers_of_partitions_are_refused_at_once(count: int, connect: A
     assert len(client.topics(topic)[topic].partitions) == 1
 
 
+def test_a_client_that_goes_leaves_no_fetch_waiting(connect: Any, kavka_broker: KavkaProcess) -> None:
+    topic = connect().create_topic()
+    days_ms = 2**31 - 1
+
+    def leave() -> None:
+        clients = [BrokerClient(kavka_broker.port) for _ in range(100)]
+        for client in clients:
+            for _ in range(20):
+                client.send(fetch_of(topic, 0, wait_ms=days_ms), 12)
+        connect().topics(topic)
+        for client in clients:
+            client.close()
+        connect().topics(topic)
+
+    leave()
+    before = kavka_broker.resident_bytes()
+    for _ in range(5):
+        leave()
+    # 10,000 fetches that wait hold 70 MB.
+    assert kavka_broker.resident_bytes() - before < 5 * MIB
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():

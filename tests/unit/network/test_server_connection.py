@@ -191,3 +191,23 @@ def test_a_file_slice_counts_with_its_length() -> None:
     server.answer(request.header, Response((b"ab", FileSlice(File(), 2, 3))))
     assert server.output_bytes == 8 + 5
     assert sent(server) == answer(5, b"ab234")
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self.cancelled = 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+def test_what_a_connection_holds_is_cancelled_when_it_ends_and_nothing_else_is() -> None:
+    context = ConnectionContext("id", "127.0.0.1", 50000, "PLAINTEXT")
+    held, released, late = Waiting(), Waiting(), Waiting()
+    context.hold(held)
+    context.hold(released)
+    context.release(released)
+    context.end()
+    context.hold(late)
+    context.release(late)
+    assert (held.cancelled, released.cancelled, late.cancelled) == (1, 0, 1)

@@ -34,6 +34,7 @@ from kavka.protocol.messages.fetch_response import (
     NodeEndpoint,
     PartitionData,
 )
+from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import FetchOutcome, FetchParams, FetchSpec
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
         message.isolation_level == _READ_COMMITTED,
     )
     outcomes = broker.replicas.fetch(params, specs)
-    if isinstance(outcomes, asyncio.Future):
+    if isinstance(outcomes, DelayedOperation):
         return _await_outcomes(broker, request, context, outcomes)
     return _response(broker, request, context, [*outcomes, *refused] if refused else outcomes)
 
@@ -122,9 +123,17 @@ def _no_replica(broker: Broker, specs: Sequence[FetchSpec]) -> list[FetchOutcome
 
 
 async def _await_outcomes(
-    broker: Broker, request: Request, context: FetchContext, outcomes: asyncio.Future[list[FetchOutcome]]
+    broker: Broker, request: Request, context: FetchContext, waiting: DelayedOperation[list[FetchOutcome]]
 ) -> FetchResponse:
-    return _response(broker, request, context, await outcomes)
+    request.context.hold(waiting.answer)
+    try:
+        return _response(broker, request, context, await waiting.answer)
+    except asyncio.CancelledError:
+        # The client is gone; its fetch might have waited for days.
+        broker.replicas.fetch_purgatory.cancel(waiting)
+        raise
+    finally:
+        request.context.release(waiting.answer)
 
 
 def _response(
