@@ -51,6 +51,8 @@ def clients_of(server: ZooKeeperProcess) -> Iterator[Connect]:
     yield connect
     for client in clients:
         client.stop()
+        # One whose socket was cut under it ends its thread in its own time, and cannot be closed before.
+        client._connection.connection_stopped.wait(10)
         client.close()
 
 
