@@ -274,6 +274,7 @@ class GroupCoordinator:
             decision.records,
             too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
         )
+        active.shard.forget_if_nothing(group_id)
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 
     def fetch_offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
@@ -336,6 +337,7 @@ class GroupCoordinator:
         self._arm(active, group)
         if not effects.write_group:
             self._deliver(effects)
+            active.shard.forget_if_nothing(group.group_id)
             return
         # The record is made now: before the task runs, somebody may have joined who is not of this generation.
         write = _GroupWrite(

@@ -157,8 +157,7 @@ class GroupShard:
             case OffsetRecord(group_id, topic, partition, committed):
                 if committed is not None:
                     self._offsets.setdefault(group_id, {})[topic, partition] = committed
-                    if loading:
-                        self.group_or_new(group_id, now_ms)
+                    self.group_or_new(group_id, now_ms)
                     return
                 there = self._offsets.get(group_id)
                 if there is not None:
@@ -181,9 +180,14 @@ class GroupShard:
 
     def on_loaded(self) -> None:
         """Groups whose last word in the log was a tombstone but which still have offsets are empty groups."""
-        for group_id in [group_id for group_id in self.groups if self._is_nothing(group_id)]:
-            del self.groups[group_id]
+        for group_id in list(self.groups):
+            self.forget_if_nothing(group_id)
 
-    def _is_nothing(self, group_id: str) -> bool:
-        group = self.groups[group_id]
-        return group.state is GroupState.EMPTY and group.generation == 0 and group_id not in self._offsets
+    def forget_if_nothing(self, group_id: str) -> None:
+        """Forgets a group that never had a generation, has nobody about to join and no offsets.
+
+        The log knows nothing of it either. Every group id that a client makes up would else stay for ever.
+        """
+        group = self.groups.get(group_id)
+        if group is not None and group.is_unused and group_id not in self._offsets:
+            del self.groups[group_id]

@@ -211,6 +211,40 @@ def test_a_deleted_group_is_gone_after_a_restart_too() -> None:
     runs(scenario)
 
 
+def test_a_group_that_came_to_nothing_is_forgotten() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        refused = await groups.join("no-session", member(session_ms=1))
+        assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        await groups.commit_offsets("no-commit", "", None, -1, [offset(7)])
+        asked = await groups.join("no-member", member(session_ms=20)._replace(require_known_member_id=True))
+        assert asked.error is ErrorCode.MEMBER_ID_REQUIRED
+        assert [listed.group_id for listed in groups.list_groups()] == ["no-member"]
+        while groups.list_groups():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
+
+    runs(scenario)
+
+
+def test_a_commit_under_way_keeps_its_group() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        log.gate = asyncio.Event()
+        committing = asyncio.ensure_future(groups.commit_offsets("g", "", None, -1, [offset(7)]))
+        await asyncio.sleep(0)
+        assert (await groups.join("g", member(session_ms=1))).error is ErrorCode.INVALID_SESSION_TIMEOUT
+        log.gate.set()
+        assert await committing == [ErrorCode.NONE]
+        assert [listed.group_id for listed in groups.list_groups()] == ["g"]
+        await groups.delete_group("g")
+        assert groups.fetch_offset("g", "orders", 0) is None
+
+    runs(scenario)
+
+
 def test_a_group_with_members_is_not_deleted() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog())
