@@ -17,6 +17,8 @@ Source: Kafka's LogLoader and LogSegment.recover; reliability rules S37, S38.
 
 The CRC does not cover a batch's base offset, so recovery also looks at the order of the offsets: a batch that goes back
 behind its predecessor is damage. If that predecessor itself jumped ahead, it is the one that lies, and goes as well.
+A segment that lost its end exactly between two batches cannot be told from one that compaction has thinned out: the log
+goes on with the next segment then, as Kafka's does.
 """
 
 from __future__ import annotations
@@ -234,6 +236,8 @@ class _LogLoader:
         first = self._first_to_recover(recovery_point)
         start_offset = max(self._request.log_start_offset, segments[0].base_offset if segments else 0)
         up_to = segments[first].base_offset if segments else start_offset
+        # The checkpoint may be older than a truncation; from here on the records tell the epochs.
+        self._epochs.truncate_from_end(up_to)
         self._load_producers(min(start_offset, up_to), up_to, segments[:first])
         for number in range(first, len(segments)):
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
@@ -257,6 +261,10 @@ class _LogLoader:
     def _recover_segment(self, segment: Segment, following: Offset | None) -> bool:
         """Makes `segment` its longest good prefix; returns whether something was cut off."""
         path, size = segment.path(LOG_SUFFIX), segment.size
+        if not size and following is not None and not self._request.config.cleanup_compact:
+            # Nothing but compaction leaves an empty segment before others: a power cut took its bytes.
+            self._note("segment cut", path, "it is empty and segments follow", offset=segment.base_offset)
+            return True
         end, why = _plausible_end(segment.file, segment.base_offset, size, following)
         segment.reset_indexes()
         self._directory.remove_if_there(segment.path(TXN_INDEX_SUFFIX))

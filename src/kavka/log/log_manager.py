@@ -457,6 +457,31 @@ class LogManager:
         _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
         return True
 
+    def truncate_to(self, partition: TopicPartition, offset: Offset, now_ms: int) -> bool:
+        """Truncates a partition's log, and checkpoints the recovery points if its own went back (I4).
+
+        False if there was nothing at `offset` and behind it. Blocks. Raises `StorageError`.
+        """
+        log = self._logs[partition]
+        before = log.recovery_point
+        truncated = log.truncate_to(offset, now_ms)
+        self._checkpoint_lowered(log, before)
+        return truncated
+
+    def truncate_fully_and_start_at(
+        self, partition: TopicPartition, offset: Offset, now_ms: int, *, log_start_offset: Offset | None = None
+    ) -> None:
+        """Empties a partition's log, to go on at `offset`; checkpoints as `truncate_to` does."""
+        log = self._logs[partition]
+        before = log.recovery_point
+        log.truncate_fully_and_start_at(offset, now_ms, log_start_offset=log_start_offset)
+        self._checkpoint_lowered(log, before)
+
+    def _checkpoint_lowered(self, log: UnifiedLog, before: Offset) -> None:
+        if log.recovery_point < before:
+            home = self._home_of(log)
+            self.write_checkpoint(self._checkpoint(home, RECOVERY_POINT_CHECKPOINT, lambda one: one.recovery_point))
+
     def set_aside(self, partition: TopicPartition) -> str:
         """Takes a log away from under its name and keeps its files, as TOPIC-PARTITION.UUID-stray; returns the path.
 

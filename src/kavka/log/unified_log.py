@@ -16,8 +16,8 @@ Source: Kafka's UnifiedLog and LocalLog, 3.9; KIP-98 (producers), KIP-101 (epoch
 
 Where this differs: a new partition is a directory and nothing else until its first batch, which brings the .log and
 partition.metadata. The leader epoch checkpoint is written when the log is flushed or closed, not when an epoch starts:
-until then recovery finds the epochs in the records (log_loader, I3). Truncation into the middle of a batch removes all
-of it and the log then ends before that batch.
+until then recovery finds the epochs in the records (log_loader, I3). After a truncation the log ends behind its last
+record, as it would after a restart; Kafka's ends at the offset it was asked for.
 """
 
 from __future__ import annotations
@@ -460,6 +460,9 @@ class UnifiedLog:
         if snapshot is not None:
             self._files_to_sync.append(snapshot)
         self._use(segment)
+        if not active.size:
+            # An empty segment before others would look like one that lost its bytes.
+            self._remove_segments(len(self._segments) - 2, len(self._segments) - 1, now_ms)
         return segment
 
     def _use(self, segment: Segment) -> None:
@@ -551,6 +554,9 @@ class UnifiedLog:
         if position >= segment.size and segment is not self._active:
             number = bisect_right(self._bases, segment.base_offset)
             segment, position = self._segments[number], 0
+            if not segment.size and segment is not self._active:
+                # Compaction emptied it: what follows is found by a search.
+                return
         ends[offset] = (segment, position)
         if len(ends) > READ_POSITIONS:
             del ends[next(iter(ends))]
@@ -738,7 +744,8 @@ class UnifiedLog:
     def truncate_to(self, offset: Offset, now_ms: int) -> bool:
         """Removes what is at `offset` and behind it; False if there was nothing. Raises `StorageError`.
 
-        The log then ends at `offset`, or before the batch that held it.
+        The log then ends behind its last record below `offset`: at `offset`, or before it where that lies inside of a
+        batch (all of which goes) or in a gap.
         """
         if offset < 0:
             raise InvariantViolation(f"{self.topic_partition}: truncation to the negative offset {offset}")
@@ -769,10 +776,9 @@ class UnifiedLog:
         self._remove_segments(keep, len(self._segments), now_ms)
         active = self._active = self._segments[-1]
         found = active.find(offset)
-        end_offset = offset
         if found is not None:
-            end_offset = min(offset, found.header.base_offset)
-            active.truncate(found.position, end_offset)
+            active.truncate(found.position, min(offset, found.header.base_offset))
+        end_offset = max(active.next_offset(), min(offset, self.log_start_offset))
         self._tail.clear()
         self._read_ends.clear()
         self.log_end_offset = end_offset
@@ -943,7 +949,10 @@ class UnifiedLog:
 
     def rename_directory(self, path: str) -> None:
         """Moves the log's directory; open files stay open. Raises `StorageError`."""
-        self._directory.filesystem.rename(self._directory.path, path)
+        try:
+            self._directory.filesystem.rename(self._directory.path, path)
+        except FileNotFoundError as error:
+            raise StorageError(self._directory.path, "is gone") from error
         self._directory.path = path
 
 

@@ -88,6 +88,25 @@ def test_a_damaged_batch_takes_all_that_is_behind_it_along(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.glob("*.log")) == [LOG]
 
 
+def test_an_empty_segment_before_others_ends_the_log(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    emptied = log.segments[1].base_offset
+    (tmp_path / f"{emptied:020d}.log").write_bytes(b"")
+    found, loaded = load(log)
+    assert offsets(found) == list(range(emptied))
+    assert loaded.reasons[0].why == "it is empty and segments follow"
+
+
+def test_compaction_may_leave_an_empty_segment_before_others(tmp_path: Path) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS, cleanup_compact=True)
+    append(log, *(batch(2, key=b"k") for _ in range(20)))
+    first, second = (segment.base_offset for segment in log.segments[1:3])
+    (tmp_path / f"{first:020d}.log").write_bytes(b"")
+    found, loaded = load(log)
+    assert offsets(found) == [*range(first), *range(second, 40)]
+    assert loaded.reasons == []
+
+
 def test_damage_below_the_recovery_point_is_left_alone(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.flush(NOW_MS)
@@ -233,6 +252,15 @@ def test_epochs_that_were_not_written_down_before_a_kill_are_recovered(tmp_path:
     log.flush(NOW_MS)
     append(log, *(batch(2) for _ in range(6)), leader_epoch=2)
     assert reopen(log, recovery_point=12).epoch_entries == [(1, 0), (2, 12)]
+
+
+def test_epochs_written_down_before_a_truncation_are_not_believed(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(2), leader_epoch=5)
+    log.flush(NOW_MS)
+    log.truncate_to(0, NOW_MS)
+    log.append_as_follower(batch(2, leader_epoch=3), NOW_MS)
+    assert reopen(log, recovery_point=log.recovery_point).epoch_entries == [(3, 0)]
 
 
 def test_epochs_behind_the_recovered_end_are_forgotten(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""The FileSystem port on a real directory: what each operation does and how it fails."""
+
+import fcntl
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kavka.errors import LogDirectoryLocked, StorageError
+from kavka.runtime.disk import LocalFileSystem
+
+DISK = LocalFileSystem()
+
+
+def test_appends_go_to_the_end_wherever_that_is(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = DISK.open(path, create=True)
+    file.append(b"abc")
+    file.append(memoryview(b"defg"))
+    file.truncate(5)
+    file.append(bytearray(b"X"))
+    other = DISK.open(path)
+    other.append(b"Y")
+    assert (file.size(), file.read_at(0, 100)) == (7, b"abcdeXY")
+    assert (file.path, os.fstat(file.fileno()).st_size) == (path, 7)
+
+
+def test_reads_end_at_the_end_of_the_file(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    file.append(b"abcdef")
+    assert [file.read_at(4, 10), file.read_at(6, 10), file.read_at(99, 1), file.read_at(1, 2)] == [
+        b"ef",
+        b"",
+        b"",
+        b"bc",
+    ]
+
+
+def test_many_parts_are_one_write_whatever_their_number(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    parts = [bytes([number % 251]) * (number % 7) for number in range(3_000)]
+    file.append_many(parts)
+    file.append_many([])
+    assert file.read_at(0, 1 << 20) == b"".join(parts)
+
+
+def test_a_part_that_the_kernel_leaves_over_is_written_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, writev = os.write, os.writev
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data)[:3]))
+    monkeypatch.setattr(os, "writev", lambda descriptor, parts: writev(descriptor, [b"".join(parts)[:4]]))
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    file.append(b"0123456789")
+    file.append_many([b"ab", b"cdefg", b"", b"hi"])
+    assert file.read_at(0, 100) == b"0123456789abcdefghi"
+
+
+def test_a_missing_file_is_file_not_found(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    for call in (DISK.open, DISK.read, DISK.remove, DISK.remove_directory, DISK.list_directory, DISK.sync_directory):
+        with pytest.raises(FileNotFoundError):
+            call(missing)
+    with pytest.raises(FileNotFoundError):
+        DISK.rename(missing, missing + "2")
+    assert not DISK.exists(missing)
+
+
+def test_a_file_that_cannot_be_made_for_want_of_its_directory_is_a_storage_error(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    with pytest.raises(StorageError, match="No such file"):
+        DISK.write_atomically(missing + "/f", b"x")
+    with pytest.raises(StorageError, match="No such file"):
+        DISK.open(missing + "/f", create=True)
+
+
+def test_every_other_failure_is_a_storage_error_with_its_path(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    DISK.open(path, create=True)
+    for call in (
+        lambda: DISK.open(str(tmp_path)),
+        lambda: DISK.read(str(tmp_path)),
+        lambda: DISK.list_directory(path),
+        lambda: DISK.make_directory(path),
+        lambda: DISK.make_directory(path + "/below"),
+        lambda: DISK.remove(str(tmp_path)),
+        lambda: DISK.write_atomically(str(tmp_path), b"x"),
+        lambda: DISK.sync_directory(path),
+    ):
+        with pytest.raises(StorageError) as error:
+            call()
+        assert error.value.path.startswith(str(tmp_path))
+
+
+def test_a_read_only_file_cannot_be_appended_to(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    DISK.open(path, create=True)
+    with pytest.raises(StorageError):
+        DISK.open(path, read_only=True).append(b"x")
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    for durable in (True, False):
+        DISK.write_atomically(path, b"old" * 100, durable=durable)
+        DISK.write_atomically(path, b"new", durable=durable)
+        assert DISK.read(path) == b"new"
+    assert DISK.list_directory(str(tmp_path)) == ["f"]
+
+
+def test_names_are_listed_in_order(tmp_path: Path) -> None:
+    for name in ("b", "a", "C"):
+        DISK.make_directory(f"{tmp_path}/{name}/deep")
+    DISK.make_directory(f"{tmp_path}/a")
+    assert DISK.list_directory(str(tmp_path)) == ["C", "a", "b"]
+    DISK.remove_directory(f"{tmp_path}/a")
+    assert DISK.list_directory(str(tmp_path)) == ["C", "b"]
+
+
+def test_a_descriptor_lives_as_long_as_its_file(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    descriptor = file.fileno()
+    DISK.remove(file.path)
+    file.append(b"still here")
+    assert file.read_at(0, 5) == b"still"
+    del file
+    gc.collect()
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+
+
+def test_a_closed_file_does_not_close_its_successors_descriptor(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    file.close()
+    other = DISK.open(str(tmp_path / "g"), create=True)
+    file.close()
+    del file
+    gc.collect()
+    other.append(b"x")
+    assert other.size() == 1
+
+
+def test_syncs_and_space_work(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    file.append(b"x")
+    file.sync()
+    DISK.sync_directory(str(tmp_path))
+    total, usable = DISK.space(str(tmp_path))
+    assert total >= usable > 0
+
+
+def test_a_lock_is_held_until_it_is_closed(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = DISK.lock(path)
+    with pytest.raises(LogDirectoryLocked):
+        DISK.lock(path)
+    lock.close()
+    DISK.lock(path).close()
+
+
+def test_a_lock_keeps_other_processes_out_in_the_way_of_java(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = DISK.lock(path)
+    program = f"import fcntl; fcntl.lockf(open({path!r}, 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    assert subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL, timeout=30).returncode != 0
+    lock.close()
+    assert subprocess.run([sys.executable, "-c", program], timeout=30).returncode == 0
+    with open(path, "a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(LogDirectoryLocked):
+            DISK.lock(path)

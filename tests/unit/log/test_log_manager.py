@@ -1,0 +1,440 @@
+"""All logs of a broker: directories, identity, placement, checkpoints, deletion, failure, clean and unclean stops."""
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from log_support import NOW_MS, FailingFileSystem, append, batch, offsets
+
+from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.log.log_config import LogConfig
+from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings, parse_directory_name
+from kavka.log.unified_log import UnifiedLog
+from kavka.model import TopicPartition
+from kavka.runtime.disk import LocalFileSystem
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = uuid.UUID(int=7)
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, file_delete_delay_ms=1_000)
+
+
+def manager(
+    *directories: Path, filesystem: LocalFileSystem | None = None, broker_id: int | None = 1, cluster: str | None = "c"
+) -> LogManager:
+    draws = iter(range(1, 1 << 20))
+    return LogManager(
+        filesystem or LocalFileSystem(),
+        [str(directory) for directory in directories],
+        LogManagerSettings(broker_id, cluster),
+        lambda topic: CONFIG,
+        draw=lambda limit: next(draws) % limit,
+    )
+
+
+def started(*directories: Path, filesystem: LocalFileSystem | None = None) -> LogManager:
+    logs = manager(*directories, filesystem=filesystem)
+    logs.load(NOW_MS)
+    return logs
+
+
+def restarted(logs: LogManager, *directories: Path) -> tuple[LogManager, LoadReport]:
+    """A new manager on the directories after the old one was killed (a clean stop has closed it before)."""
+    logs.release()
+    again = manager(*directories)
+    return again, again.load(NOW_MS)
+
+
+def found(logs: LogManager, partition: TopicPartition = ORDERS) -> UnifiedLog:
+    log = logs.get(partition)
+    assert log is not None
+    return log
+
+
+# -- identity and locks
+
+
+def test_a_new_directory_is_made_and_marked_as_this_brokers(tmp_path: Path) -> None:
+    started(tmp_path / "a" / "b")
+    text = (tmp_path / "a" / "b" / "meta.properties").read_text()
+    assert {"version=0", "broker.id=1", "cluster.id=c"} <= set(text.split("\n"))
+
+
+@pytest.mark.parametrize(("broker_id", "cluster"), [(2, "c"), (1, "d")])
+def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path: Path, broker_id: int, cluster: str) -> None:
+    started(tmp_path).close(NOW_MS)
+    logs = manager(tmp_path, broker_id=broker_id, cluster=cluster)
+    with pytest.raises(InconsistentMetadata, match="expected"):
+        logs.load(NOW_MS)
+    started(tmp_path).release()
+
+
+def test_a_broker_without_an_id_takes_the_one_of_its_directory(tmp_path: Path) -> None:
+    started(tmp_path).close(NOW_MS)
+    logs = manager(tmp_path, broker_id=None, cluster=None)
+    logs.load(NOW_MS)
+    assert (logs.broker_id, logs.cluster_id) == (1, "c")
+
+
+def test_garbage_in_meta_properties_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=2\nnode.id=3\n")
+    with pytest.raises(InconsistentMetadata):
+        started(tmp_path)
+
+
+def test_a_directory_that_another_broker_uses_is_refused(tmp_path: Path) -> None:
+    first = started(tmp_path)
+    with pytest.raises(LogDirectoryLocked):
+        started(tmp_path)
+    first.release()
+    started(tmp_path)
+
+
+def test_a_directory_may_be_named_only_once(tmp_path: Path) -> None:
+    with pytest.raises(InvariantViolation):
+        manager(tmp_path, tmp_path)
+
+
+# -- partitions
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders-0", ORDERS),
+        ("a-b-12", TopicPartition("a-b", 12)),
+        ("orders", None),
+        ("-1", None),
+        ("orders-x", None),
+        ("orders-0.abc-delete", None),
+        ("orders-0.abc-future", None),
+        ("meta.properties", None),
+    ],
+)
+def test_a_directorys_name_tells_its_partition(name: str, expected: TopicPartition | None) -> None:
+    assert parse_directory_name(name) == expected
+
+
+def test_a_partition_is_made_once_and_found_again(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    assert logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS) is log
+    assert [one.topic_partition for one in logs] == [ORDERS]
+    assert (tmp_path / "orders-0").is_dir()
+
+
+def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b", tmp_path / "c")
+    logs.get_or_create(TopicPartition("t", 0), TOPIC_ID, NOW_MS, directory=str(tmp_path / "b"))
+    for number in range(1, 9):
+        logs.get_or_create(TopicPartition("t", number), TOPIC_ID, NOW_MS)
+    assert [len(list((tmp_path / name).glob("t-*"))) for name in "abc"] == [3, 3, 3]
+
+
+def test_a_partition_cannot_be_put_into_a_directory_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        started(tmp_path / "a").get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(tmp_path / "b"))
+
+
+def test_the_topic_id_is_on_disk_before_the_first_record(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+    again, _ = restarted(logs, tmp_path)
+    assert found(again).topic_id == TOPIC_ID
+    with pytest.raises(InconsistentMetadata):
+        again.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+
+
+def test_a_log_without_a_topic_id_takes_one(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, None, NOW_MS), batch())
+    again, _ = restarted(logs, tmp_path)
+    assert found(again).topic_id is None
+    again.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    again.close(NOW_MS)
+    assert found(restarted(again, tmp_path)[0]).topic_id == TOPIC_ID
+
+
+def test_garbage_instead_of_a_topic_id_is_reported_and_replaced(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+    (tmp_path / "orders-0" / "partition.metadata").write_bytes(b"version: 0\ntopic_id: 7x")
+    again, report = restarted(logs, tmp_path)
+    assert [(partition, reason.what) for partition, reason in report.reasons] == [(ORDERS, "topic id unknown")]
+    again.get_or_create(ORDERS, TOPIC_ID, NOW_MS).write_topic_id()
+    assert restarted(again, tmp_path)[1].reasons == []
+
+
+def test_one_partition_in_two_directories_stops_the_start(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(tmp_path / "a"))
+    (tmp_path / "b" / "orders-0").mkdir()
+    with pytest.raises(InconsistentMetadata, match="remove one of the two"):
+        restarted(logs, tmp_path / "a", tmp_path / "b")
+
+
+# -- stops
+
+
+def test_a_clean_stop_is_believed_once(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), *(batch(2) for _ in range(9)))
+    logs.close(NOW_MS, broker_epoch=12)
+    assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 12
+    again, report = restarted(logs, tmp_path)
+    assert (report.loaded, report.recovered, report.broker_epochs) == (1, 0, {str(tmp_path): 12})
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert (found(again).high_watermark, found(again).recovery_point) == (18, 18)
+    _, report = restarted(again, tmp_path)
+    assert (report.loaded, report.recovered) == (1, 1)
+
+
+def test_a_start_that_fails_leaves_no_clean_mark(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(tmp_path / "a"))
+    logs.close(NOW_MS)
+    (tmp_path / "b" / "orders-0").mkdir()
+    with pytest.raises(InconsistentMetadata):
+        started(tmp_path / "a", tmp_path / "b")
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+
+
+def test_nothing_is_lost_by_a_kill(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), *(batch(2) for _ in range(9)))
+    logs.checkpoint_high_watermarks()
+    again, report = restarted(logs, tmp_path)
+    assert report.reasons == []
+    assert found(again).high_watermark == 18
+    assert offsets(found(again)) == list(range(18))
+
+
+def test_the_high_watermark_after_a_kill_is_the_one_that_was_checkpointed(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, batch(2))
+    logs.checkpoint_high_watermarks()
+    append(log, batch(2))
+    again, _ = restarted(logs, tmp_path)
+    assert (found(again).high_watermark, found(again).log_end_offset) == (2, 4)
+
+
+def test_the_log_start_after_a_kill_is_the_one_that_was_checkpointed(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, batch(9))
+    logs.checkpoint_log_start_offsets()
+    assert (tmp_path / "log-start-offset-checkpoint").read_bytes() == b"0\n0\n"
+    log.delete_records(4)
+    logs.checkpoint_log_start_offsets()
+    assert (tmp_path / "log-start-offset-checkpoint").read_bytes() == b"0\n1\norders 0 4\n"
+    assert found(restarted(logs, tmp_path)[0]).log_start_offset == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "log-start-offset-checkpoint",
+    ],
+)
+@pytest.mark.parametrize("data", [b"", b"garbage\n\n\n", b"0\n5\norders 0 7\n"])
+def test_a_lost_checkpoint_loses_no_record(tmp_path: Path, name: str, data: bytes) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch(9))
+    logs.close(NOW_MS)
+    (tmp_path / name).write_bytes(data)
+    again, _ = restarted(logs, tmp_path)
+    log = found(again)
+    log.advance_high_watermark(9)
+    assert offsets(log) == list(range(9))
+
+
+def test_after_a_flush_only_the_last_segment_is_recovered(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, *(batch(2) for _ in range(9)))
+    assert logs.logs_to_flush(NOW_MS) == [log]
+    log.flush(NOW_MS)
+    assert logs.logs_to_flush(NOW_MS) == []
+    logs.checkpoint_recovery_points()
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\norders 0 18\n"
+    # Damage below the recovery point is not looked for.
+    path = tmp_path / "orders-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    assert restarted(logs, tmp_path)[1].reasons == []
+
+
+def test_files_that_are_no_partitions_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir(parents=True)
+    (tmp_path / "orders-0.abc-stray").mkdir()
+    logs = started(tmp_path)
+    assert len(logs) == 0
+    assert (tmp_path / "orders-0.abc-stray").exists()
+
+
+def test_a_truncation_takes_the_checkpointed_recovery_point_back(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, *(batch(2) for _ in range(9)))
+    log.flush(NOW_MS)
+    logs.checkpoint_recovery_points()
+    assert logs.truncate_to(ORDERS, 6, NOW_MS)
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\norders 0 6\n"
+    assert not logs.truncate_to(ORDERS, 6, NOW_MS)
+    logs.truncate_fully_and_start_at(ORDERS, 2, NOW_MS, log_start_offset=1)
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\norders 0 2\n"
+    assert (log.log_start_offset, log.log_end_offset) == (1, 2)
+
+
+# -- deletion and retention
+
+
+def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+    assert logs.delete(ORDERS, NOW_MS)
+    assert not logs.delete(ORDERS, NOW_MS)
+    assert logs.get(ORDERS) is None
+    (path,) = tmp_path.glob("orders-0.*-delete")
+    assert logs.take_removals(NOW_MS + 999) == []
+    due = logs.take_removals(NOW_MS + 1_000)
+    assert due == [str(path)]
+    logs.remove_paths(due)
+    assert not path.exists()
+    logs.remove_paths(due)
+
+
+def test_a_partition_may_be_made_anew_before_the_old_files_are_gone(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch(5))
+    logs.delete(ORDERS, NOW_MS)
+    log = logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+    append(log, batch())
+    assert log.log_end_offset == 1
+    logs.delete(ORDERS, NOW_MS)
+    assert len(list(tmp_path.glob("orders-0.*-delete"))) == 2
+
+
+def test_files_of_a_deletion_that_was_interrupted_go_after_the_start(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+    logs.delete(ORDERS, NOW_MS)
+    again, report = restarted(logs, tmp_path)
+    assert (report.loaded, again.get(ORDERS)) == (0, None)
+    again.remove_paths(again.take_removals(NOW_MS))
+    assert not list(tmp_path.glob("*-delete"))
+
+
+def test_the_name_of_a_deleted_directory_fits_into_255_bytes(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    long = TopicPartition("x" * 249, 1000)
+    logs.get_or_create(long, TOPIC_ID, NOW_MS)
+    logs.delete(long, NOW_MS)
+    (path,) = tmp_path.glob("*-delete")
+    assert len(path.name) == 255
+
+
+def test_retention_goes_over_all_logs(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for number in range(3):
+        log = logs.get_or_create(
+            TopicPartition("t", number), TOPIC_ID, NOW_MS, config=LogConfig(segment_bytes=100, retention_bytes=0)
+        )
+        append(log, batch(), batch())
+    deleted = logs.delete_old_segments(NOW_MS)
+    assert [partition.partition for partition, _ in deleted] == [0, 1, 2]
+    paths = logs.take_removals(NOW_MS + 60_000)
+    logs.remove_paths(paths)
+    assert paths
+    assert not list(tmp_path.glob("*/*.deleted"))
+
+
+def test_silent_producers_are_forgotten(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, batch(producer_id=4))
+    logs.expire_producers(NOW_MS)
+    assert log.producer_ids() == [4]
+    logs.expire_producers(NOW_MS + 24 * 3_600_000)
+    assert log.producer_ids() == []
+
+
+# -- failure
+
+
+def test_the_failure_of_one_directory_leaves_the_others_alone(tmp_path: Path) -> None:
+    disk = FailingFileSystem()
+    logs = started(tmp_path / "a", tmp_path / "b", filesystem=disk)
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    broken = logs.get_or_create(first, TOPIC_ID, NOW_MS)
+    whole = logs.get_or_create(second, TOPIC_ID, NOW_MS)
+    append(broken, batch())
+    disk.budget = 10
+    with pytest.raises(StorageError) as error:
+        broken.append_as_leader(batch(), 0, NOW_MS)
+    disk.budget = 1 << 20
+    assert logs.on_storage_error(error.value.path, error.value) == [first]
+    assert logs.live_directories == [str(tmp_path / "b")]
+    assert list(logs.offline_directories) == [str(tmp_path / "a")]
+    assert logs.get(first) is None
+    append(whole, batch())
+    assert logs.on_storage_error(error.value.path, error.value) == []
+    logs.get_or_create(first, TOPIC_ID, NOW_MS)
+    assert (tmp_path / "b" / "t-0").is_dir()
+    logs.close(NOW_MS)
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_offline_from_the_start(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a file is in the way")
+    logs = manager(tmp_path / "a", tmp_path / "b")
+    report = logs.load(NOW_MS)
+    assert list(report.offline) == [str(tmp_path / "a")]
+    assert logs.live_directories == [str(tmp_path / "b")]
+    first, second = logs.describe()
+    assert (first.error is not None, first.total_bytes) == (True, -1)
+    assert second.error is None
+    assert second.total_bytes >= second.usable_bytes > 0
+
+
+def test_without_any_directory_the_broker_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a file is in the way")
+    with pytest.raises(StorageError, match="no log directory is left"):
+        started(tmp_path / "a")
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_path: Path) -> None:
+    disk = FailingFileSystem()
+    logs = started(tmp_path, filesystem=disk)
+    logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    disk.budget = 0
+    logs.checkpoint_high_watermarks()
+    assert logs.live_directories == []
+
+
+def test_a_directory_that_fails_while_it_is_closed_gets_no_clean_mark(tmp_path: Path) -> None:
+    disk = FailingFileSystem()
+    logs = started(tmp_path, filesystem=disk)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+    disk.fail_syncs = True
+    logs.close(NOW_MS)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    again = started(tmp_path)
+    found(again).advance_high_watermark(1)
+    assert offsets(found(again)) == [0]
+
+
+def test_a_partition_whose_directory_cannot_be_renamed_is_gone_with_its_disk(tmp_path: Path) -> None:
+    disk = FailingFileSystem()
+    logs = started(tmp_path, filesystem=disk)
+    logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    disk.fail_renames = True
+    with pytest.raises(StorageError):
+        logs.delete(ORDERS, NOW_MS)
+    assert logs.get(ORDERS) is None
+    assert logs.live_directories == []
