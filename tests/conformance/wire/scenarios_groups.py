@@ -385,7 +385,6 @@ def describe_groups(session: WireSession, version: int) -> None:
         session.record(step, m.DescribeGroupsRequest(groups=list(groups), **more), version)
 
     ask("unknown group", session.name("nowhere"))
-    ask("empty name", "")
     member, generation = joined(session, group, instance="one" if version >= 4 else None)
     ask("before the assignment", group)
     instance = "one" if version >= 4 else None
@@ -413,7 +412,6 @@ def delete_groups(session: WireSession, version: int) -> None:
         session.record(step, m.DeleteGroupsRequest(groups_names=list(groups)), version)
 
     ask("unknown group", session.name("nowhere"))
-    ask("empty name", "")
     ask("none")
     member, generation = stable(session, group)
     ask("with a member", group)

@@ -1,0 +1,502 @@
+// franz-go against one broker: the newest versions of the protocol from Go.
+//
+// checks HOST:PORT prints a line of JSON for each check: {"check", "ok", "detail"}.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	timeout         = 30 * time.Second
+	baseTimestampMs = 1_700_000_000_000
+)
+
+var (
+	bootstrap string
+	admin     *kadm.Client
+	codecs    = []struct {
+		name  string
+		codec kgo.CompressionCodec
+	}{
+		{"none", kgo.NoCompression()},
+		{"gzip", kgo.GzipCompression()},
+		{"snappy", kgo.SnappyCompression()},
+		{"lz4", kgo.Lz4Compression()},
+		{"zstd", kgo.ZstdCompression()},
+	}
+)
+
+type check struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+func main() {
+	bootstrap = os.Args[1]
+	client, err := newClient()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	admin = kadm.NewClient(client)
+	for _, each := range checks() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		detail := ""
+		if err := each.run(ctx); err != nil {
+			detail = err.Error()
+		}
+		cancel()
+		line, _ := json.Marshal(map[string]any{"check": each.name, "ok": detail == "", "detail": detail})
+		fmt.Println(string(line))
+	}
+}
+
+func checks() []check {
+	var all []check
+	for _, each := range codecs {
+		all = append(all,
+			check{"round trip " + each.name, func(ctx context.Context) error { return roundTrip(ctx, each.codec, false) }},
+			check{"round trip " + each.name + " idempotent", func(ctx context.Context) error { return roundTrip(ctx, each.codec, true) }},
+		)
+	}
+	return append(all,
+		check{"acks 0", func(ctx context.Context) error { return acks(ctx, kgo.NoAck()) }},
+		check{"acks 1", func(ctx context.Context) error { return acks(ctx, kgo.LeaderAck()) }},
+		check{"acks all", func(ctx context.Context) error { return acks(ctx, kgo.AllISRAcks()) }},
+		check{"middle of a batch", middleOfBatch},
+		check{"offsets by timestamp", offsetsByTimestamp},
+		check{"group resumes", groupResumes},
+		check{"topics administered", topicsAdministered},
+		check{"configs described and altered", configs},
+		check{"records deleted", recordsDeleted},
+		check{"cluster described", clusterDescribed},
+		check{"log dirs described", logDirs},
+		check{"record too large", recordTooLarge},
+		check{"topic created by producer", autoCreation},
+		check{"offset out of range", offsetOutOfRange},
+	)
+}
+
+func newClient(options ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.FetchMaxWait(100 * time.Millisecond)}, options...)...)
+}
+
+func fresh(prefix string) string { return fmt.Sprintf("%s-%012x", prefix, rand.Uint64()>>16) }
+
+// The samples of client_samples.py.
+func samples(topic string, count int) []*kgo.Record {
+	var records []*kgo.Record
+	for number := range count {
+		record := &kgo.Record{
+			Topic:     topic,
+			Key:       []byte(fmt.Sprintf("key-%d", number)),
+			Value:     []byte(fmt.Sprintf("value-%d-", number) + strings.Repeat("abcdefghij", 60)),
+			Timestamp: time.UnixMilli(baseTimestampMs + int64(number)*1000),
+		}
+		switch number % 8 {
+		case 0:
+			record.Key = nil
+		case 1:
+			record.Value = nil
+		case 2:
+			record.Key, record.Value = []byte{}, []byte{}
+		case 3:
+			record.Headers = []kgo.RecordHeader{
+				{Key: "trace", Value: []byte{0, 1, 255}}, {Key: "void"}, {Key: "blank", Value: []byte{}}, {Key: "trace", Value: []byte("zwei-ü")},
+			}
+		case 4:
+			record.Value = make([]byte, 1024)
+			for i := range record.Value {
+				record.Value[i] = byte(i)
+			}
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+func newTopic(ctx context.Context, partitions int32, settings ...string) (string, error) {
+	name := fresh("topic")
+	configs := map[string]*string{}
+	for i := 0; i < len(settings); i += 2 {
+		configs[settings[i]] = &settings[i+1]
+	}
+	answer, err := admin.CreateTopic(ctx, partitions, 1, configs, name)
+	return name, errors.Join(err, answer.Err)
+}
+
+func send(ctx context.Context, records []*kgo.Record, options ...kgo.Opt) error {
+	client, err := newClient(append(options, kgo.ProducerLinger(20*time.Millisecond))...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.ProduceSync(ctx, records...).FirstErr()
+}
+
+func sendSamples(ctx context.Context, topic string, count int) error {
+	return send(ctx, samples(topic, count))
+}
+
+func receive(ctx context.Context, client *kgo.Client, count int) ([]*kgo.Record, error) {
+	var records []*kgo.Record
+	for len(records) < count {
+		fetches := client.PollRecords(ctx, count-len(records))
+		if err := fetches.Err(); err != nil {
+			return records, fmt.Errorf("%d of %d records: %w", len(records), count, err)
+		}
+		records = append(records, fetches.Records()...)
+	}
+	return records, nil
+}
+
+func readFrom(ctx context.Context, topic string, offset int64, count int) ([]*kgo.Record, error) {
+	start := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}}
+	client, err := newClient(kgo.ConsumePartitions(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return receive(ctx, client, count)
+}
+
+func haveOffsets(records []*kgo.Record, start, end int64) error {
+	if int64(len(records)) != end-start {
+		return fmt.Errorf("expected %d records, found %d", end-start, len(records))
+	}
+	for i, record := range records {
+		if record.Offset != start+int64(i) {
+			return fmt.Errorf("expected offset %d, found %d", start+int64(i), record.Offset)
+		}
+	}
+	return nil
+}
+
+func equal(what string, expected, found any) error {
+	if fmt.Sprint(expected) != fmt.Sprint(found) {
+		return fmt.Errorf("%s: expected %v, found %v", what, expected, found)
+	}
+	return nil
+}
+
+func same(one, other []byte) bool { return bytes.Equal(one, other) && (one == nil) == (other == nil) }
+
+func refused(expected, found error) error {
+	if !errors.Is(found, expected) {
+		return fmt.Errorf("expected %v, found %v", expected, found)
+	}
+	return nil
+}
+
+func eventually(ctx context.Context, condition func() bool) error {
+	for !condition() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func roundTrip(ctx context.Context, codec kgo.CompressionCodec, idempotent bool) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	options := []kgo.Opt{kgo.ProducerBatchCompression(codec)}
+	if !idempotent {
+		options = append(options, kgo.DisableIdempotentWrite())
+	}
+	sent := samples(topic, 40)
+	if err := send(ctx, sent, options...); err != nil {
+		return err
+	}
+	if err := haveOffsets(sent, 0, 40); err != nil {
+		return err
+	}
+	found, err := readFrom(ctx, topic, 0, 40)
+	if err != nil {
+		return err
+	}
+	for i, record := range found {
+		if !same(record.Key, sent[i].Key) || !same(record.Value, sent[i].Value) || !record.Timestamp.Equal(sent[i].Timestamp) {
+			return fmt.Errorf("another record at offset %d", record.Offset)
+		}
+		if len(record.Headers) != len(sent[i].Headers) {
+			return fmt.Errorf("%d headers at offset %d", len(record.Headers), record.Offset)
+		}
+		for j, header := range record.Headers {
+			if header.Key != sent[i].Headers[j].Key || !same(header.Value, sent[i].Headers[j].Value) {
+				return fmt.Errorf("another header %q at offset %d", header.Key, record.Offset)
+			}
+		}
+	}
+	return haveOffsets(found, 0, 40)
+}
+
+func acks(ctx context.Context, setting kgo.Acks) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	// Also tells that the new leader serves: without acknowledgement nobody else would.
+	serves := func() bool { ends, err := admin.ListEndOffsets(ctx, topic); return err == nil && ends.Error() == nil }
+	if err := eventually(ctx, serves); err != nil {
+		return err
+	}
+	if err := send(ctx, samples(topic, 8), kgo.RequiredAcks(setting), kgo.DisableIdempotentWrite()); err != nil {
+		return err
+	}
+	found, err := readFrom(ctx, topic, 0, 8)
+	return errors.Join(err, haveOffsets(found, 0, 8))
+}
+
+func middleOfBatch(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := send(ctx, samples(topic, 40), kgo.ProducerBatchCompression(kgo.GzipCompression())); err != nil {
+		return err
+	}
+	found, err := readFrom(ctx, topic, 17, 23)
+	return errors.Join(err, haveOffsets(found, 17, 40))
+}
+
+func offsetsByTimestamp(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := sendSamples(ctx, topic, 20); err != nil {
+		return err
+	}
+	at := func(listed kadm.ListedOffsets, err error) any {
+		one, _ := listed.Lookup(topic, 0)
+		return fmt.Sprint(one.Offset, err, one.Err)
+	}
+	return errors.Join(
+		equal("earliest", "0 <nil> <nil>", at(admin.ListStartOffsets(ctx, topic))),
+		equal("latest", "20 <nil> <nil>", at(admin.ListEndOffsets(ctx, topic))),
+		equal("committed", "20 <nil> <nil>", at(admin.ListCommittedOffsets(ctx, topic))),
+		equal("max timestamp", "19 <nil> <nil>", at(admin.ListMaxTimestampOffsets(ctx, topic))),
+		equal("at 12 s", "12 <nil> <nil>", at(admin.ListOffsetsAfterMilli(ctx, baseTimestampMs+12_000, topic))),
+	)
+}
+
+func groupResumes(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	group := fresh("group")
+	if err := sendSamples(ctx, topic, 12); err != nil {
+		return err
+	}
+	consumer := func() (*kgo.Client, error) {
+		return newClient(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	}
+	first, err := consumer()
+	if err != nil {
+		return err
+	}
+	found, err := receive(ctx, first, 5)
+	if err = errors.Join(err, haveOffsets(found, 0, 5)); err != nil {
+		first.Close()
+		return err
+	}
+	err = first.CommitRecords(ctx, found...)
+	first.Close()
+	if err != nil {
+		return err
+	}
+	second, err := consumer()
+	if err != nil {
+		return err
+	}
+	rest, err := receive(ctx, second, 7)
+	groups, describeErr := admin.DescribeGroups(ctx, group)
+	state := groups[group].State
+	second.Close()
+	if err := errors.Join(err, describeErr, haveOffsets(rest, 5, 12), equal("state", "Stable", state)); err != nil {
+		return err
+	}
+	var commit kadm.Offsets
+	commit.Add(kadm.Offset{Topic: topic, Partition: 0, At: 7, LeaderEpoch: 0, Metadata: "half-way ü"})
+	if err := eventually(ctx, func() bool { return admin.CommitAllOffsets(ctx, group, commit) == nil }); err != nil {
+		return err
+	}
+	fetched, err := admin.FetchOffsets(ctx, group)
+	one, _ := fetched.Lookup(topic, 0)
+	listed, listErr := admin.ListGroups(ctx)
+	_, isListed := listed[group]
+	_, deleteErr := admin.DeleteGroup(ctx, group)
+	_, again := admin.DeleteGroup(ctx, group)
+	return errors.Join(err, listErr, deleteErr, refused(kerr.GroupIDNotFound, again),
+		equal("committed", "7 half-way ü", fmt.Sprint(one.At, " ", one.Metadata)), equal("listed", true, isListed))
+}
+
+func topicsAdministered(ctx context.Context) error {
+	name, err := newTopic(ctx, 3)
+	if err != nil {
+		return err
+	}
+	described, err := admin.ListTopics(ctx, name)
+	if err = errors.Join(err, equal("partitions", 3, len(described[name].Partitions))); err != nil {
+		return err
+	}
+	_, exists := admin.CreateTopic(ctx, 1, 1, nil, name)
+	_, illegal := admin.CreateTopic(ctx, 1, 1, nil, "no spaces")
+	_, replicas := admin.CreateTopic(ctx, 1, 9, nil, fresh("replicas"))
+	grown, err := admin.CreatePartitions(ctx, 2, name)
+	err = errors.Join(err, grown.Error(), refused(kerr.TopicAlreadyExists, exists),
+		refused(kerr.InvalidTopicException, illegal), refused(kerr.InvalidReplicationFactor, replicas))
+	if err != nil {
+		return err
+	}
+	if err := eventually(ctx, func() bool {
+		now, err := admin.ListTopics(ctx, name)
+		return err == nil && len(now[name].Partitions) == 5
+	}); err != nil {
+		return err
+	}
+	if _, err := admin.DeleteTopic(ctx, name); err != nil {
+		return err
+	}
+	if err := eventually(ctx, func() bool {
+		now, err := admin.ListTopics(ctx, name)
+		return err == nil && errors.Is(now[name].Err, kerr.UnknownTopicOrPartition)
+	}); err != nil {
+		return err
+	}
+	_, unknown := admin.DeleteTopic(ctx, fresh("nowhere"))
+	return refused(kerr.UnknownTopicOrPartition, unknown)
+}
+
+func configs(ctx context.Context) error {
+	name, err := newTopic(ctx, 1, "retention.ms", "123456")
+	if err != nil {
+		return err
+	}
+	value := func(key string) string {
+		described, err := admin.DescribeTopicConfigs(ctx, name)
+		if err != nil || len(described) != 1 {
+			return fmt.Sprint(err)
+		}
+		for _, config := range described[0].Configs {
+			if config.Key == key {
+				return config.MaybeValue()
+			}
+		}
+		return "absent"
+	}
+	err = errors.Join(equal("retention.ms", "123456", value("retention.ms")), equal("segment.bytes", "1073741824", value("segment.bytes")))
+	if err != nil {
+		return err
+	}
+	compact := "compact"
+	altered, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{
+		{Op: kadm.DeleteConfig, Name: "retention.ms"}, {Op: kadm.AppendConfig, Name: "cleanup.policy", Value: &compact},
+	}, name)
+	if err = errors.Join(err, altered[0].Err); err != nil {
+		return err
+	}
+	if err := eventually(ctx, func() bool { return value("cleanup.policy") == "delete,compact" }); err != nil {
+		return err
+	}
+	return equal("retention.ms", "604800000", value("retention.ms"))
+}
+
+func recordsDeleted(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := sendSamples(ctx, topic, 20); err != nil {
+		return err
+	}
+	var before kadm.Offsets
+	before.Add(kadm.Offset{Topic: topic, Partition: 0, At: 7})
+	deleted, err := admin.DeleteRecords(ctx, before)
+	one, _ := deleted.Lookup(topic, 0)
+	found, readErr := readFrom(ctx, topic, 7, 13)
+	return errors.Join(err, one.Err, equal("low watermark", 7, one.LowWatermark), readErr, haveOffsets(found, 7, 20))
+}
+
+func clusterDescribed(ctx context.Context) error {
+	brokers, err := admin.BrokerMetadata(ctx)
+	if err != nil {
+		return err
+	}
+	if len(brokers.Brokers) != 1 {
+		return fmt.Errorf("%d brokers", len(brokers.Brokers))
+	}
+	one := brokers.Brokers[0]
+	return errors.Join(equal("address", bootstrap, fmt.Sprintf("%s:%d", one.Host, one.Port)),
+		equal("controller", one.NodeID, brokers.Controller), equal("length of the cluster's id", 22, len(brokers.Cluster)))
+}
+
+func logDirs(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := sendSamples(ctx, topic, 6); err != nil {
+		return err
+	}
+	var wanted kadm.TopicsSet
+	wanted.Add(topic, 0)
+	described, err := admin.DescribeAllLogDirs(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	described.Each(func(directory kadm.DescribedLogDir) { size += directory.Size() })
+	if size == 0 {
+		return errors.New("no bytes")
+	}
+	return nil
+}
+
+func recordTooLarge(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1, "max.message.bytes", "1000")
+	if err != nil {
+		return err
+	}
+	plain := kgo.ProducerBatchCompression(kgo.NoCompression())
+	large := send(ctx, []*kgo.Record{{Topic: topic, Value: bytes.Repeat([]byte("x"), 2000)}}, plain)
+	small := send(ctx, []*kgo.Record{{Topic: topic, Value: []byte("x")}}, plain)
+	return errors.Join(refused(kerr.MessageTooLarge, large), small)
+}
+
+func autoCreation(ctx context.Context) error {
+	record := &kgo.Record{Topic: fresh("auto"), Value: []byte("first")}
+	return errors.Join(send(ctx, []*kgo.Record{record}, kgo.AllowAutoTopicCreation()), equal("offset", 0, record.Offset))
+}
+
+func offsetOutOfRange(ctx context.Context) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := sendSamples(ctx, topic, 3); err != nil {
+		return err
+	}
+	_, err = readFrom(ctx, topic, 1000, 1)
+	return refused(kerr.OffsetOutOfRange, err)
+}

@@ -1,0 +1,42 @@
+"""kafkajs from JavaScript; runs where Node.js is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from check_program import run_checks, set_up
+from client_samples import CODECS
+
+CHECKS = (
+    *(f"round trip {codec}{kind}" for codec in CODECS for kind in ("", " idempotent")),
+    "acks 0",
+    "acks 1",
+    "acks -1",
+    "middle of a batch",
+    "offsets by timestamp",
+    "group resumes",
+    "topics administered",
+    "configs described and altered",
+    "cluster described",
+    "record too large",
+    "topic created by producer",
+)
+
+pytestmark = pytest.mark.xdist_group("kafkajs")
+
+
+@pytest.fixture(scope="module")
+def results(bootstrap: str) -> dict[str, str]:
+    """What each check of one run said."""
+    home = Path(set_up("setup_kafkajs.sh"))
+    return run_checks(["node", "checks.js", bootstrap], directory=home)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_kafkajs(results: dict[str, str], check: str) -> None:
+    assert results.get(check, "was not run") == ""
+
+
+def test_every_check_of_the_program_is_listed_here(results: dict[str, str]) -> None:
+    assert sorted(results) == sorted(CHECKS)
