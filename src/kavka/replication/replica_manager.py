@@ -226,10 +226,33 @@ class ReplicaManager:
             size_bytes += outcome.size_bytes
         if size_bytes >= params.min_bytes:
             return outcomes
-        operation = _DelayedFetch(self, params, specs, outcomes)
+        outcomes_alone = self._read_alone(params, outcomes, size_bytes)
+        if sum(outcome.size_bytes for outcome in outcomes_alone) >= params.min_bytes:
+            return outcomes
+        operation = _DelayedFetch(self, params, specs, outcomes_alone)
         keys = [self._partitions[spec.topic_partition] for spec in specs]
         self.fetch_purgatory.watch(operation, keys, params.max_wait_ms)
         return operation
+
+    def _read_alone(
+        self, params: FetchParams, outcomes: Sequence[FetchOutcome], size_bytes: int
+    ) -> Sequence[FetchOutcome]:
+        """What each partition could give if it were fetched alone.
+
+        A batch that found no room behind those of other partitions is there all the same: who asks for 200 bytes and
+        allows no more, of two partitions with a batch of 150 each, has nothing to wait for.
+        """
+        room = params.max_bytes - size_bytes
+        if not size_bytes or all(outcome.spec.max_bytes <= room for outcome in outcomes):
+            return outcomes
+        return [
+            outcome
+            if outcome.size_bytes
+            else self.read_partition(
+                outcome.spec, outcome.spec.max_bytes, read_committed=params.read_committed, min_one_batch=True
+            )
+            for outcome in outcomes
+        ]
 
     def read(self, params: FetchParams, specs: Sequence[FetchSpec]) -> list[FetchOutcome]:
         """Reads the partitions in order until `params.max_bytes` are used up (I2)."""
