@@ -220,3 +220,34 @@ def test_an_unreadable_partition_harms_no_other(stopped: str, damaged_start: Any
         start = client.offset("t", EARLIEST, partition=DAMAGED).offset
         assert client.produce("t", bytes(batch(b"again")), partition=DAMAGED).base_offset == start
         assert client.values("t", partition=DAMAGED) == [b"again"]
+
+
+def zookeeper_log(data_dir: Path) -> Path:
+    return sorted((data_dir / "kavka-zookeeper").glob("log.*"))[-1]
+
+
+def test_a_torn_end_of_the_metadata_is_cut_off(filled: dict[str, Filled], tmp_path: Path, connect: Any) -> None:
+    data_dir = tmp_path / "data"
+    shutil.copytree(filled["killed"].data_dir, data_dir)
+    log = zookeeper_log(data_dir)
+    log.write_bytes(log.read_bytes() + b"\0\0\1\0half a frame")
+    with KavkaProcess(data_dir, settings=SETTINGS) as broker:
+        client = connect(broker.port)
+        assert client.values("t", partition=SOUND) == filled["killed"].values
+        client.create_topic("after")
+
+
+def test_damaged_metadata_are_refused_in_one_sentence_and_kept(filled: dict[str, Filled], tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    shutil.copytree(filled["killed"].data_dir, data_dir)
+    log = zookeeper_log(data_dir)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    log.write_bytes(data)
+    broker = KavkaProcess(data_dir, settings=SETTINGS)
+    broker.launch()
+    assert broker.wait_until_ended() == 1
+    assert str(log) in broker.log_tail()
+    assert "Next:" in broker.log_tail()
+    assert "Traceback" not in broker.log_tail()
+    assert log.read_bytes() == data
