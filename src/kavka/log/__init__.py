@@ -10,5 +10,4 @@ checkpoint      the small text files beside the logs
 log_loader      what a directory's files are worth after a stop, clean or not
 unified_log     one partition: append, read, truncate, roll, retain
 log_manager     all partitions in all log directories
-dump            any of these files as rows, for people
 """
