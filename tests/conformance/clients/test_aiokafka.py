@@ -26,8 +26,6 @@ from waiting import TIMEOUT_S
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]
 
-pytestmark = pytest.mark.xdist_group("aiokafka")
-
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, TIMEOUT_S))

@@ -39,8 +39,6 @@ from waiting import TIMEOUT_S, wait_until
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]
 
-pytestmark = pytest.mark.xdist_group("confluent_kafka")
-
 
 def producer(bootstrap: str, **settings: Any) -> Producer:
     return Producer({"bootstrap.servers": bootstrap, "linger.ms": 50} | dotted(settings))

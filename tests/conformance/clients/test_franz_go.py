@@ -24,8 +24,6 @@ CHECKS = (
     "offset out of range",
 )
 
-pytestmark = pytest.mark.xdist_group("franz-go")
-
 
 @pytest.fixture(scope="module")
 def results(bootstrap: str) -> dict[str, str]:

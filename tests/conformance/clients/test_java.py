@@ -34,8 +34,6 @@ CHECKS = (
 # A short run: the quick compiler alone, the collector without threads, and a small heap.
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M")
 
-pytestmark = pytest.mark.xdist_group("java-clients")
-
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"kafka-clients-{version}")
 def results(request: pytest.FixtureRequest, bootstrap: str) -> dict[str, str]:

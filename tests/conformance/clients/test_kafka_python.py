@@ -20,7 +20,6 @@ from waiting import TIMEOUT_S, wait_until
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]
 
-pytestmark = pytest.mark.xdist_group("kafka_python")
 
 HAS_CODEC = {"none": True, "gzip": True, "snappy": has_snappy(), "lz4": has_lz4(), "zstd": has_zstd()}
 

@@ -23,8 +23,6 @@ CHECKS = (
     "topic created by producer",
 )
 
-pytestmark = pytest.mark.xdist_group("kafkajs")
-
 
 @pytest.fixture(scope="module")
 def results(bootstrap: str) -> dict[str, str]:

@@ -19,10 +19,7 @@ Fresh = Callable[[str], str]
 # A field of its own between key, value and the next record; \x1e never occurs in the values.
 KEY_DELIMITER, DELIMITER = "\t", "\x1e"
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: `make setup` as root, or the package"),
-    pytest.mark.xdist_group("kcat"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: `make setup` as root, or the package")
 
 
 def kcat(bootstrap: str, *arguments: str, text: str = "", may_fail: bool = False) -> str:

@@ -29,7 +29,6 @@ class Difference(NamedTuple):
         )
 
 
-TRANSACTIONS = "kavka has no transaction coordinator: clients that ask for it retry until they time out"
 DIFFERENCES = (
     Difference(
         "produce_.*",
@@ -52,10 +51,6 @@ DIFFERENCES = (
         "<text>",
         "as the row above",
     ),
-    Difference("find_coordinator", "empty transactional id", r".*\.error_code", 15, TRANSACTIONS),
-    Difference("find_coordinator", "empty transactional id", r".*\.error_message", "<text>", TRANSACTIONS),
-    Difference("find_coordinator", "empty transactional id", r".*\.host", "", TRANSACTIONS),
-    Difference("find_coordinator", "empty transactional id", r".*\.(node_id|port)", -1, TRANSACTIONS),
 )
 
 

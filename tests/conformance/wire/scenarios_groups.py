@@ -42,7 +42,6 @@ def find_coordinator(session: WireSession, version: int) -> None:
     session.record("of the empty group", find(""), version)
     if version >= 1:
         session.record("unknown type of key", find(group, key_type=9), version)
-        session.record("empty transactional id", find("", key_type=1), version)
     if version >= 4:
         session.record("of two groups", find(group, session.name("other")), version)
         session.record("of the same group twice", find(group, group), version)

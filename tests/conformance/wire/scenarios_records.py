@@ -144,13 +144,22 @@ def produce_checks_of_topic_settings(session: WireSession, version: int) -> None
     session.record("too new", produce(session, timed, batch(timestamp_ms=FAR_AHEAD_MS)), version)
 
 
+def given_producer_id(session: WireSession) -> int:
+    """A new producer's id; a broker that has just started may have none to give yet."""
+    request = m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    session.until(lambda: session.connection.ask(request, 1).error_code == 0)
+    answer = session.connection.ask(request, 1)
+    assert answer.error_code == 0, answer
+    return int(answer.producer_id)
+
+
 @scenario(ApiKey.PRODUCE)
 def produce_in_sequence(session: WireSession, version: int) -> None:
     topic = session.topic()
-    identity = session.connection.ask(m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 1)
+    producer_id = given_producer_id(session)
 
     def stamped(sequence: int, epoch: int = 0) -> bytes:
-        return batch(stamp=ProducerStamp(identity.producer_id, epoch, sequence))
+        return batch(stamp=ProducerStamp(producer_id, epoch, sequence))
 
     session.record("first", produce(session, topic, stamped(0)), version)
     session.record("second", produce(session, topic, stamped(3)), version)
@@ -167,7 +176,7 @@ def produce_in_sequence(session: WireSession, version: int) -> None:
     session.record("oldest of the five", produce(session, topic, stamped(3, epoch=1)), version)
     unknown = batch(stamp=ProducerStamp(4_711_000_000, 0, 7))
     session.record("unknown producer in mid-sequence", produce(session, topic, unknown), version)
-    negative = batch(stamp=ProducerStamp(identity.producer_id, 1, -1))
+    negative = batch(stamp=ProducerStamp(producer_id, 1, -1))
     session.record("producer without sequence", produce(session, topic, negative), version)
     answered = produce(session, topic, stamped(0, 2), acks=1)
     session.record("acks 1 from an idempotent producer", answered, version)
@@ -345,6 +354,7 @@ def list_offsets_refused(session: WireSession, version: int) -> None:
 
 @scenario(ApiKey.INIT_PRODUCER_ID)
 def init_producer_id(session: WireSession, version: int) -> None:
+    given_producer_id(session)
     session.record("idempotent", m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), version)
     session.record("empty transactional id", m.InitProducerIdRequest(transactional_id=""), version)
     if version >= 3:

@@ -25,8 +25,6 @@ Address = tuple[str, int]
 # APIs whose newest version is not served here, with the reason.
 OLDER_MAXIMUM = {ApiKey.DESCRIBE_LOG_DIRS: (4, "version 5 tells cordoned directories (KIP-1066), which kavka has not")}
 
-pytestmark = pytest.mark.xdist_group("wire")
-
 
 def closest(found: Any, candidates: dict[str, Any], scenario: str, step: str) -> list[tuple[str, Any, Any]]:
     """What differs, beyond the table, from the answer that is nearest."""
