@@ -5,7 +5,8 @@ without one: every parser raises `MalformedCheckpoint`, and the file is then reb
 
 Invariants
   I1  `parse(format(x)) == x`; Kafka 3.9 reads what `format` returns.
-  I2  A file that was cut anywhere is malformed, never half-read: each has a count or a last line that must be there.
+  I2  A checkpoint or partition.metadata that was cut anywhere is malformed, never half-read: a count or a length says
+      what must be there. meta.properties cannot tell, and is replaced whole.
 
 Source: Kafka's CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile, MetaProperties,
 CleanShutdownFileHandler.

@@ -126,8 +126,9 @@ class FlushTask:
             file.sync()
         try:
             if self._epochs is not None:
+                # Replacing a file durably syncs its directory, with all new names in it.
                 self._filesystem.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
-            if self._directory_changed:
+            elif self._directory_changed:
                 self._filesystem.sync_directory(self._directory)
         except (FileNotFoundError, StorageError):
             # Where the partition was deleted (its directory renamed) meanwhile, there is nothing left to be kept.
