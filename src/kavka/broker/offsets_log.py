@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from kavka.broker.committed_records import CommittedRecords
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.coordinator.group_records import CoordinatorRecord
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
@@ -63,13 +64,14 @@ class OffsetsTopicLog:
             return
         log = hosted.log
         offset = log.log_start_offset
+        committed = CommittedRecords()
         while offset < log.high_watermark:
             records: list[CoordinatorRecord] = []
             try:
                 result = log.read(offset, self._load_bytes, max_offset=log.high_watermark, min_one_batch=True)
                 if not result.size_bytes:
                     return
-                offset = _decode(result.chunks, offset, records)
+                offset = _decode(result.chunks, offset, committed, records)
             except RecordsError as damage:
                 logger.error("offsets log damaged", partition=partition, offset=offset, why=str(damage))
                 yield records
@@ -83,16 +85,12 @@ class OffsetsTopicLog:
             await asyncio.sleep(0)
 
 
-def _decode(chunks: Sequence[FileSlice], offset: int, records: list[CoordinatorRecord]) -> int:
-    """Adds the chunks' records from `offset` on; returns the offset after the last whole batch."""
+def _decode(
+    chunks: Sequence[FileSlice], offset: int, committed: CommittedRecords, records: list[CoordinatorRecord]
+) -> int:
+    """Adds what counts of the chunks from `offset` on; returns the offset after the last whole batch."""
     for chunk in chunks:
         for batch in iterate_batches(memoryview(chunk.tobytes())):
-            header = batch.header
-            if not header.is_control:
-                records.extend(
-                    CoordinatorRecord(bytes(record.key), None if record.value is None else bytes(record.value))
-                    for record in batch.records()
-                    if record.offset >= offset and record.key is not None
-                )
-            offset = header.last_offset + 1
+            records.extend(committed.read(batch, offset))
+            offset = batch.header.last_offset + 1
     return offset

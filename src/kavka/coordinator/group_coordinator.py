@@ -128,7 +128,9 @@ class GroupCoordinator:
         """The partition that keeps a group. Raises `RequestError` while there is no offsets topic."""
         if self._partition_count == 0:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return (java_string_hash(group_id) & 0x7FFFFFFF) % self._partition_count
+        hashed = java_string_hash(group_id)
+        # Java has no positive counterpart of the lowest integer.
+        return (0 if hashed == -(1 << 31) else abs(hashed)) % self._partition_count
 
     async def load(self, partition: int, leader_epoch: int) -> None:
         """Reads a partition's log and serves its groups from then on."""

@@ -320,3 +320,16 @@ def test_garbage_in_the_log_is_passed_over() -> None:
 )
 def test_the_hash_is_java_s(text: str, expected: int) -> None:
     assert java_string_hash(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partition"),
+    # As Apache Kafka placed them; the last one's hash is the lowest integer.
+    [("plain-group", 10), ("transactional-group", 19), ("new-protocol-group", 39), ("polygenelubricants", 0)],
+)
+def test_a_group_lies_where_kafka_puts_it(group_id: str, partition: int) -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=50)
+        assert groups.partition_for(group_id) == partition
+
+    runs(scenario)
