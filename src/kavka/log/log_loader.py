@@ -56,6 +56,7 @@ from kavka.records.control import read_marker
 
 _logger = Logger(__name__)
 _TEMPORARY_SUFFIX = ".tmp"
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX)
 _OFFSET_DIGITS = 20
 
 
@@ -170,6 +171,8 @@ class _LogLoader:
 
     def _clear_leftovers(self, names: list[str]) -> list[str]:
         """Removes what a deletion or compaction left half done and finishes what only lacked its renames."""
+        if not any(name.endswith(_LEFTOVER_SUFFIXES) for name in names):
+            return names
         swaps: list[str] = []
         first_cleaned: Offset | None = None
         for name in names:
@@ -418,7 +421,8 @@ def _offsets(names: Iterable[str], suffix: str) -> list[Offset]:
     """The offsets of the files named 20 digits and `suffix`, in order."""
     found = []
     for name in names:
-        offset = _offset_of(name)
-        if offset is not None and name[_OFFSET_DIGITS:] == suffix:
-            found.append(offset)
+        if name.endswith(suffix) and len(name) == _OFFSET_DIGITS + len(suffix):
+            offset = _offset_of(name)
+            if offset is not None:
+                found.append(offset)
     return sorted(found)
