@@ -14,6 +14,7 @@ from kavka.protocol.messages import alter_configs_request, describe_configs_requ
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+DEFAULT_CONFIG = 5
 TOPIC_KEYS = ("cleanup.policy", "retention.ms", "segment.bytes", "compression.type", "unclean.leader.election.enable")
 BROKER_KEYS = (
     "broker.rack",
@@ -70,6 +71,16 @@ def describe_configs_of_brokers(session: WireSession, version: int) -> None:
     session.record("unknown broker", describe((BROKER, "4711", None)), version)
     session.record("not a number", describe((BROKER, "one", None)), version)
     session.record("unknown kind", describe((3, "x", None)), version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS, min_version=4)
+def describe_every_default_of_brokers(session: WireSession, version: int) -> None:
+    """A step for each setting that has its default."""
+    everything = describe((BROKER, str(session.broker_id), None), include_synonyms=True, include_documentation=True)
+    (result,) = session.connection.ask(everything, version).results
+    for config in sorted(result.configs, key=lambda config: config.name):
+        if config.config_source == DEFAULT_CONFIG:
+            session.keep_answer(config.name, config, version)
 
 
 def alter(kind: int, name: str, configs: dict[str, str | None], *, validate_only: bool = False) -> Any:
