@@ -2,10 +2,15 @@
 
 structlog's import costs as much as half of a broker's start (0.1 s of 0.2 s here), and a start that goes well has
 nothing to say before it is done. How lines look is `runtime.log_output`'s matter.
+
+I1  A line that cannot be written harms nobody: whoever wrote it goes on. Lines are lost where the disk behind them is
+    full, their reader is gone, or no descriptor is left to import structlog with; those of the last kind are written
+    without it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -50,8 +55,23 @@ class Logger:
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
         if level in _silent:
             return
-        import structlog
+        try:
+            import structlog
 
-        while _preparations:
-            _preparations.pop()()
-        getattr(structlog.get_logger(self._name), level)(event, **keys)
+            while _preparations:
+                _preparations.pop()()
+        except OSError as refusal:
+            _write_plainly(level, event, {**keys, "log_output": refusal})
+            return
+        try:
+            getattr(structlog.get_logger(self._name), level)(event, **keys)
+        except OSError:
+            pass
+
+
+def _write_plainly(level: str, event: str, keys: dict[str, Any]) -> None:
+    words = " ".join(f"{name}={value!r}" for name, value in keys.items())
+    try:
+        print(f"level={level} event={event!r} {words}", file=sys.stderr, flush=True)
+    except OSError:
+        pass

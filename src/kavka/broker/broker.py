@@ -60,8 +60,8 @@ class Ports(NamedTuple):
     """What the host gives a broker.
 
     `wall_ms` is the time in milliseconds since 1970. `run_blocking` carries a call to a worker thread. `halt` ends the
-    process: the broker cannot go on. `on_config` is told of the broker's settings after they changed at run time, so
-    that the host obeys those that are its own.
+    process: the broker cannot go on. `max_open_segments` is how many segments' files may be open. `on_config` is told
+    of the broker's settings after they changed at run time, so that the host obeys those that are its own.
     """
 
     zookeeper: ZooKeeper
@@ -70,6 +70,7 @@ class Ports(NamedTuple):
     wall_ms: Callable[[], int]
     run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
     halt: Callable[[str], None]
+    max_open_segments: int
     on_config: Callable[[BrokerConfig], None]
 
 
@@ -219,6 +220,7 @@ class Broker:
                 broker_id=self.broker_id,
                 cluster_id=self.metadata.cluster_id,
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
+                max_open_segments=self._ports.max_open_segments,
             ),
             lambda topic: log_config(self.configs.topic(topic)),
             draw=self._ports.random.randrange,

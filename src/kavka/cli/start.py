@@ -119,7 +119,7 @@ def start(plan: Start) -> int:
 
         Logger(__name__).warning("unknown setting", name=name, instead="it is kept and ignored, as Kafka does")
     try:
-        return run(config, on_started=lambda started: _tell(plan, started))
+        return run(config, on_started=lambda started: _try_to_tell(plan, started))
     except KavkaError as problem:
         return _fail(str(problem), _next_step(problem, plan))
     except KeyboardInterrupt:
@@ -173,6 +173,13 @@ def _defaults_of_up(plan: Start) -> dict[str, str]:
             f"PLAINTEXT://{plan.advertise if own_port else f'{plan.advertise}:{plan.port}'}"
         )
     return defaults
+
+
+def _try_to_tell(plan: Start, started: Started) -> None:
+    try:
+        _tell(plan, started)
+    except OSError:
+        pass  # Nobody listens, or the disk behind the output is full: the broker serves all the same.
 
 
 def _tell(plan: Start, started: Started) -> None:

@@ -2,7 +2,7 @@
 
 What it decides: whether a connection is accepted, put off or refused. It must not know what is said on it.
 
-    max.connections reached         no more is accepted until one closes; the kernel's backlog holds the rest
+    max.connections reached         no more is accepted until one closes, one log line; the backlog holds the rest
     max.connections.per.ip reached  accepted and closed at once, one log line
     no descriptor left (EMFILE)     no more is accepted for PAUSE_S, one log line
 
@@ -165,6 +165,12 @@ class Acceptor:
             if self._quota.full:
                 self._pause()
                 self._quota.when_room(self._resume)
+                self._log.warning(
+                    "no connections accepted until one closes: there are as many as may be",
+                    listener=self._listener_name,
+                    connections=self._quota.count,
+                    next="raise max.connections, or the limit of open files (ulimit -n)",
+                )
                 return
             try:
                 connected, address = self._socket.accept()

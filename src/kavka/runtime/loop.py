@@ -14,10 +14,16 @@ import asyncio
 import os
 import resource
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Result = TypeVar("Result")
 
+MOST_OPEN_SEGMENTS = 8192
+"""Segments whose files are kept open; what lies behind the page cache is read no faster with more."""
+OTHER_FILES = 64
+"""Descriptors for listeners, locks, checkpoints, snapshots, the embedded ZooKeeper and the interpreter itself."""
+
+_UNLIMITED = 2**31 - 1
 LOOP_VARIABLE = "KAVKA_LOOP"
 """Environment variable: `asyncio` or `uvloop`; without it uvloop where it is installed."""
 
@@ -39,6 +45,24 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
+class FileShares(NamedTuple):
+    """How many of the process's descriptors may be connections, and how many segments of logs."""
+
+    connections: int
+    segments: int
+
+
+def share_files(limit: int) -> FileShares:
+    """Shares out `limit` descriptors, so that connections can never take those that the logs need.
+
+    A log that cannot open a file takes its directory offline: without shares, a thousand clients would stop a broker
+    whose limit is 1,024.
+    """
+    free = max(limit - OTHER_FILES, 2)
+    segments = min(MOST_OPEN_SEGMENTS, free // 2)
+    return FileShares(free - segments, segments)
+
+
 def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Runs `main` to its end on a new loop, as asyncio.run does."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -54,4 +78,4 @@ def raise_file_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
+    return hard if hard != resource.RLIM_INFINITY else _UNLIMITED

@@ -22,7 +22,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kavka.broker.broker import Broker, Ports
@@ -39,7 +39,7 @@ from kavka.protocol.api import ApiKey, api
 from kavka.protocol.connection import Outcome, Request
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
-from kavka.runtime.loop import new_event_loop, raise_file_limit
+from kavka.runtime.loop import FileShares, new_event_loop, raise_file_limit, share_files
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -69,8 +69,9 @@ class Started:
 class Server:
     """One broker process. `start` and `stop` run on its event loop."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, files: FileShares) -> None:
         self._config = config
+        self._files = files
         self._filesystem = LocalFileSystem()
         self._workers = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="kavka-worker")
         self._random = random.Random()
@@ -101,7 +102,7 @@ class Server:
         sockets = self._sockets = SocketServer(
             loop,
             handler.handle,
-            limits=SocketServerLimits.of(config),
+            limits=self._socket_limits(config),
             registry=self.metrics,
             api_name=_api_name,
             on_halt=lambda violation: halt(f"an invariant is broken: {violation}"),
@@ -117,7 +118,8 @@ class Server:
             wall_ms,
             self._run_blocking,
             halt,
-            lambda changed: sockets.change_limits(SocketServerLimits.of(changed).listener),
+            self._files.segments,
+            lambda changed: sockets.change_limits(self._socket_limits(changed).listener),
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
@@ -144,6 +146,12 @@ class Server:
         self._workers.shutdown()
 
     # -- parts
+
+    def _socket_limits(self, config: BrokerConfig) -> SocketServerLimits:
+        """The bounds that `config` sets, and no more connections than there are descriptors for."""
+        limits = SocketServerLimits.of(config)
+        most = min(limits.listener.max_connections, self._files.connections)
+        return replace(limits, listener=replace(limits.listener, max_connections=most))
 
     def _plaintext_endpoints(self) -> tuple[ListenerEndpoint, ...]:
         endpoints = self._config.listener_endpoints
@@ -222,12 +230,12 @@ def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:
 
     `on_started` is called once it serves. Raises `KavkaError` where it cannot start.
     """
-    raise_file_limit()
+    files = share_files(raise_file_limit())
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_run(config, on_started))
+        return runner.run(_run(config, files, on_started))
 
 
-async def _run(config: BrokerConfig, on_started: Callable[[Started], None]) -> int:
+async def _run(config: BrokerConfig, files: FileShares, on_started: Callable[[Started], None]) -> int:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_on_loop_exception)
     stopping = asyncio.Event()
@@ -239,7 +247,7 @@ async def _run(config: BrokerConfig, on_started: Callable[[Started], None]) -> i
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
-    server = Server(config)
+    server = Server(config, files)
     starting = loop.create_task(server.start())
     stop_asked = loop.create_task(stopping.wait())
     await asyncio.wait((starting, stop_asked), return_when=asyncio.FIRST_COMPLETED)

@@ -299,6 +299,36 @@ def test_a_client_that_goes_leaves_no_fetch_waiting(connect: Any, kavka_broker: 
     assert kavka_broker.resident_bytes() - before < 5 * MIB
 
 
+class FewFiles(KavkaProcess):
+    """A broker that may open 300 files."""
+
+    @property
+    def command(self) -> list[str]:
+        return ["prlimit", "--nofile=300:300", *super().command]
+
+
+def test_more_connections_than_descriptors_leave_enough_for_the_logs(tmp_path: Path) -> None:
+    with FewFiles(tmp_path / "data") as broker, SteadyClient(broker.port), BrokerClient(broker.port) as client:
+        crowd = [BrokerClient(broker.port) for _ in range(400)]
+        # Each partition has a segment of its own, with a file that is opened by the first record.
+        topic = client.create_topic(partitions=250)
+        for partition in range(250):
+            assert client.produce(topic, bytes(batch(b"value")), partition=partition).error_code == 0
+        for partition in range(250):
+            assert client.values(topic, partition=partition) == [b"value"]
+        for crowding in crowd:
+            crowding.close()
+        # Who had to wait in the kernel's queue is let in when others go.
+        wait_for(lambda: is_served(broker.port))
+        assert "no connections accepted until one closes" in broker.log_tail()
+        assert "log directory offline" not in broker.log_tail()
+
+
+def is_served(port: int) -> bool:
+    with BrokerClient(port, timeout_s=5) as client:
+        return bool(client.ask(ApiVersionsRequest(), 0).error_code == 0)
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():

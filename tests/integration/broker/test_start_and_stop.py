@@ -310,6 +310,18 @@ def test_a_log_of_a_former_topic_of_the_name_is_set_aside(start_kavka: Any, conn
     assert connect(broker.port).values("orders") == [b"new"]
 
 
+def test_an_output_that_nobody_can_write_to_is_no_reason_not_to_serve(tmp_path: Path, connect: Any) -> None:
+    broker = KavkaProcess(tmp_path / "data", log_file=Path("/dev/full"))
+    with broker:
+        client = connect(broker.port)
+        topic = client.create_topic()
+        # Each of these is a line in the log.
+        client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000), 6)
+        connect(broker.port).send_bytes(b"GET / HTTP/1.1\r\n\r\n")
+        assert client.produce(client.create_topic(), bytes(batch(b"served"))).error_code == 0
+        assert broker.stop() == 0
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():

@@ -5,7 +5,15 @@ import resource
 
 import pytest
 
-from kavka.runtime.loop import LOOP_VARIABLE, new_event_loop, raise_file_limit, run
+from kavka.runtime.loop import (
+    LOOP_VARIABLE,
+    MOST_OPEN_SEGMENTS,
+    OTHER_FILES,
+    new_event_loop,
+    raise_file_limit,
+    run,
+    share_files,
+)
 
 
 @pytest.mark.parametrize(("wanted", "module"), [("asyncio", "asyncio"), ("uvloop", "uvloop"), ("", "uvloop")])
@@ -39,3 +47,11 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("limit", [66, 100, 1024, 4096, 1 << 20])
+def test_connections_and_segments_never_want_more_files_than_there_are(limit: int) -> None:
+    shares = share_files(limit)
+    assert shares.connections + shares.segments + OTHER_FILES <= limit
+    assert 1 <= shares.segments <= MOST_OPEN_SEGMENTS
+    assert shares.connections >= shares.segments

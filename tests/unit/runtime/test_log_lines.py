@@ -1,0 +1,40 @@
+"""Log lines in processes of their own: how they look, and that one which cannot be written harms nobody."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LINE = 'from kavka.logger import Logger; Logger("test").error("disk gone", path="/data"); print("went on")'
+CONFIGURED = "from kavka.runtime.log_output import configure; configure(); "
+NO_DESCRIPTOR_LEFT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); "
+
+
+def run(program: str, stderr: str | None = None) -> subprocess.CompletedProcess[str]:
+    with Path(stderr or "/dev/null").open("w") as target:
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if stderr is None else target,
+            text=True,
+            timeout=30,
+        )
+
+
+def test_a_line_has_its_event_and_keys() -> None:
+    result = run(CONFIGURED + LINE)
+    assert result.stdout == "went on\n"
+    assert 'level=error event="disk gone" path=/data' in result.stderr
+
+
+def test_a_line_that_finds_a_full_disk_is_lost_and_nothing_else_is() -> None:
+    result = run(CONFIGURED + LINE, stderr="/dev/full")
+    assert (result.returncode, result.stdout) == (0, "went on\n")
+
+
+def test_a_line_is_written_plainly_where_no_file_can_be_opened() -> None:
+    result = run("from kavka.logger import Logger; " + CONFIGURED + NO_DESCRIPTOR_LEFT + LINE)
+    assert (result.returncode, result.stdout) == (0, "went on\n")
+    assert "disk gone" in result.stderr
+    assert "Too many open files" in result.stderr
