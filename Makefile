@@ -22,7 +22,7 @@ check: setup ## format, lint, types, the rooms' borders
 	@.venv/bin/lint-imports
 
 test: setup ## all tests that belong to every change
-	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup
+	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
 
 unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property

@@ -154,7 +154,7 @@ class FetchSessionCache:
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
                 self._sessions.pop(session_id, None)
-            if session_epoch == FINAL_EPOCH or not specs:
+            if session_epoch == FINAL_EPOCH:
                 return FetchContext(None, specs, everything=True)
             return FetchContext(self._create(specs, now_ms, by_topic_id=by_topic_id), specs, everything=True)
         session = self._sessions.get(session_id)

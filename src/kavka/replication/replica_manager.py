@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from kavka.log.unified_log import UnifiedLog
 
 
+_REFUSED_UNSEEN = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
 class AppendOutcome(NamedTuple):
     """What happened to the records of one partition. `base_offset` is their first offset where `error` is NONE."""
 
@@ -157,7 +160,11 @@ class ReplicaManager:
         try:
             result, advanced = partition.append_as_leader(records, required_acks=required_acks, now_ms=now_ms)
         except RecordsError as refused:
-            return AppendOutcome(refused.code, message=refused.message, batch_index=refused.batch_index)
+            # Where the bytes as such are refused, nothing is said of the log, as in Kafka.
+            known = NO_OFFSET if refused.code in _REFUSED_UNSEEN else partition.log.log_start_offset
+            return AppendOutcome(
+                refused.code, log_start_offset=known, message=refused.message, batch_index=refused.batch_index
+            )
         except RequestError as refused:
             return AppendOutcome(refused.code, message=refused.message or None)
         except StorageError as failure:

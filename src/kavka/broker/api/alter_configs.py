@@ -69,6 +69,8 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
 
 
 def require_topic(broker: Broker, name: str) -> None:
-    """Raises RequestError where the topic is not there. An empty name is refused later, with its own words."""
-    if name and broker.metadata.topic(name) is None:
+    """Raises RequestError where the topic is not there."""
+    if not name:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    if broker.metadata.topic(name) is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

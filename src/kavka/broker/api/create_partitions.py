@@ -40,9 +40,11 @@ async def _create(broker: Broker, message: CreatePartitionsRequest) -> CreatePar
                 CreatePartitionsTopicResult(name=wish.topic, error_code=ErrorCode.NOT_CONTROLLER) for wish in wishes
             ]
         )
+    # A topic that was named twice is refused once.
+    by_name = {outcome.name: outcome for outcome in outcomes}
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(name=outcome.name, error_code=outcome.code, error_message=outcome.message)
-            for outcome in outcomes
+            for outcome in by_name.values()
         ]
     )

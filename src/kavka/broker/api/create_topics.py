@@ -45,7 +45,11 @@ async def _create(broker: Broker, message: CreateTopicsRequest) -> CreateTopicsR
             ]
         )
     configs = {wish.name: wish.config for wish in wishes}
-    return CreateTopicsResponse(topics=[_result(broker, outcome, configs[outcome.name]) for outcome in outcomes])
+    return CreateTopicsResponse(
+        topics=[
+            _result(broker, outcome, configs[outcome.name], validate_only=message.validate_only) for outcome in outcomes
+        ]
+    )
 
 
 def _wish(topic: CreatableTopic) -> TopicWish:
@@ -58,7 +62,7 @@ def _wish(topic: CreatableTopic) -> TopicWish:
     )
 
 
-def _result(broker: Broker, outcome: TopicOutcome, config: object) -> CreatableTopicResult:
+def _result(broker: Broker, outcome: TopicOutcome, config: object, *, validate_only: bool) -> CreatableTopicResult:
     if outcome.code is not ErrorCode.NONE:
         return CreatableTopicResult(
             name=outcome.name, error_code=outcome.code, error_message=outcome.message, configs=[]
@@ -66,7 +70,7 @@ def _result(broker: Broker, outcome: TopicOutcome, config: object) -> CreatableT
     assert isinstance(config, dict)
     return CreatableTopicResult(
         name=outcome.name,
-        topic_id=outcome.topic_id or NO_TOPIC_ID,
+        topic_id=NO_TOPIC_ID if validate_only else outcome.topic_id or NO_TOPIC_ID,
         error_code=ErrorCode.NONE,
         error_message=None,
         num_partitions=outcome.partition_count,

@@ -62,8 +62,11 @@ async def _delete(broker: Broker, version: int, message: DeleteTopicsRequest) ->
     except Deposed:
         responses.extend(_result(name, ids[name], ErrorCode.NOT_CONTROLLER, None) for name in names)
         return DeleteTopicsResponse(responses=responses)
+    # A topic that was named twice is refused once.
+    by_name = {outcome.name: outcome for outcome in outcomes}
     responses.extend(
-        _result(outcome.name, ids.get(outcome.name, no_id), outcome.code, outcome.message) for outcome in outcomes
+        _result(outcome.name, ids.get(outcome.name, no_id), outcome.code, outcome.message)
+        for outcome in by_name.values()
     )
     return DeleteTopicsResponse(responses=responses)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from kavka.broker.api.authorized_operations import GROUP_OPERATIONS, GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.group import GroupState
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    operations = GROUP_OPERATIONS if message.include_authorized_operations else NOT_ASKED
+    allowed = GROUP_OPERATIONS_SINCE_4 if request.header.api_version >= 6 else GROUP_OPERATIONS
+    operations = allowed if message.include_authorized_operations else NOT_ASKED
     return DescribeGroupsResponse(
         groups=[_group(broker, request.header.api_version, group_id, operations) for group_id in message.groups]
     )

@@ -65,6 +65,7 @@ def _unknown(broker: Broker, name: str) -> DescribeTopicPartitionsResponseTopic:
         topic_id=NO_TOPIC_ID,
         is_internal=broker.is_internal(name),
         partitions=[],
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

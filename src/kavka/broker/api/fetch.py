@@ -157,6 +157,7 @@ def _response(
             last_stable_offset=outcome.last_stable_offset,
             log_start_offset=outcome.log_start_offset,
             records=list(outcome.chunks),
+            aborted_transactions=None,
         )
         if outcome.aborted_transactions is not None:
             data.aborted_transactions = [

@@ -61,7 +61,7 @@ async def _find_all(broker: Broker, request: Request, message: FindCoordinatorRe
                 host=found.host,
                 port=found.port,
                 error_code=found.error,
-                error_message=found.message,
+                error_message=found.message or "",
             )
         )
     return FindCoordinatorResponse(coordinators=coordinators)
@@ -71,7 +71,7 @@ async def _find(broker: Broker, request: Request, key_type: int, key: str) -> _F
     if key_type == TRANSACTION:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, message="this broker has no transaction coordinator")
     if key_type != GROUP:
-        return _Found(ErrorCode.INVALID_REQUEST)
+        return _Found(ErrorCode.INVALID_REQUEST, message=f"unknown key type {key_type}")
     try:
         await broker.ensure_offsets_topic()
         partition = broker.offsets_partition(key)

@@ -2,7 +2,7 @@
 
 Behaviour   A timestamp >= 0 finds the first record that is not older; special values are -1 latest (high watermark, or
             last stable offset for read_committed), -2 earliest, -3 the record with the largest timestamp, -4 earliest
-            on local disk, -5 last in tiered storage (none here: -1), -6 earliest not uploaded yet (here: earliest). A
+            on local disk, -5 last in tiered storage (none here: -1), -6 earliest not uploaded yet (none here: -1). A
             record that is not committed yet is not found. A partition named twice is INVALID_REQUEST.
 Versions    1; 2 isolation level, throttle time; 3; 4 leader epochs (KIP-320); 5; 6 flexible; 7 max timestamp (KIP-734);
             8 earliest local (KIP-405); 9 latest tiered; 10 time-out; 11 earliest pending upload.
@@ -97,10 +97,10 @@ def _find(partition: Partition, timestamp: int, *, read_committed: bool) -> _Fou
     fetchable = log.last_stable_offset if read_committed else log.high_watermark
     if timestamp == LATEST:
         return _Found(NO_TIMESTAMP, fetchable, partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         return _Found(NO_TIMESTAMP, start, log.leader_epoch_at(start))
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _Found()
     hit = log.offset_for_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if hit is None or hit.offset >= fetchable:

@@ -57,7 +57,7 @@ def _refusal(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
         controller_id=NO_LEADER,
         topics=[
             MetadataResponseTopic(
-                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=NO_TOPIC_ID, partitions=[]
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id, partitions=[]
             )
             for topic in topics
         ],
@@ -76,8 +76,12 @@ def _named(
 ) -> list[MetadataResponseTopic]:
     """An answer for each topic that was named. `errors` says why a topic was not created."""
     answers = []
+    seen = set()
     for wanted in message.topics or ():
         name = wanted.name
+        if (name, wanted.topic_id) in seen:
+            continue
+        seen.add((name, wanted.topic_id))
         if name is None:
             name = broker.metadata.topic_name(wanted.topic_id)
             if name is None:

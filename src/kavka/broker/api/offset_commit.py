@@ -67,7 +67,10 @@ async def _commit(broker: Broker, request: Request, message: OffsetCommitRequest
             offsets,
         )
     except RequestError as refused:
-        errors = [refused.code] * len(accepted)
+        code = refused.code
+        if by_id and code is ErrorCode.ILLEGAL_GENERATION and broker.groups.describe_group(message.group_id) is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        errors = [code] * len(accepted)
     for answer, error in zip(accepted, errors, strict=True):
         answer.error_code = error
     return OffsetCommitResponse(topics=topics)

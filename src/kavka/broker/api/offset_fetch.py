@@ -81,8 +81,6 @@ def _topics(found: list[tuple[str, int, CommittedOffset]], error: ErrorCode) -> 
 def _group(broker: Broker, version: int, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
     try:
-        if group.member_id is not None and group.member_epoch >= 0:
-            broker.groups.check_member(group.group_id, group.member_id, None, group.member_epoch)
         if group.topics is None:
             found = broker.groups.fetch_offsets(group.group_id)
         else:
