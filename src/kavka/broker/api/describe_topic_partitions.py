@@ -38,12 +38,16 @@ def handle(
         start = message.cursor.topic_name
         names = [name for name in names if name >= start]
         if names and names[0] == start:
-            first_partition = max(message.cursor.partition_index, 0)
+            first_partition = message.cursor.partition_index
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in names:
         topic = broker.metadata.topic(name)
         if topic is None:
             response.topics.append(_unknown(broker, name))
+        elif first_partition < 0:
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name, partitions=[])
+            )
         elif room <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.protocol.connection import Request
 
+_NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -157,7 +158,8 @@ def _response(
             last_stable_offset=outcome.last_stable_offset,
             log_start_offset=outcome.log_start_offset,
             records=list(outcome.chunks),
-            aborted_transactions=None,
+            # Null but for partitions that nothing was read from: what the list says of those, Kafka leaves empty.
+            aborted_transactions=[] if outcome.error in _NOT_HERE else None,
         )
         if outcome.aborted_transactions is not None:
             data.aborted_transactions = [

@@ -43,6 +43,8 @@ _FIRST_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _READ_COMMITTED = 1
+_FIRST_VERSION_WITH_ONE_REFUSAL = 10
+"""From here on a partition that is named twice is answered once."""
 
 
 class _Found(NamedTuple):
@@ -60,8 +62,12 @@ def handle(broker: Broker, request: Request, message: ListOffsetsRequest) -> Lis
     topics = []
     for topic in message.topics:
         answers = []
+        refused: set[int] = set()
         for partition in topic.partitions:
+            if version >= _FIRST_VERSION_WITH_ONE_REFUSAL and partition.partition_index in refused:
+                continue
             if named[topic.name, partition.partition_index] > 1:
+                refused.add(partition.partition_index)
                 answers.append(_refusal(partition, ErrorCode.INVALID_REQUEST))
                 continue
             answers.append(_partition(broker, version, topic.name, partition, read_committed=read_committed))
