@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ from crc32c import crc32c
 
 from broker_client import BrokerClient, SteadyClient, batch, fetch_of, produce_of, read_records
 from kavka.errors import ErrorCode
-from kavka.protocol.messages import ApiVersionsRequest, CreatePartitionsRequest
+from kavka.protocol.messages import ApiVersionsRequest, CreatePartitionsRequest, MetadataRequest
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsTopic
+from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 from kavka.records.batch import read_header
 from kavka.records.builder import BatchBuilder, seal
 from kavka.records.compression import Compression, compress
@@ -75,6 +77,26 @@ def test_a_slow_reader_of_big_fetches_takes_no_memory_and_gets_its_records(
         answer = slow.receive(fetch_of(topic, 0), 12).responses[0].partitions[0]
         assert [value for _offset, value in read_records(answer.records)] == values
     assert kavka_broker.resident_bytes() - before < 24 * MIB
+
+
+def test_a_client_that_asks_on_and_reads_nothing_is_not_read_either(
+    connect: Any, kavka_broker: KavkaProcess, good_client: SteadyClient
+) -> None:
+    topic = connect().create_topic(partitions=300)
+    question = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    before = kavka_broker.resident_bytes()
+    asked = 3000  # answers of 10 KB each
+    greedy = connect(receive_buffer_bytes=4096)
+    asking = threading.Thread(target=lambda: [greedy.send(question, 9) for _ in range(asked)])
+    asking.start()
+    rounds = good_client.rounds
+    wait_for(lambda: good_client.rounds > rounds + 100)
+    assert kavka_broker.resident_bytes() - before < 12 * MIB
+    assert len(greedy.receive(question, 9).topics[0].partitions) == 300
+    answers = [greedy.receive_frame() for _ in range(asked - 1)]
+    asking.join()
+    # The bytes behind the correlation id are the same in all of them.
+    assert len({answer[4:] for answer in answers}) == 1
 
 
 def test_thousands_of_connections_are_served_with_bounded_memory(
