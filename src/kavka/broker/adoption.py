@@ -9,6 +9,7 @@ themselves is taken over; what only the lost metadata said is not known any more
 | meta.properties: cluster.id           | /cluster/id                                                              |
 | meta.properties: broker.id, node.id   | must be this broker's                                                    |
 | TOPIC-N with a log                    | the topic with partitions 0..highest N, each with this broker as replica |
+| TOPIC-N, an empty directory           | a partition that nothing was written to yet, if TOPIC-0 .. N-1 are there |
 | a gap in the numbers                  | a partition all the same; it is empty, and one log line tells            |
 | partition.metadata: topic id          | the topic's id; drawn where no partition has one (Kafka before 2.8)      |
 | leader-epoch-checkpoint               | the last one is the leader epoch: the same leader goes on with its log   |
@@ -102,11 +103,15 @@ _OFFSET_DIGITS = 20
 
 
 class FoundPartition(NamedTuple):
-    """A log in a log directory. `leader_epoch` is the last one that it knows, -1 for none."""
+    """A log in a log directory. `leader_epoch` is the last one that it knows, -1 for none.
+
+    A directory that is not written yet may be no partition at all, but a date in somebody's name for a directory.
+    """
 
     topic_partition: TopicPartition
     topic_id: uuid.UUID | None
     leader_epoch: LeaderEpoch
+    is_written: bool = True
 
 
 class FoundDirectory(NamedTuple):
@@ -201,7 +206,7 @@ def is_unknown(planned: Plan, *, cluster_id: str | None, topics: Sequence[str]) 
 
 
 def is_partition_directory(name: str, files: Sequence[str]) -> bool:
-    """Whether a directory of this name with these files holds the log of a partition that a topic can have."""
+    """Whether a directory of this name with these files may be the log of a partition that a topic can have."""
     partition = parse_directory_name(name)
     return (
         partition is not None
@@ -209,7 +214,7 @@ def is_partition_directory(name: str, files: Sequence[str]) -> bool:
         and partition.topic != CLUSTER_METADATA_TOPIC
         and topic_name_error(partition.topic) is None
         and partition.partition < MAX_PARTITIONS
-        and any(file == PARTITION_METADATA or _is_segment(file) for file in files)
+        and (not files or any(file == PARTITION_METADATA or _is_segment(file) for file in files))
     )
 
 
@@ -259,10 +264,23 @@ def _topics(directories: Sequence[FoundDirectory]) -> Iterator[FoundTopic]:
                 )
             logs.setdefault(found.topic_partition.topic, []).append(found)
     for name in sorted(logs):
-        yield _topic(name, logs[name], homes)
+        count = _partition_count(logs[name])
+        if count:
+            yield _topic(name, count, [log for log in logs[name] if log.topic_partition.partition < count], homes)
 
 
-def _topic(name: str, logs: Sequence[FoundPartition], homes: Mapping[TopicPartition, str]) -> FoundTopic:
+def _partition_count(logs: Sequence[FoundPartition]) -> int:
+    """The highest number of a written log and one, and as many more as lie behind it without a gap."""
+    unwritten = {log.topic_partition.partition for log in logs if not log.is_written}
+    count = max((log.topic_partition.partition + 1 for log in logs if log.is_written), default=0)
+    while count in unwritten:
+        count += 1
+    return count
+
+
+def _topic(
+    name: str, partition_count: int, logs: Sequence[FoundPartition], homes: Mapping[TopicPartition, str]
+) -> FoundTopic:
     with_id = [log for log in logs if log.topic_id is not None]
     for log in with_id:
         if log.topic_id != with_id[0].topic_id:
@@ -274,7 +292,7 @@ def _topic(name: str, logs: Sequence[FoundPartition], homes: Mapping[TopicPartit
     return FoundTopic(
         name,
         with_id[0].topic_id if with_id else None,
-        max(log.topic_partition.partition for log in logs) + 1,
+        partition_count,
         {log.topic_partition.partition: log.leader_epoch for log in logs},
     )
 
@@ -364,11 +382,12 @@ def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition |
     files = filesystem.list_directory(path)
     if not is_partition_directory(name, files):
         return None
-    epochs = _checkpointed_epoch(filesystem, path)
+    epoch = _checkpointed_epoch(filesystem, path)
     return FoundPartition(
         partition,
         _topic_id(filesystem, path),
-        _recorded_epoch(filesystem, path, files) if epochs is None else epochs,
+        _recorded_epoch(filesystem, path, files) if epoch is None else epoch,
+        bool(files),
     )
 
 

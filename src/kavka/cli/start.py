@@ -144,6 +144,8 @@ def settings_of(plan: Start) -> BrokerConfig:
         defaults = {}
     else:
         asked, defaults = settings, _defaults_of_up(plan)
+        if "node.id" in asked:
+            del defaults["broker.id"]  # The two are one setting.
     config = BrokerConfig.from_properties({**defaults, **asked})
     if "broker.id" in asked or "node.id" in asked:
         return config

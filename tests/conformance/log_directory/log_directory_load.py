@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from client_samples import CODECS, samples
@@ -177,6 +178,14 @@ def _commit_as_subscriber(bootstrap: str, group: str, **settings: str) -> None:
             message = consumer.poll(1)
             seen += message is not None and message.error() is None
         consumer.commit(asynchronous=False)
+
+
+def wait_for_log_start(logs: Path) -> None:
+    """Until the log start of `trimmed` is in its checkpoint: a kill would undo it before."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while "trimmed 0 25" not in (logs / "log-start-offset-checkpoint").read_text():
+        assert time.monotonic() < deadline, "the log start was not checkpointed"
+        time.sleep(0.05)
 
 
 def read_all(bootstrap: str) -> Served:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from client_samples import CODECS
 from jute_client import JuteClient
-from log_directory_load import TIMEOUT_S, Served, append, read_all, write_load
+from log_directory_load import TIMEOUT_S, Served, append, read_all, wait_for_log_start, write_load
 
 from apache_kafka import ApacheKafka, PeerMissing
 from kavka.log.checkpoint import CLEAN_SHUTDOWN, parse_epochs
@@ -102,13 +102,6 @@ def kavka(life: Life, how: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     shutil.copytree(life.directories[how], data / "logs")
     with KavkaProcess(data) as broker:
         yield broker
-
-
-def wait_for_log_start(logs: Path) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while "trimmed 0 25" not in (logs / "log-start-offset-checkpoint").read_text():
-        assert time.monotonic() < deadline, "the log start was not checkpointed"
-        time.sleep(0.05)
 
 
 def started_beside(data: Path, logs: Path) -> str:

@@ -73,6 +73,27 @@ def test_a_topic_has_as_many_partitions_as_its_highest_number_says() -> None:
     assert [(topic.name, topic.partition_count, topic.missing) for topic in planned.topics] == [("t", 4, [1, 2])]
 
 
+def test_an_empty_directory_is_a_partition_where_the_lower_numbers_are_there() -> None:
+    def unwritten(topic: str, number: int) -> FoundPartition:
+        return FoundPartition(TopicPartition(topic, number), None, -1, False)
+
+    planned = plan(
+        [
+            directory(
+                *(unwritten("new", number) for number in (1, 0)),
+                *(unwritten("grown", number) for number in (4, 0, 3, 6)),
+                partition("grown", 2),
+                unwritten("backup", 2024),
+            )
+        ],
+        1,
+    )
+    assert [(topic.name, topic.partition_count, topic.missing) for topic in planned.topics] == [
+        ("grown", 5, [1]),
+        ("new", 2, []),
+    ]
+
+
 def test_topics_are_put_together_over_all_directories_and_sorted() -> None:
     planned = plan(
         [
@@ -184,6 +205,7 @@ def test_only_a_tree_that_serves_nobody_is_filled(
 def test_a_directory_with_a_log_is_a_partition(name: str) -> None:
     assert is_partition_directory(name, ["00000000000000000000.log", "leader-epoch-checkpoint"])
     assert is_partition_directory(name, ["partition.metadata"])
+    assert is_partition_directory(name, [])
 
 
 @pytest.mark.parametrize(
@@ -207,7 +229,7 @@ def test_a_directory_of_another_name_is_none(name: str) -> None:
     assert not is_partition_directory(name, ["00000000000000000000.log", "partition.metadata"])
 
 
-@pytest.mark.parametrize("files", [[], ["app.log"], ["0.log"], ["0000000000000000000x.log"], ["notes.txt"]])
+@pytest.mark.parametrize("files", [["app.log"], ["0.log"], ["0000000000000000000x.log"], ["notes.txt"]])
 def test_a_directory_without_a_log_is_none(files: list[str]) -> None:
     assert not is_partition_directory("backup-2024", files)
 
@@ -251,9 +273,14 @@ def test_what_partitions_say_of_themselves_is_read(tmp_path: Path) -> None:
     written(owned(tmp_path), "t-1", epochs=epochs)
     written(tmp_path, "__cluster_metadata-0")
     written(tmp_path, "t-0.abc-delete")
+    (tmp_path / "u-0").mkdir()
     (tmp_path / "t-2").write_text("a file")
     assert found(tmp_path) == [
-        FoundDirectory(str(tmp_path), MetaProperties(1, OLD_CLUSTER), (partition("t", 1, leader_epoch=5),))
+        FoundDirectory(
+            str(tmp_path),
+            MetaProperties(1, OLD_CLUSTER),
+            (partition("t", 1, leader_epoch=5), FoundPartition(TopicPartition("u", 0), None, -1, False)),
+        )
     ]
 
 

@@ -128,3 +128,25 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 def test_a_setting_without_a_sign_is_wrong_usage() -> None:
     with pytest.raises(WrongUsage, match="is not name=value"):
         settings_of(Start(settings=("broker.id",)))
+
+
+def recorded(home: Path, text: str) -> str:
+    home.mkdir(parents=True)
+    (home / "meta.properties").write_text(text)
+    return str(home)
+
+
+def test_without_a_broker_id_it_is_the_one_of_the_log_directory(tmp_path: Path) -> None:
+    recorded(tmp_path / "logs", "version=0\nbroker.id=5\n")
+    assert settings_of(Start(data=str(tmp_path))).broker_id == 5
+    kraft = recorded(tmp_path / "kraft", "version=1\nnode.id=6\n")
+    assert settings_of(Start(data="x", settings=(f"log.dirs={kraft}",))).broker_id == 6
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={kraft}\n")
+    assert settings_of(Start(file=str(file))).broker_id == 6
+
+
+def test_a_broker_id_that_is_named_stands(tmp_path: Path) -> None:
+    recorded(tmp_path / "logs", "version=0\nbroker.id=5\n")
+    assert settings_of(Start(data=str(tmp_path), settings=("broker.id=1",))).broker_id == 1
+    assert settings_of(Start(data=str(tmp_path), settings=("node.id=2",))).broker_id == 2
