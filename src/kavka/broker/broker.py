@@ -257,7 +257,7 @@ class Broker:
                 [_broker_metadata(live.registration) for live in self._controller.context.brokers.values()]
             )
         await self.configs.load_topics(dict.fromkeys(order.topic_partition.topic for order in change.partitions))
-        self._changes.obey(change.partitions, self._ports.wall_ms())
+        await self._changes.obey(change.partitions, self._ports.wall_ms())
         for topic in change.deleted_topics:
             await self._changes.delete_topic(topic.name, self._ports.wall_ms())
             self.configs.forget_topic(topic.name)
