@@ -326,7 +326,8 @@ def test_the_request_channel_holds_no_more_than_queued_max_requests(start_server
     channel = server.server.channel
     for client in clients:
         client.socket.sendall(b"".join(request_bytes(index, b"x") for index in range(500)))
-    eventually(lambda: channel.size >= 20)
+    # The one in the handler has left the channel, and nobody is woken for a single place.
+    eventually(lambda: channel.size >= 19)
     time.sleep(0.1)
     # Two threads may see the same room at the same time.
     assert channel.size <= 2 * 20
