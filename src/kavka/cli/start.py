@@ -226,6 +226,11 @@ def _next_step(problem: KavkaError, plan: Start) -> str:
         return "another broker runs there: stop it, or choose another directory with --data"
     if isinstance(problem, InconsistentMetadata):
         return "the directory belongs to another broker or cluster: choose another with --data or log.dirs"
+    if isinstance(problem, StorageError) and "damaged" in str(problem):
+        return (
+            "restore the file; or move its directory away: the topics are then found again in the logs, without their "
+            "settings (docs/operations.md)"
+        )
     if isinstance(problem, StorageError):
         return "choose a directory that can be written, with --data or log.dirs, or make room on its disk"
     text = str(problem).lower()

@@ -18,8 +18,14 @@ from crc32c import crc32c
 
 from broker_client import BrokerClient, SteadyClient, batch, fetch_of, produce_of, read_records
 from kavka.errors import ErrorCode
-from kavka.protocol.messages import ApiVersionsRequest, CreatePartitionsRequest, MetadataRequest
+from kavka.protocol.messages import (
+    ApiVersionsRequest,
+    CreatePartitionsRequest,
+    IncrementalAlterConfigsRequest,
+    MetadataRequest,
+)
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsTopic
+from kavka.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 from kavka.records.batch import read_header
 from kavka.records.builder import BatchBuilder, seal
@@ -319,6 +325,33 @@ def test_a_client_that_goes_leaves_no_fetch_waiting(connect: Any, kavka_broker: 
         leave()
     # 10,000 fetches that wait hold 70 MB; what a crowd of connections leaves in the allocator is a few.
     assert kavka_broker.resident_bytes() - before < 30 * MIB
+
+
+def test_a_limit_of_connections_set_at_run_time_holds_from_then_on(tmp_path: Path) -> None:
+    def limit(client: BrokerClient, count: int) -> None:
+        setting = AlterableConfig(name="max.connections", config_operation=0, value=str(count))
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[setting])
+        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert answer.responses[0].error_code == 0
+
+    with KavkaProcess(tmp_path / "data") as broker, BrokerClient(broker.port) as client:
+        wait_for(lambda: open_sockets(broker.pid) == 1)
+        limit(client, 2)
+        with BrokerClient(broker.port) as second, BrokerClient(broker.port, timeout_s=0.3) as third:
+            assert second.ask(ApiVersionsRequest(), 0).error_code == 0
+            with pytest.raises(TimeoutError):
+                third.ask(ApiVersionsRequest(), 0)
+            limit(client, 3)
+            third.socket.settimeout(10)
+            assert third.receive(ApiVersionsRequest(), 0).error_code == 0
+
+
+def open_sockets(pid: int) -> int:
+    """Connections of a process that has one listener, in state ESTABLISHED."""
+    sockets = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    inodes = {name[8:-1] for name in sockets if name.startswith("socket:[")}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return len([row for row in rows if row[3] == "01" and row[9] in inodes])
 
 
 class FewFiles(KavkaProcess):

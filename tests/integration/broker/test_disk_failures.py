@@ -136,6 +136,35 @@ def test_a_broker_whose_only_disk_is_full_halts_and_serves_all_after_more_space(
     assert again.produce(topic, bytes(batch(b"1000:after"))).error_code == 0
 
 
+def test_metadata_that_find_no_room_halt_the_broker_and_what_was_acknowledged_is_kept(
+    tmp_path: Path, small_disk: Callable[[str], Any], start_kavka: Callable[..., KavkaProcess], connect: Any
+) -> None:
+    small = small_disk("1m")
+    broker = start_kavka(settings={"log.dirs": str(tmp_path / "logs"), "kavka.zookeeper.data.dir": f"{small.path}/zk"})
+    client = connect(broker.port)
+    topics: list[str] = []
+
+    def create_on_and_on() -> None:
+        for number in range(2000):
+            topic = client.create_topic(f"t-{number}", partitions=20)
+            assert client.produce(topic, bytes(batch(b"%d" % number))).error_code == 0
+            topics.append(topic)
+
+    with pytest.raises(Closed):
+        create_on_and_on()
+    assert len(topics) > 20
+    assert broker.wait_until_ended() == HALTED
+    assert "the embedded ZooKeeper's disk failed" in broker.log_tail()
+    assert "No space left on device" in broker.log_tail()
+
+    small.resize("16m")
+    broker.start()
+    client = connect(broker.port)
+    for number, topic in enumerate(topics):
+        assert client.values(topic) == [b"%d" % number]
+    assert client.create_topic("after") == "after"
+
+
 def test_a_disk_that_is_full_at_the_first_start_is_one_clear_sentence(
     small_disk: Callable[[str], Any], start_kavka: Callable[..., KavkaProcess], connect: Any
 ) -> None:
