@@ -34,6 +34,7 @@ Invariants
   I3  No leader epoch goes back. Nor is it raised, for that would bar the way back: Kafka in ZooKeeper mode would go on
       with its old one, and Java's consumers wait for ever for the epoch that an offset was committed in.
   I4  All directories or none: with one that cannot be read nothing is adopted, for a topic would lose its partitions.
+  I5  Logs with records in a message format before 2 are refused: loading them would take these records for damage.
 
 Source: KIP-516 (topic ids), Kafka's LogManager and MetaPropertiesEnsemble.
 """
@@ -74,6 +75,7 @@ from kavka.log.record_scan import scan_headers
 from kavka.log.segment import LOG_SUFFIX
 from kavka.logger import Logger
 from kavka.model import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from kavka.records.batch import MAGIC
 from kavka.zookeeper.port import Create, Delete, NodeExists, NoNode, Operation, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.port import request_size_bytes as size_bytes
 from kavka.zookeeper.znodes import (
@@ -100,6 +102,8 @@ _INITIAL_CONTROLLER_EPOCH = 0
 _MAX_LEADER_EPOCH = 2**31 - 1
 """What a batch and a znode can hold; a checkpoint that says more is no checkpoint."""
 _OFFSET_DIGITS = 20
+_MAGIC_POSITION = 16
+"""Where the first batch or message of a segment says its format: the same place in all of them."""
 
 
 class FoundPartition(NamedTuple):
@@ -382,6 +386,7 @@ def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition |
     files = filesystem.list_directory(path)
     if not is_partition_directory(name, files):
         return None
+    _require_readable(filesystem, path, files)
     epoch = _checkpointed_epoch(filesystem, path)
     return FoundPartition(
         partition,
@@ -389,6 +394,20 @@ def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition |
         _recorded_epoch(filesystem, path, files) if epoch is None else epoch,
         bool(files),
     )
+
+
+def _require_readable(filesystem: FileSystem, path: str, files: Iterable[str]) -> None:
+    """Raises StorageError where a segment begins with a message format that is not read here."""
+    for name in filter(_is_segment, files):
+        file = filesystem.open(f"{path}/{name}", read_only=True)
+        magic = file.read_at(_MAGIC_POSITION, 1)
+        file.close()
+        if magic and magic[0] < MAGIC:
+            raise StorageError(
+                f"{path}/{name}",
+                f"has records in message format {magic[0]}, written for Kafka before 0.11, and only {MAGIC} is read: "
+                "move the partition's directory away to start without it",
+            )
 
 
 def _topic_id(filesystem: FileSystem, path: str) -> uuid.UUID | None:
@@ -413,7 +432,7 @@ def _checkpointed_epoch(filesystem: FileSystem, path: str) -> LeaderEpoch | None
 
 def _recorded_epoch(filesystem: FileSystem, path: str, files: Iterable[str]) -> LeaderEpoch:
     """The last epoch that records were written in: epochs never fall, so that of the last batch that can be read."""
-    for name in sorted((file for file in files if file.endswith(LOG_SUFFIX)), reverse=True):
+    for name in sorted(filter(_is_segment, files), reverse=True):
         file = filesystem.open(f"{path}/{name}", read_only=True)
         epoch = _last_epoch(file)
         file.close()

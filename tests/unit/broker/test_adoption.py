@@ -292,6 +292,18 @@ def test_without_a_checkpoint_the_last_epoch_is_that_of_the_last_batch(tmp_path:
     assert found(tmp_path)[0].partitions[0].leader_epoch == 6
 
 
+@pytest.mark.parametrize("message_format", [0, 1])
+def test_records_of_an_older_format_are_refused_before_anything_is_loaded(tmp_path: Path, message_format: int) -> None:
+    path = written(tmp_path, "t-0", log=batch(0, 3))
+    old = bytearray(batch(1, 3))
+    old[16] = message_format
+    (path / "00000000000000000001.log").write_bytes(old)
+    with pytest.raises(
+        StorageError, match=rf"00000000000000000001.log: has records in message format {message_format}"
+    ):
+        found(tmp_path)
+
+
 def test_without_records_there_is_no_epoch(tmp_path: Path) -> None:
     written(tmp_path, "t-0", epochs=None)
     assert found(tmp_path)[0].partitions[0].leader_epoch == -1
