@@ -52,6 +52,9 @@ def test_what_was_appended_before_each_of_five_kills_is_there(tmp_path: Path) ->
         logs.release()
 
 
+APPENDS_DURING_A_SYNC = 300
+
+
 def test_a_thread_may_sync_while_the_log_goes_on(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=5_000, index_interval_bytes=300)
     flushes = 0
@@ -64,8 +67,10 @@ def test_a_thread_may_sync_while_the_log_goes_on(tmp_path: Path) -> None:
         assert task is not None
         worker = threading.Thread(target=task.sync)
         worker.start()
-        while worker.is_alive():
-            log.append_as_leader(batch([b"y" * 50] * 2), number // 100, NOW_MS)
+        # Bounded: a slow disk would else see tens of thousands of segments, each with its files.
+        for _ in range(APPENDS_DURING_A_SYNC):
+            if worker.is_alive():
+                log.append_as_leader(batch([b"y" * 50] * 2), number // 100, NOW_MS)
         worker.join()
         log.complete_flush(task, NOW_MS)
         assert log.recovery_point == task.offset
