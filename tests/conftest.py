@@ -29,13 +29,11 @@ they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All tests that need Apache Kafka go to one worker: two cores do not carry its servers twice."""
+    """Leaves the peer suites' runs against Apache Kafka to `make conformance`."""
     everything = bool(os.environ.get("KAVKA_ALL_CLIENTS"))
     kept, left_out = [], []
     for item in items:
         needs_kafka = item.get_closest_marker("kafka") is not None
-        if needs_kafka:
-            item.add_marker(pytest.mark.xdist_group("apache-kafka"))
         if needs_kafka and not everything and any(suite in item.nodeid for suite in PEER_SUITES):
             left_out.append(item)
         else:

@@ -286,11 +286,6 @@ class GroupCoordinator:
         """All offsets of a group, by topic and partition. Raises `RequestError`."""
         return self._shard(group_id, empty_allowed=True).shard.offsets(group_id)
 
-    def check_member(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        """Whether who asks is a member of this generation. Raises `RequestError`."""
-        group = self._shard(group_id).shard.group(group_id)
-        group.require_current(member_id, group_instance_id, generation)
-
     async def on_topics_deleted(self, topics: Sequence[str]) -> None:
         """Deletes the offsets that groups committed for these topics."""
         for partition, active in list(self._active.items()):
