@@ -1,0 +1,93 @@
+"""Decision: why something happened in the cluster, as a value.
+
+Every room that decides something an operator may ask about later (who leads, who is in sync, who was refused, what was
+cut off a log) returns or records one `Decision`: what, about which partition, broker or group, what was before and
+after, the evidence with its numbers, and one sentence that says why. This module knows the form only; what becomes of
+the records is the broker's matter (`broker/decision_log.py`: the topic `__kavka_decisions` and a ring in memory).
+
+    I1  a decision is a value: whoever records it changes nothing by it, and never waits for it
+    I2  `evidence`, `before` and `after` hold only what JSON holds: numbers, texts, booleans, lists of them, None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+
+Fact: TypeAlias = "int | float | str | bool | tuple[Fact, ...] | list[Fact] | None"
+Facts: TypeAlias = Mapping[str, Fact]
+
+
+class DecisionKind(Enum):
+    """What was decided. The value is the phrase in logs, in the topic and on the command line."""
+
+    ISR_SHRUNK = "isr shrunk"
+    ISR_EXPANDED = "isr expanded"
+    ISR_CHANGE_REFUSED = "isr change refused"
+    LEADER_ELECTED = "leader elected"
+    LEADER_NOT_ELECTED = "leader not elected"
+    LEADERSHIP_TAKEN = "leadership taken"
+    FOLLOWING = "following"
+    LOG_TRUNCATED = "log truncated"
+    FENCED = "fenced"
+    PRODUCE_REFUSED = "produce refused"
+    CONTROLLER_ELECTED = "controller elected"
+    CONTROLLER_RESIGNED = "controller resigned"
+    BROKER_CAME = "broker came"
+    BROKER_WENT = "broker went"
+    BROKER_UNREACHABLE = "broker unreachable"
+    BROKER_SHUTTING_DOWN = "broker shutting down"
+    SESSION_EXPIRED = "session expired"
+    TOPIC_CREATED = "topic created"
+    TOPIC_DELETED = "topic deleted"
+    PARTITIONS_ADDED = "partitions added"
+    REASSIGNMENT_STARTED = "reassignment started"
+    REASSIGNMENT_FINISHED = "reassignment finished"
+    REASSIGNMENT_CANCELLED = "reassignment cancelled"
+    LOG_DIRECTORY_OFFLINE = "log directory offline"
+    GROUP_REBALANCED = "group rebalanced"
+    ILLEGAL_MOVE_REFUSED = "illegal move refused"
+    INVARIANT_VIOLATED = "invariant violated"
+
+
+class Decision(NamedTuple):
+    """One why-record.
+
+    Exactly one of `partition`, `group`, `about_broker` says what it concerns; none of them: the controller.
+    `why` is a sentence with its numbers. `at_ms` is the wall clock of the broker that decided, `broker_id`.
+    """
+
+    kind: DecisionKind
+    at_ms: int
+    broker_id: BrokerId
+    why: str
+    partition: TopicPartition | None = None
+    about_broker: BrokerId = NO_LEADER
+    group: str | None = None
+    leader_epoch: LeaderEpoch = NO_EPOCH
+    controller_epoch: int = -1
+    before: Facts = {}  # noqa: RUF012 - a NamedTuple's default is shared, and never changed (I1)
+    after: Facts = {}  # noqa: RUF012
+    evidence: Facts = {}  # noqa: RUF012
+
+    @property
+    def subject(self) -> str:
+        """What it concerns, as the key of its record: `orders-3`, `broker 2`, `group g`, `controller`."""
+        if self.partition is not None:
+            return str(self.partition)
+        if self.group is not None:
+            return f"group {self.group}"
+        if self.about_broker != NO_LEADER:
+            return f"broker {self.about_broker}"
+        return "controller"
+
+
+RecordDecision: TypeAlias = Callable[[Decision], None]
+"""Takes note of a decision; returns at once and never raises."""
+
+
+def forget(decision: Decision) -> None:
+    """A `RecordDecision` for those that nobody asks: tests and tools."""
