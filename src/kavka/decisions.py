@@ -7,10 +7,13 @@ the records is the broker's matter (`broker/decision_log.py`: the topic `__kavka
 
     I1  a decision is a value: whoever records it changes nothing by it, and never waits for it
     I2  `evidence`, `before` and `after` hold only what JSON holds: numbers, texts, booleans, lists of them, None
+
+As JSON (docs/decisions.md has the fields): one object, `version` 1; readers pass over fields that they do not know.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -91,3 +94,74 @@ RecordDecision: TypeAlias = Callable[[Decision], None]
 
 def forget(decision: Decision) -> None:
     """A `RecordDecision` for those that nobody asks: tests and tools."""
+
+
+DECISIONS_TOPIC = "__kavka_decisions"
+"""Where the brokers keep their decisions."""
+FORMAT_VERSION = 1
+
+
+class MalformedDecision(ValueError):
+    """A record that is no decision, or of a format that is not known."""
+
+
+class RecordedDecision(NamedTuple):
+    """A decision as it stands in the topic and in a broker's ring. `decision_id` is unique in a cluster: it tells a
+    record that was written twice."""
+
+    decision_id: str
+    decision: Decision
+
+
+def encode_decision(recorded: RecordedDecision) -> bytes:
+    """The record's value: one JSON object, on one line."""
+    decision = recorded.decision
+    fields: dict[str, object] = {
+        "version": FORMAT_VERSION,
+        "id": recorded.decision_id,
+        "kind": decision.kind.value,
+        "at_ms": decision.at_ms,
+        "broker": decision.broker_id,
+        "subject": decision.subject,
+        "why": decision.why,
+    }
+    if decision.partition is not None:
+        fields["topic"], fields["partition"] = decision.partition
+    if decision.group is not None:
+        fields["group"] = decision.group
+    if decision.about_broker != NO_LEADER:
+        fields["about_broker"] = decision.about_broker
+    if decision.leader_epoch != NO_EPOCH:
+        fields["leader_epoch"] = decision.leader_epoch
+    if decision.controller_epoch >= 0:
+        fields["controller_epoch"] = decision.controller_epoch
+    for name, facts in (("before", decision.before), ("after", decision.after), ("evidence", decision.evidence)):
+        if facts:
+            fields[name] = dict(facts)
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_decision(data: bytes) -> RecordedDecision:
+    """The decision of a record's value. Raises MalformedDecision."""
+    try:
+        fields = json.loads(data)
+        if fields["version"] != FORMAT_VERSION:
+            raise MalformedDecision(f"format version {fields['version']}, {FORMAT_VERSION} is known")
+        partition = TopicPartition(fields["topic"], fields["partition"]) if "topic" in fields else None
+        decision = Decision(
+            DecisionKind(fields["kind"]),
+            int(fields["at_ms"]),
+            BrokerId(fields["broker"]),
+            str(fields["why"]),
+            partition,
+            BrokerId(fields.get("about_broker", NO_LEADER)),
+            fields.get("group"),
+            fields.get("leader_epoch", NO_EPOCH),
+            fields.get("controller_epoch", -1),
+            fields.get("before", {}),
+            fields.get("after", {}),
+            fields.get("evidence", {}),
+        )
+        return RecordedDecision(str(fields["id"]), decision)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise MalformedDecision(f"no decision: {problem!r}") from problem

@@ -555,6 +555,11 @@ _BROKER = {
     "queued.max.request.bytes is -1.",
     "kavka.zookeeper.data.dir": "Where the embedded ZooKeeper keeps its tree; beside the first log directory where it "
     "is empty.",
+    "kavka.decisions.topic.enable": "Whether decisions are written to __kavka_decisions: true, false, or auto: once "
+    "the cluster has several brokers. The ring in the first log directory is kept in any case.",
+    "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory, read by kavka why "
+    "where no broker answers.",
+    "kavka.decisions.retention.ms": "retention.ms of __kavka_decisions, when it is created.",
     "kavka.zookeeper.sync": "When a change of metadata counts: always after it is synced to the disk, never leaves "
     "that to the operating system, so that a power cut may lose the last changes.",
 }

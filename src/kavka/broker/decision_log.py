@@ -1,0 +1,214 @@
+"""DecisionLog: what becomes of this broker's decisions: a line in its log, a ring on its disk, a record in the cluster.
+
+Decides how many are kept where, and in which batches they leave. Must not know what was decided or why. The form of a
+record is `kavka.decisions`'; the way to the topic `__kavka_decisions` is given by the broker as a `DecisionTopic`.
+
+    ring    two files of half of kavka.decisions.ring.bytes each in the first log directory, a JSON object on a line;
+            the older one is replaced when the newer is full. For the time when the cluster is down
+    topic   keyed by subject, compacted after a week and deleted after kavka.decisions.retention.ms; for every broker's
+            eyes, also after the one that decided is dead
+
+    I1  `record` returns at once and never raises: nothing waits for its own explanation
+    I2  a record may stand in the topic twice (an answer that was lost), never with two ids; its id tells
+    I3  bounds: MAX_PENDING wait for the topic, MAX_LINES_PER_SECOND are logged; what goes over is counted and said
+
+Source: none; Apache Kafka has its state-change log, on each broker for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from kavka.decisions import Decision, RecordedDecision, encode_decision
+from kavka.errors import KavkaError, StorageError
+from kavka.filesystem import File, FileSystem
+from kavka.logger import Logger
+from kavka.records.builder import BatchBuilder
+
+logger = Logger(__name__)
+
+RING_FILES: Final = ("kavka-decisions.1.jsonl", "kavka-decisions.0.jsonl")
+"""Older, newer. Kafka's log loading passes over files that stand in a log directory."""
+MAX_PENDING: Final = 10_000
+"""Decisions that wait for the topic: 5 MB. The oldest go when there are more; the ring has them."""
+MAX_BATCH: Final = 500
+MAX_LINES_PER_SECOND: Final = 50
+LINGER_S: Final = 0.05
+LOOK_S: Final = 2.0
+"""How often it is asked whether the topic is wanted by now."""
+RETRY_S: Final = 0.5
+MAX_RETRY_S: Final = 10.0
+
+
+class DecisionTopic(Protocol):
+    """The way to `__kavka_decisions`."""
+
+    def is_wanted(self) -> bool:
+        """Whether the topic is to be written now: it is switched on, and the cluster large enough."""
+        ...
+
+    async def append(self, batch: bytes) -> None:
+        """Appends one record batch, acks=all, creating the topic if need be.
+
+        Raises `KavkaError` where it could not be done, or nobody knows whether it was.
+        """
+        ...
+
+
+class DecisionLog:
+    """Takes decisions from `record` on; `start` begins to carry them to the topic."""
+
+    def __init__(
+        self,
+        topic: DecisionTopic,
+        filesystem: FileSystem,
+        directory: str,
+        *,
+        id_prefix: str,
+        ring_bytes: int,
+    ) -> None:
+        """`id_prefix` is another one for every life of every broker. The ring is made with the first decision."""
+        self._topic = topic
+        self._filesystem = filesystem
+        self._directory = directory
+        self._id_prefix = id_prefix
+        self._file_bytes = ring_bytes // 2
+        self._sequence = 0
+        self._ring: File | None = None
+        self._ring_failed = False
+        self._unwritten: list[bytes] = []
+        self._pending: deque[RecordedDecision] = deque(maxlen=MAX_PENDING)
+        self._wake = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._flushing: asyncio.TimerHandle | None = None
+        self._window_s = 0
+        self._lines = 0
+        self.recorded = 0
+        self.dropped = 0
+        """How many never reached the topic, because MAX_PENDING others waited."""
+
+    # -- taking
+
+    def record(self, decision: Decision) -> None:
+        """A `RecordDecision` (I1)."""
+        self._sequence += 1
+        self.recorded += 1
+        recorded = RecordedDecision(f"{self._id_prefix}-{self._sequence}", decision)
+        self._say(decision)
+        if len(self._pending) == MAX_PENDING:
+            self.dropped += 1
+        self._pending.append(recorded)
+        self._unwritten.append(encode_decision(recorded))
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_later(LINGER_S, self._flush)
+
+    def _say(self, decision: Decision) -> None:
+        second = decision.at_ms // 1000
+        if second != self._window_s:
+            if self._lines > MAX_LINES_PER_SECOND:
+                logger.info(
+                    "more decisions", count=self._lines - MAX_LINES_PER_SECOND, instead="kavka why shows all of them"
+                )
+            self._window_s, self._lines = second, 0
+        self._lines += 1
+        if self._lines <= MAX_LINES_PER_SECOND:
+            logger.info(decision.kind.value, subject=decision.subject, why=decision.why, **_changes(decision))
+
+    # -- the ring
+
+    def _flush(self) -> None:
+        self._flushing = None
+        lines, self._unwritten = self._unwritten, []
+        self._wake.set()
+        if self._ring_failed or not lines:
+            return
+        try:
+            self._write_ring(b"".join(line + b"\n" for line in lines))
+        except StorageError as failure:
+            # The directory's own users find out and take it offline; decisions go on to the topic.
+            self._ring_failed = True
+            logger.warning("ring of decisions not written", directory=self._directory, why=str(failure))
+
+    def _write_ring(self, data: bytes) -> None:
+        older, newer = (f"{self._directory}/{name}" for name in RING_FILES)
+        if self._ring is None:
+            self._ring = self._filesystem.open(newer, create=True)
+        size = self._ring.size()
+        if size and size + len(data) > self._file_bytes:
+            self._ring.close()
+            self._filesystem.rename(newer, older)
+            self._ring = self._filesystem.open(newer, create=True)
+        self._ring.append(data)
+
+    # -- the topic
+
+    def start(self) -> None:
+        self._running = asyncio.get_running_loop().create_task(self._carry())
+        self._running.add_done_callback(_report_bug)
+
+    async def stop(self) -> None:
+        """What waits for the topic is left to the ring."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait((self._running,))
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flush()
+        if self._ring is not None:
+            self._ring.close()
+
+    async def _carry(self) -> None:
+        pause_s = RETRY_S
+        while True:
+            await self._wake.wait()
+            if not self._pending:
+                self._wake.clear()
+                continue
+            if not self._topic.is_wanted():
+                await asyncio.sleep(LOOK_S)
+                continue
+            batch = [self._pending[index] for index in range(min(len(self._pending), MAX_BATCH))]
+            try:
+                await self._topic.append(_build(batch))
+            except KavkaError as failure:
+                logger.debug("decisions not written yet", count=len(self._pending), why=str(failure))
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
+                continue
+            pause_s = RETRY_S
+            # Some of the batch may have been pushed out at the left meanwhile.
+            last = batch[-1].decision_id
+            written = {recorded.decision_id for recorded in batch}
+            while self._pending and self._pending[0].decision_id in written:
+                if self._pending.popleft().decision_id == last:
+                    break
+
+
+def _build(batch: Sequence[RecordedDecision]) -> bytes:
+    builder = BatchBuilder()
+    for recorded in batch:
+        decision = recorded.decision
+        builder.append(decision.at_ms, decision.subject.encode(), encode_decision(recorded))
+    return builder.build()
+
+
+def _changes(decision: Decision) -> dict[str, object]:
+    """What changed, as keys of a log line."""
+    changes: dict[str, object] = {}
+    if decision.before:
+        changes["before"] = dict(decision.before)
+    if decision.after:
+        changes["after"] = dict(decision.after)
+    if decision.leader_epoch >= 0:
+        changes["leader_epoch"] = decision.leader_epoch
+    return changes
+
+
+def _report_bug(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (bug := task.exception()) is not None:
+        task.get_loop().call_exception_handler(
+            {"message": "decisions are carried to the topic no more", "exception": bug, "task": task}
+        )
