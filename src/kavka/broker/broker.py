@@ -49,6 +49,7 @@ from kavka.filesystem import FileSystem
 from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
 from kavka.logger import Logger
 from kavka.model import BrokerId
+from kavka.network import Network
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znodes import TOPICS_PATH, BrokerEndpoint, BrokerRegistration
@@ -61,7 +62,9 @@ class Ports(NamedTuple):
 
     `wall_ms` is the time in milliseconds since 1970. `run_blocking` carries a call to a worker thread. `halt` ends the
     process: the broker cannot go on. `max_open_segments` is how many segments' files may be open. `on_config` is told
-    of the broker's settings after they changed at run time, so that the host obeys those that are its own.
+    of the broker's settings after they changed at run time, so that the host obeys those that are its own. `network`
+    opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
+    later, so that what lies in the log directories is all that the cluster has.
     """
 
     zookeeper: ZooKeeper
@@ -72,6 +75,8 @@ class Ports(NamedTuple):
     halt: Callable[[str], None]
     max_open_segments: int
     on_config: Callable[[BrokerConfig], None]
+    network: Network
+    is_alone: bool = True
 
 
 class Broker:
@@ -145,7 +150,8 @@ class Broker:
         """
         zookeeper = self._ports.zookeeper
         await make_persistent_paths(zookeeper)
-        await adopt(zookeeper, self._ports.filesystem, self._static_config, self.broker_id, self._ports.random)
+        if self._ports.is_alone:
+            await adopt(zookeeper, self._ports.filesystem, self._static_config, self.broker_id, self._ports.random)
         self.metadata.cluster_id = await cluster_id(zookeeper, self._ports.random)
         await self.configs.load_broker()
         topics = await zookeeper.children(TOPICS_PATH)

@@ -40,6 +40,7 @@ from kavka.protocol.connection import Outcome, Request
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import FileShares, new_event_loop, raise_file_limit, share_files
+from kavka.runtime.network import SocketNetwork
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -120,6 +121,7 @@ class Server:
             halt,
             self._files.segments,
             lambda changed: sockets.change_limits(self._socket_limits(changed).listener),
+            SocketNetwork(),
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
