@@ -20,7 +20,7 @@ from kavka.logger import Logger
 from kavka.model import FileSlice
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import BatchBuilder
-from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
+from kavka.replication.replica_manager import ACKS_ALL, AppendOutcome, ReplicaManager
 
 logger = Logger(__name__)
 
@@ -58,17 +58,27 @@ class OffsetsTopicLog:
         return outcome.error
 
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
-        """The committed records, in order, a stretch of the log at a time; other work goes on in between."""
+        """The committed records, in order, a stretch of the log at a time; other work goes on in between.
+
+        A new leader does not know yet how far its log is committed: what the leader before it acknowledged lies in the
+        log, above the high watermark. So the whole log as it is now is waited for, as long as a commit may take, and
+        read then. Records that are still not committed are read too, as Kafka does: not to read them could forget a
+        commit that was acknowledged.
+        """
         hosted = self._replicas.partition(GROUP_METADATA_TOPIC, partition)
         if hosted is None:
             return
         log = hosted.log
+        end = log.log_end_offset
+        if log.high_watermark < end:
+            whole = AppendOutcome(ErrorCode.NONE, committed_at=end)
+            await self._replicas.await_committed(GROUP_METADATA_TOPIC, partition, whole, self._commit_timeout_ms)
         offset = log.log_start_offset
         committed = CommittedRecords()
-        while offset < log.high_watermark:
+        while offset < end:
             records: list[CoordinatorRecord] = []
             try:
-                result = log.read(offset, self._load_bytes, max_offset=log.high_watermark, min_one_batch=True)
+                result = log.read(offset, self._load_bytes, max_offset=end, min_one_batch=True)
                 if not result.size_bytes:
                     return
                 offset = _decode(result.chunks, offset, committed, records)

@@ -6,6 +6,8 @@ answers. Must not know: sockets, the wire format of requests, which broker leads
     I1  an answer that stands on records goes out after they are committed
     I2  a request for a partition that is not loaded here changes nothing: NOT_COORDINATOR, or
         COORDINATOR_LOAD_IN_PROGRESS while its log is being read
+    I3  loading and unloading of a partition happen in the order of its leader epochs, whatever order they are told in
+        (KAFKA-10614)
 
 Source: Kafka's CoordinatorRuntime.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kavka.coordinator.group import (
@@ -110,6 +112,7 @@ class GroupCoordinator:
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self._partition_count = 0
         self._active: dict[int, _Active] = {}
+        self._epochs: dict[int, int] = {}
         self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
         self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
         self._next_token = 0
@@ -132,19 +135,29 @@ class GroupCoordinator:
         # Java has no positive counterpart of the lowest integer.
         return (0 if hashed == -(1 << 31) else abs(hashed)) % self._partition_count
 
-    async def load(self, partition: int, leader_epoch: int) -> None:
-        """Reads a partition's log and serves its groups from then on."""
+    def load(self, partition: int, leader_epoch: int) -> Coroutine[None, None, None]:
+        """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
+
+        An older epoch than one already heard of changes nothing (I3), nor does the epoch that is served.
+        """
         known = self._active.get(partition)
-        if known is not None and known.leader_epoch >= leader_epoch:
-            return
+        if leader_epoch < self._epochs.get(partition, -1) or (known is not None and known.leader_epoch >= leader_epoch):
+            return _nothing()
         if known is not None:
             self.unload(partition)
+        self._epochs[partition] = leader_epoch
         active = _Active(
             GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes), leader_epoch
         )
+        # Here and not in the coroutine: an `unload` between this call and its first step must find it (S51).
         self._active[partition] = active
+        return self._read(partition, active)
+
+    async def _read(self, partition: int, active: _Active) -> None:
         shard = active.shard
         async for records in self._log.read(partition):
+            if self._active.get(partition) is not active:
+                return
             for record in records:
                 self._replay(shard, partition, record, loading=True)
         if self._active.get(partition) is not active:
@@ -154,8 +167,21 @@ class GroupCoordinator:
         for group in shard.groups.values():
             self._arm(active, group)
 
-    def unload(self, partition: int) -> None:
-        """Serves a partition's groups no longer; what is held is answered with NOT_COORDINATOR."""
+    def forget(self, partition: int) -> None:
+        """The partition was deleted: one that is made in its place begins with epochs of its own."""
+        self.unload(partition)
+        self._epochs.pop(partition, None)
+
+    def unload(self, partition: int, leader_epoch: int | None = None) -> None:
+        """Serves a partition's groups no longer; what is held is answered with NOT_COORDINATOR.
+
+        `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
+        one than that of the last `load` changes nothing (I3).
+        """
+        if leader_epoch is not None:
+            if leader_epoch < self._epochs.get(partition, -1):
+                return
+            self._epochs[partition] = leader_epoch
         active = self._active.pop(partition, None)
         if active is None:
             return
@@ -414,6 +440,10 @@ class GroupCoordinator:
                 "group member removed", group=group.group_id, member=member_id, why="no heartbeat, join or sync in time"
             )
         self._settle(active, group, effects)
+
+
+async def _nothing() -> None:
+    """What is left to do of a load that is out of date."""
 
 
 def _answer_for(error: ErrorCode, too_large: ErrorCode) -> ErrorCode:

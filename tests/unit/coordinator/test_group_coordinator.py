@@ -186,6 +186,39 @@ def test_a_deleted_offsets_topic_leaves_nobody_waiting() -> None:
     runs(scenario)
 
 
+def test_a_partition_that_left_before_its_log_was_read_is_not_served() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=1)
+        # Told to lead, and in the same moment that another broker leads: the reading has not begun yet.
+        loading = groups.load(0, leader_epoch=1)
+        groups.unload(0, 2)
+        await loading
+        with pytest.raises(RequestError) as refused:
+            groups.describe_group("g")
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    runs(scenario)
+
+
+def test_leadership_that_is_heard_of_late_changes_nothing() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=1)
+        await groups.load(0, leader_epoch=5)
+        groups.unload(0, 4)
+        assert groups.describe_group("g") is None
+        groups.unload(0, 6)
+        await groups.load(0, leader_epoch=5)
+        with pytest.raises(RequestError) as refused:
+            groups.describe_group("g")
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        # A deleted topic's successor begins at epoch 0.
+        groups.forget(0)
+        await groups.load(0, leader_epoch=0)
+        assert groups.describe_group("g") is None
+
+    runs(scenario)
+
+
 def test_metadata_over_its_bound_is_refused_alone() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog())
