@@ -98,6 +98,8 @@ def forget(decision: Decision) -> None:
 
 DECISIONS_TOPIC = "__kavka_decisions"
 """Where the brokers keep their decisions."""
+RING_FILES = ("kavka-decisions.1.jsonl", "kavka-decisions.0.jsonl")
+"""A broker's own ring in its first log directory: older, newer. Kafka's log loading passes over such files."""
 FORMAT_VERSION = 1
 
 

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from kavka.decisions import Decision, RecordedDecision, encode_decision
+from kavka.decisions import RING_FILES, Decision, RecordedDecision, encode_decision
 from kavka.errors import KavkaError, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.logger import Logger
@@ -30,8 +30,6 @@ from kavka.records.builder import BatchBuilder
 
 logger = Logger(__name__)
 
-RING_FILES: Final = ("kavka-decisions.1.jsonl", "kavka-decisions.0.jsonl")
-"""Older, newer. Kafka's log loading passes over files that stand in a log directory."""
 MAX_PENDING: Final = 10_000
 """Decisions that wait for the topic: 5 MB. The oldest go when there are more; the ring has them."""
 MAX_BATCH: Final = 500

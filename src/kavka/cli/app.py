@@ -171,6 +171,49 @@ def zookeeper(
     raise typer.Exit(status)
 
 
+# The cluster
+
+
+@app.command()
+def why(
+    subject: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SUBJECT",
+            help="TOPIC-PARTITION, TOPIC, broker N, group G or controller; everything without one.",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="How things stood then, and why: 10:42, or ISO 8601.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DURATION", help="How far to look back, as 90s, 10m, 2h, 7d; 24h.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", metavar="DIRECTORY", help="Read brokers' directories, not the cluster."),
+    ] = None,
+    brief: Annotated[bool, typer.Option("--brief", help="A line for each decision, without reasons.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Tell why a leader moved, an ISR shrank, a broker was fenced: what the brokers decided, on which evidence.
+
+    [bold]Examples[/bold]
+
+    kavka why orders-3
+
+    kavka why orders-3 --at 10:42
+
+    kavka why broker 2 --since 2h
+
+    kavka why controller --data kavka-data
+    """
+    from kavka.cli.why import why as tell
+
+    tell(bootstrap, subject or [], at=at, since=since, data=data or [], brief=brief, as_json=as_json)
+
+
 # Topics
 
 

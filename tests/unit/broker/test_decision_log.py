@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kavka.broker import decision_log
-from kavka.broker.decision_log import MAX_PENDING, RING_FILES, DecisionLog
-from kavka.decisions import Decision, DecisionKind, decode_decision
+from kavka.broker.decision_log import MAX_PENDING, DecisionLog
+from kavka.decisions import RING_FILES, Decision, DecisionKind, decode_decision
 from kavka.errors import ConnectionFailed, StorageError
 from kavka.filesystem import File
 from kavka.model import BrokerId

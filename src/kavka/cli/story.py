@@ -1,0 +1,218 @@
+"""What decisions tell about one thing: which of them belong to its story, and the sentences that tell it.
+
+Pure: decisions in, lines out. A partition's story has, besides its own decisions, those about the controller and about
+the brokers that held it, as far as they came shortly before: a leader moved because a broker went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
+
+CAUSE_MS = 60_000
+"""How long before a partition's own decision another one may be its cause."""
+NEAR_MS = 30_000
+"""How far from `--at` a decision may lie to be told with it."""
+CAUSES = (
+    DecisionKind.BROKER_WENT,
+    DecisionKind.BROKER_CAME,
+    DecisionKind.BROKER_UNREACHABLE,
+    DecisionKind.BROKER_SHUTTING_DOWN,
+    DecisionKind.SESSION_EXPIRED,
+    DecisionKind.CONTROLLER_ELECTED,
+    DecisionKind.CONTROLLER_RESIGNED,
+    DecisionKind.LOG_DIRECTORY_OFFLINE,
+)
+
+
+class Subject(NamedTuple):
+    """What a story is about; all None for everything. A topic without a partition stands for all of its own."""
+
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    group: str | None = None
+    controller: bool = False
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Subject()
+
+    def __str__(self) -> str:
+        if self.topic is not None:
+            return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        if self.broker is not None:
+            return f"broker {self.broker}"
+        if self.group is not None:
+            return f"group {self.group}"
+        return "the controller" if self.controller else "the cluster"
+
+    def concerns(self, decision: Decision) -> bool:
+        """Whether `decision` is about this very thing."""
+        if self.topic is not None:
+            found = decision.partition
+            return (
+                found is not None
+                and found.topic == self.topic
+                and (self.partition is None or found.partition == self.partition)
+            )
+        if self.broker is not None:
+            return decision.about_broker == self.broker or self.broker in _brokers_changed(decision)
+        if self.group is not None:
+            return decision.group == self.group
+        if self.controller:
+            return decision.subject == "controller"
+        return True
+
+
+def parse_subject(words: Sequence[str]) -> Subject:
+    """TOPIC-PARTITION, TOPIC, `broker N`, `group G` or `controller`. Raises ValueError with what was expected.
+
+    A topic whose name ends like a partition (`a-1`) is told apart by its partitions only: `a-1` is partition 1 of `a`.
+    """
+    match list(words):
+        case []:
+            return Subject()
+        case ["controller"]:
+            return Subject(controller=True)
+        case ["broker", number]:
+            if not number.isdecimal():
+                raise ValueError(f"broker {number}: a broker's id is a number")
+            return Subject(broker=int(number))
+        case ["group", name]:
+            return Subject(group=name)
+        case ["topic", name]:
+            return Subject(topic=name)
+        case [name]:
+            topic, dash, number = name.rpartition("-")
+            if dash and topic and number.isdecimal():
+                return Subject(topic=topic, partition=int(number))
+            return Subject(topic=name)
+    raise ValueError(f"{' '.join(words)!r}: name TOPIC-PARTITION, TOPIC, `broker N`, `group G` or `controller`")
+
+
+def select(decisions: Iterable[RecordedDecision], subject: Subject, *, at_ms: int | None = None) -> list[Decision]:
+    """The decisions that tell the story of `subject`, in order; with `at_ms` what led to how things stood then."""
+    everything = [recorded.decision for recorded in decisions]
+    own = [decision for decision in everything if subject.concerns(decision)]
+    if at_ms is not None:
+        own = _around(own, at_ms)
+    if subject.topic is None:
+        return own
+    brokers = {broker for decision in own for broker in _brokers(decision)}
+    told = {id(decision) for decision in own}  # Identity within this call only; the order is `everything`'s.
+    moments = [decision.at_ms for decision in own]
+    for decision in everything:
+        is_cause = decision.kind in CAUSES and (decision.about_broker < 0 or decision.about_broker in brokers)
+        if is_cause and any(0 <= moment - decision.at_ms <= CAUSE_MS for moment in moments):
+            told.add(id(decision))
+    return [decision for decision in everything if id(decision) in told]
+
+
+def _around(decisions: Sequence[Decision], at_ms: int) -> list[Decision]:
+    """Of each subject the last decision of each kind before `at_ms`, and all that lie near it."""
+    before: dict[tuple[str, DecisionKind], Decision] = {}
+    for decision in decisions:
+        if decision.at_ms <= at_ms:
+            before[decision.subject, decision.kind] = decision
+    return [
+        decision
+        for decision in decisions
+        if abs(decision.at_ms - at_ms) <= NEAR_MS or before.get((decision.subject, decision.kind)) is decision
+    ]
+
+
+def _brokers_changed(decision: Decision) -> set[int]:
+    """Brokers that entered or left a set, or took or lost the lead, by this decision."""
+    changed: set[int] = set()
+    for name in {*decision.before, *decision.after}:
+        before, after = _ids(decision.before.get(name)), _ids(decision.after.get(name))
+        if name in ("isr", "leader", "replicas", "controller"):
+            changed |= before ^ after
+    return changed
+
+
+def _brokers(decision: Decision) -> set[int]:
+    found = set()
+    for facts in (decision.before, decision.after):
+        for name in ("isr", "leader", "replicas"):
+            found |= _ids(facts.get(name))
+    return found | ({decision.about_broker} if decision.about_broker >= 0 else set())
+
+
+def _ids(fact: Fact) -> set[int]:
+    if isinstance(fact, bool) or fact is None:
+        return set()
+    if isinstance(fact, int):
+        return {fact} if fact >= 0 else set()
+    if isinstance(fact, (list, tuple)):
+        return {value for value in fact if isinstance(value, int)}
+    return set()
+
+
+def tell(decisions: Sequence[Decision], subject: Subject) -> Iterator[str]:
+    """The story, a few lines for each decision: when, what changed, why, who decided, on which evidence."""
+    day = ""
+    for decision in decisions:
+        moment = datetime.fromtimestamp(decision.at_ms / 1000).astimezone()
+        if (today := moment.strftime("%A %Y-%m-%d (%Z)")) != day:
+            day = today
+            yield f"{day}"
+        mark = " " if subject.concerns(decision) else "·"
+        clock = moment.strftime("%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
+        yield f"{mark} {clock}  {headline(decision)}"
+        yield f"                 {_sentence(decision.why)}"
+        details = _details(decision)
+        if details:
+            yield f"                 ({details})"
+
+
+def headline(decision: Decision) -> str:
+    """What happened, in one line without its reason."""
+    text = f"{decision.subject}: {decision.kind.value}"
+    changes = []
+    for name in dict.fromkeys([*decision.before, *decision.after]):
+        before, after = decision.before.get(name), decision.after.get(name)
+        if name in decision.before and name in decision.after and before != after:
+            changes.append(f"{_words(name)} {_value(before)} -> {_value(after)}")
+        elif name in decision.after and name not in decision.before:
+            changes.append(f"{_words(name)} {_value(after)}")
+    return f"{text}, {', '.join(changes)}" if changes else text
+
+
+def _details(decision: Decision) -> str:
+    parts = [f"decided by broker {decision.broker_id}"]
+    if decision.leader_epoch >= 0:
+        parts.append(f"leader epoch {decision.leader_epoch}")
+    if decision.controller_epoch >= 0:
+        parts.append(f"controller epoch {decision.controller_epoch}")
+    parts += [f"{_words(name)} {_value(value)}" for name, value in decision.evidence.items()]
+    return "; ".join(parts)
+
+
+def _words(name: str) -> str:
+    return {"isr": "in sync"}.get(name, name.replace("_", " "))
+
+
+def _value(value: Fact) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}" if value >= 10_000 else str(value)
+        case list() | tuple():
+            return ",".join(map(_value, value)) or "none"
+        case _:
+            return str(value)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    if not text:
+        return "No reason was recorded."
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

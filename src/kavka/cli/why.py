@@ -1,0 +1,167 @@
+"""`kavka why`: why a leader moved, an ISR shrank, a broker was fenced: the brokers' own decisions, told in order.
+
+Decides where decisions are read: in the cluster's topic, or with --data in the rings that the brokers left in their
+log directories (the cluster may be down then).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kavka.cli.output import Failure, note, usage
+from kavka.cli.story import NEAR_MS, headline, parse_subject, select, tell
+
+if TYPE_CHECKING:
+    from kavka.cli.story import Subject
+    from kavka.client.cluster import Cluster
+    from kavka.decisions import RecordedDecision
+
+DEFAULT_SINCE_MS = 24 * 3_600_000
+RING_DEPTH = 3
+"""How far below --data rings are looked for: data/broker-1/logs."""
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
+
+
+def why(
+    bootstrap: str | None,
+    words: Sequence[str],
+    *,
+    at: str | None,
+    since: str | None,
+    data: Sequence[str],
+    brief: bool,
+    as_json: bool,
+) -> None:
+    """Prints the story. Raises Failure where there is nothing to read it from."""
+    try:
+        subject = parse_subject(words)
+    except ValueError as problem:
+        usage(str(problem), "for example: kavka why orders-3, kavka why broker 2, kavka why controller")
+    now_ms = time.time_ns() // 1_000_000
+    at_ms = None if at is None else moment_ms(at, now_ms)
+    duration_ms = DEFAULT_SINCE_MS if since is None else parse_duration(since)
+    since_ms = (now_ms if at_ms is None else at_ms) - duration_ms
+    decisions = _from_rings(data, since_ms) if data else _from_topic(bootstrap, since_ms)
+    if at_ms is not None:
+        decisions = [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
+    _show(decisions, subject, at_ms, brief=brief, as_json=as_json)
+
+
+def _show(
+    decisions: Sequence[RecordedDecision], subject: Subject, at_ms: int | None, *, brief: bool, as_json: bool
+) -> None:
+    told = select(decisions, subject, at_ms=at_ms)
+    if as_json:
+        from kavka.decisions import encode_decision
+
+        chosen = {id(decision) for decision in told}
+        for recorded in decisions:
+            if id(recorded.decision) in chosen:
+                print(encode_decision(recorded).decode())
+        return
+    if not told:
+        note(f"Nothing was decided about {subject} in that time; --since 7d looks further back.")
+        return
+    if brief:
+        for decision in told:
+            print(f"{_clock(decision.at_ms)}  {headline(decision)}")
+        return
+    for line in tell(told, subject):
+        print(line)
+
+
+def _from_topic(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:
+    from kavka.cli.session import with_cluster
+
+    async def work(cluster: Cluster) -> list[RecordedDecision]:
+        from kavka.client.decisions import read_decisions
+        from kavka.errors import ErrorCode, RequestError
+
+        try:
+            return await read_decisions(cluster, since_ms)
+        except RequestError as refused:
+            if refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise Failure(
+                "this cluster has no topic __kavka_decisions",
+                "one broker alone keeps its decisions in its log directory: kavka why --data DIRECTORY; "
+                "kavka.decisions.topic.enable=true makes the topic; Apache Kafka does not explain itself",
+            ) from refused
+
+    return with_cluster(bootstrap, work)
+
+
+def _from_rings(directories: Sequence[str], since_ms: int) -> list[RecordedDecision]:
+    from kavka.client.decisions import in_order, read_ring
+
+    files = [file for directory in directories for file in _ring_files(directory, RING_DEPTH)]
+    if not files:
+        raise Failure(
+            f"no ring of decisions in {', '.join(directories)}", "name a broker's log directory, or the one above it"
+        )
+    found: list[RecordedDecision] = []
+    for path in files:
+        try:
+            with open(path, "rb") as file:
+                found += read_ring(file, since_ms)
+        except OSError as problem:
+            note(f"{path} cannot be read: {problem.strerror}")
+    return in_order(found)
+
+
+def _ring_files(directory: str, depth: int) -> Iterator[str]:
+    from kavka.decisions import RING_FILES
+
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError as problem:
+        raise Failure(f"{directory} cannot be read: {problem.strerror}", "name a directory that you may read") from None
+    for entry in entries:
+        if entry.name in RING_FILES:
+            yield entry.path
+        elif depth and entry.is_dir(follow_symlinks=False):
+            yield from _ring_files(entry.path, depth - 1)
+
+
+def moment_ms(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970 of `10:42`, `10:42:07` (today, or yesterday if that is still to come), an ISO 8601 time
+    (local where it names no zone), or of a number of them."""
+    from datetime import datetime, timedelta
+
+    if text.isdecimal() and len(text) > 6:
+        return int(text)
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", text):
+            today = datetime.fromtimestamp(now_ms / 1000).astimezone()
+            clock = datetime.strptime(text, _CLOCKS[text.count(":"), "." in text])
+            moment = today.replace(
+                hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=clock.microsecond
+            )
+            if moment > today:
+                moment -= timedelta(days=1)
+        else:
+            moment = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        usage(f"--at {text} is no time", "write 10:42, 10:42:07 or 2026-01-31T10:42:00")
+    return int(moment.timestamp() * 1000)
+
+
+_CLOCKS = {(1, False): "%H:%M", (2, False): "%H:%M:%S", (2, True): "%H:%M:%S.%f"}
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `90s`, `10m`, `2h`, `7d`, `1w` or `250ms`."""
+    match = re.fullmatch(r"(\d+)(ms|[smhdw])", text)
+    if match is None:
+        usage(f"--since {text} is no duration", "write for example 90s, 10m, 2h or 7d")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def _clock(at_ms: int) -> str:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -1,0 +1,164 @@
+"""`kavka why`: which decisions belong to a story, and how it is told."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from kavka.cli.output import Failure
+from kavka.cli.story import Subject, headline, parse_subject, select, tell
+from kavka.cli.why import moment_ms, parse_duration, why
+from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
+from kavka.model import BrokerId, TopicPartition
+
+START_MS = 1_700_000_000_000
+ORDERS_3 = TopicPartition("orders", 3)
+
+_numbers = itertools.count()
+
+
+def recorded(decision: Decision) -> RecordedDecision:
+    return RecordedDecision(f"1-0-{next(_numbers)}", decision)
+
+
+def elected(at_ms: int, before: int, after: int, partition: TopicPartition = ORDERS_3) -> Decision:
+    return Decision(
+        DecisionKind.LEADER_ELECTED,
+        START_MS + at_ms,
+        BrokerId(1),
+        "leader 2 is not alive; 1 is the first live in-sync replica",
+        partition,
+        leader_epoch=8,
+        controller_epoch=4,
+        before={"leader": before, "isr": [1, 2, 3]},
+        after={"leader": after, "isr": [1, 3]},
+        evidence={"live": [1, 3], "unclean": False, "log_end_offset": 123_456},
+    )
+
+
+def went(at_ms: int, broker: int) -> Decision:
+    return Decision(
+        DecisionKind.BROKER_WENT,
+        START_MS + at_ms,
+        BrokerId(1),
+        f"broker {broker}'s session expired",
+        about_broker=BrokerId(broker),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "subject"),
+    [
+        ([], Subject()),
+        (["orders-3"], Subject(topic="orders", partition=3)),
+        (["a-b-12"], Subject(topic="a-b", partition=12)),
+        (["orders"], Subject(topic="orders")),
+        (["topic", "orders-3"], Subject(topic="orders-3")),
+        (["broker", "2"], Subject(broker=2)),
+        (["group", "billing"], Subject(group="billing")),
+        (["controller"], Subject(controller=True)),
+    ],
+)
+def test_a_subject_is_understood(words: list[str], subject: Subject) -> None:
+    assert parse_subject(words) == subject
+
+
+@pytest.mark.parametrize("words", [["broker", "two"], ["broker", "1", "2"], ["a", "b"]])
+def test_what_is_no_subject_is_refused_with_what_is_expected(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"broker"):
+        parse_subject(words)
+
+
+def test_a_partitions_story_has_its_decisions_and_what_happened_to_its_brokers_just_before() -> None:
+    cause, effect = went(0, 2), elected(40, 2, 1)
+    other_broker, other_partition = went(10, 9), elected(41, 2, 1, TopicPartition("orders", 4))
+    long_ago = went(-3_600_000, 2)
+    decisions = [recorded(each) for each in (long_ago, cause, other_broker, effect, other_partition)]
+
+    assert select(decisions, Subject("orders", 3)) == [cause, effect]
+
+
+def test_a_topics_story_has_all_its_partitions() -> None:
+    third, fourth = elected(0, 2, 1), elected(1, 2, 1, TopicPartition("orders", 4))
+    decisions = [recorded(third), recorded(fourth), recorded(elected(2, 2, 1, TopicPartition("orders-eu", 3)))]
+
+    assert select(decisions, Subject("orders")) == [third, fourth]
+
+
+def test_a_brokers_story_has_what_was_decided_about_it_and_where_it_came_or_left() -> None:
+    gone, moved, elsewhere = went(0, 2), elected(1, 2, 1), elected(2, 3, 1)
+    elsewhere = elsewhere._replace(before={"leader": 3}, after={"leader": 1})
+    decisions = [recorded(each) for each in (gone, moved, elsewhere, went(3, 7))]
+
+    assert select(decisions, Subject(broker=2)) == [gone, moved]
+    assert select(decisions, Subject(broker=3)) == [elsewhere]
+
+
+def test_at_a_moment_the_last_decision_of_each_kind_before_it_is_told() -> None:
+    first, second, later = elected(0, 2, 1), elected(100_000, 1, 3), elected(900_000, 3, 2)
+    decisions = [recorded(each) for each in (first, second, later)]
+
+    assert select(decisions, Subject("orders", 3), at_ms=START_MS + 500_000) == [second]
+
+
+def test_the_story_is_told_in_sentences_with_numbers() -> None:
+    lines = list(tell([went(0, 2), elected(40, 2, 1)], Subject("orders", 3)))
+    text = "\n".join(lines)
+
+    assert re.search(r"· \d\d:\d\d:\d\d\.000  broker 2: broker went", text)
+    assert re.search(r"  \d\d:\d\d:\d\d\.040  orders-3: leader elected, leader 2 -> 1, in sync 1,2,3 -> 1,3", text)
+    assert "Leader 2 is not alive; 1 is the first live in-sync replica." in text
+    assert "decided by broker 1; leader epoch 8; controller epoch 4" in text
+    assert "unclean no; log end offset 123,456" in text
+
+
+def test_a_headline_says_what_is_none() -> None:
+    gone = elected(0, 2, -1)._replace(after={"leader": None, "isr": []})
+
+    assert headline(gone) == "orders-3: leader elected, leader 2 -> none, in sync 1,2,3 -> none"
+
+
+def test_times_of_day_are_of_today_or_of_yesterday_and_durations_have_units() -> None:
+    noon = moment_ms("2026-01-31T12:00:00", 0)
+
+    assert moment_ms("10:42", noon) == noon - 78 * 60_000
+    assert moment_ms("10:42:30.250", noon) == noon - 78 * 60_000 + 30_250
+    assert moment_ms("13:00", noon) == noon - 23 * 3_600_000
+    assert moment_ms("1700000000000", noon) == START_MS
+    assert [parse_duration(text) for text in ("250ms", "90s", "10m", "2h", "7d")] == [
+        250, 90_000, 600_000, 7_200_000, 604_800_000,
+    ]  # fmt: skip
+    for wrong in ("soon", "25:00", "10:42:99"):
+        with pytest.raises(Failure):
+            moment_ms(wrong, noon)
+    with pytest.raises(Failure):
+        parse_duration("10 minutes")
+
+
+def test_rings_of_several_brokers_are_told_as_one_story(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    from pathlib import Path
+
+    assert isinstance(tmp_path, Path)
+    now_ms = moment_ms("2026-01-31T12:00:00", 0)
+    for broker, decision in ((1, went(0, 2)), (3, elected(40, 2, 1))):
+        directory = tmp_path / f"broker-{broker}" / "logs"
+        directory.mkdir(parents=True)
+        line = encode_decision(RecordedDecision(f"{broker}-0-1", decision))
+        (directory / RING_FILES[1]).write_bytes(line + b"\n" + line + b"\n" + line[:20])
+
+    why(None, ["orders-3"], at=None, since="2000w", data=[str(tmp_path)], brief=True, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split("  ")[1] for line in lines] == [
+        "broker 2: broker went",
+        "orders-3: leader elected, leader 2 -> 1, in sync 1,2,3 -> 1,3",
+    ]
+    assert now_ms > START_MS
+
+
+def test_a_directory_without_a_ring_is_a_failure_with_a_next_step(tmp_path: object) -> None:
+    with pytest.raises(Failure, match="no ring of decisions") as failure:
+        why(None, [], at=None, since=None, data=[str(tmp_path)], brief=False, as_json=False)
+    assert "log directory" in failure.value.next_step
