@@ -48,13 +48,15 @@ class Closed(Exception):
 class BrokerClient:
     """One connection. Answers are received in the order of the requests."""
 
-    def __init__(self, port: int, *, receive_buffer_bytes: int = 0, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self, port: int, *, host: str = HOST, receive_buffer_bytes: int = 0, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
         self.socket = socket.socket()
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.connect((HOST, port))
+        self.socket.connect((host, port))
         self._correlation_id = 0
 
     def close(self) -> None:

@@ -66,12 +66,12 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def answers_metadata(port: int, *, timeout_s: float = 2.0) -> bool:
-    """Whether a broker on the loopback answers Metadata (version 4) with at least one live broker and a controller."""
+def answers_metadata(port: int, *, host: str = HOST, timeout_s: float = 2.0) -> bool:
+    """Whether a broker answers Metadata (version 4) with at least one live broker and a controller."""
     client_id = b"ready"
     header_and_body = struct.pack(">hhih", 3, 4, 1, len(client_id)) + client_id + struct.pack(">ib", 0, 0)
     try:
-        with socket.create_connection((HOST, port), timeout_s) as connection:
+        with socket.create_connection((host, port), timeout_s) as connection:
             if connection.getsockname() == connection.getpeername():
                 return False  # nobody listens: the kernel connected this socket to itself
             connection.sendall(struct.pack(">i", len(header_and_body)) + header_and_body)
