@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from kavka.controller.context import KnownState
 from kavka.controller.election import ElectionResult, Succession, after_broker_change
@@ -39,6 +39,10 @@ MAX_WRITE_ATTEMPTS: Final = 5
 
 
 _NO_REASONS: Final[Mapping[TopicPartition, ElectionResult | None]] = MappingProxyType({})
+
+
+Decide: TypeAlias = Callable[[TopicPartition, KnownState], Succession | None]
+"""What becomes of a partition in the state that it is in, or None if nothing does."""
 
 
 class Leaders:
@@ -114,10 +118,29 @@ class Leaders:
 
         Returns orders for those that changed. Raises Deposed, ZooKeeperError.
         """
+        live = set(self._context.live_broker_ids())
+
+        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+            return after_broker_change(
+                self._context.topics[partition.topic].replicas(partition.partition),
+                known.state,
+                live,
+                unclean_allowed=self._unclean_allowed(partition.topic),
+                controller_epoch=self._context.epoch,
+            )
+
+        return await self.change(partitions, decide)
+
+    async def change(self, partitions: Iterable[TopicPartition], decide: Decide) -> list[PartitionOrder]:
+        """Writes for each partition that has a state what `decide` makes of it, compare-and-set.
+
+        `decide` is asked again, with the state as it is then, where somebody else wrote meanwhile. Returns orders for
+        the partitions that changed. Raises Deposed, ZooKeeperError.
+        """
         todo = list(partitions)
         orders: list[PartitionOrder] = []
         for attempt in range(MAX_WRITE_ATTEMPTS):
-            decided = self._decide(todo)
+            decided = self._decide(todo, decide)
             try:
                 results = await self._reign.write(
                     SetData(partition_state_path(partition), succession.state.encode(), version)
@@ -128,8 +151,10 @@ class Leaders:
                     raise
                 # What was written before the failure is found to be done already, in the next round.
                 await self.load([partition for partition, _, _ in decided])
-                orders += self._committed_before(decided)
-                todo = [partition for partition in todo if partition in self._context.states]
+                committed = self._committed_before(decided)
+                orders += committed
+                done = {order.topic_partition for order in committed}
+                todo = [partition for partition in todo if partition in self._context.states and partition not in done]
                 continue
             for (partition, succession, _), stat in zip(decided, results, strict=True):
                 assert isinstance(stat, Stat)
@@ -138,20 +163,15 @@ class Leaders:
             break
         return orders
 
-    def _decide(self, partitions: Sequence[TopicPartition]) -> list[tuple[TopicPartition, Succession, int]]:
-        live = set(self._context.live_broker_ids())
+    def _decide(
+        self, partitions: Sequence[TopicPartition], decide: Decide
+    ) -> list[tuple[TopicPartition, Succession, int]]:
         decided = []
         for partition in partitions:
             known = self._context.states.get(partition)
             if known is None:
                 continue
-            succession = after_broker_change(
-                self._context.topics[partition.topic].replicas(partition.partition),
-                known.state,
-                live,
-                unclean_allowed=self._unclean_allowed(partition.topic),
-                controller_epoch=self._context.epoch,
-            )
+            succession = decide(partition, known)
             if succession is not None:
                 decided.append((partition, succession, known.version))
         return decided
