@@ -214,6 +214,36 @@ def why(
     tell(bootstrap, subject or [], at=at, since=since, data=data or [], brief=brief, as_json=as_json)
 
 
+@app.command()
+def brokers(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Show the live brokers: what each leads, holds and is behind with, and which one is the controller."""
+    from kavka.cli.durability import brokers as show_brokers
+
+    show_brokers(bootstrap, as_json=as_json)
+
+
+@app.command()
+def durability(
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; all without one.")] = None,
+    broker: Annotated[
+        int | None, typer.Option("--broker", min=0, help="Only this one; exit status 1 unless it is safe to restart.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show what would be lost or blocked if a broker died now, and which may be restarted.
+
+    [bold]Examples[/bold]
+
+    kavka durability
+
+    kavka durability --broker 2 && systemctl restart kavka@2
+    """
+    from kavka.cli.durability import durability as show_durability
+
+    show_durability(bootstrap, topics or [], broker=broker, as_json=as_json)
+
+
 # Topics
 
 

@@ -176,12 +176,17 @@ def _show_topic(topic: TopicMetadata, overrides: Mapping[str, str], offsets: Off
     counts = (len(topic.partitions), "partition"), (_replicas(topic), "replica"), (records, "offset")
     amounts = ", ".join(f"{number:,} {what}{'' if number == 1 else 's'}" for number, what in counts)
     title = f"{topic.name}: {amounts} in use"
-    columns = ["partition", "leader", "replicas", "in sync", "first offset", "end offset"]
-    table = Table(columns, ["partition", "leader", "first offset", "end offset"], title=title)
+    columns = ["partition", "leader", "preferred", "epoch", "replicas", "in sync", "out of sync"]
+    columns += ["first offset", "end offset"]
+    numbers = ["partition", "leader", "preferred", "epoch", "first offset", "end offset"]
+    table = Table(columns, numbers, title=title)
     for each in topic.partitions:
         first, end = offsets.get(TopicPartition(topic.name, each.partition), (None, None))
         leader = each.leader if each.leader >= 0 else "none"
-        table.add(each.partition, leader, _ids(each.replicas), _ids(each.in_sync_replicas), first, end)
+        out_of_sync = _ids([replica for replica in each.replicas if replica not in each.in_sync_replicas])
+        preferred = each.replicas[0] if each.replicas else None
+        cells = [each.partition, leader, preferred, each.leader_epoch, _ids(each.replicas)]
+        table.add(*cells, _ids(each.in_sync_replicas), out_of_sync, first, end)
     show(table)
     for name, value in overrides.items():
         print(f"{name}={value}")
