@@ -688,3 +688,11 @@ class Processor:
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
+
+    def abort(self) -> None:
+        """Closes everything, whatever is under way."""
+        for connection in list(self.connections.values()):
+            connection.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None

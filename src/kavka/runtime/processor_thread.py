@@ -138,6 +138,19 @@ class ProcessorThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.to_thread(self._thread.join)
 
+    def abort(self) -> None:
+        """Closes everything and ends the thread; returns at once."""
+        loop, processor = self._loop, self._processor
+        if loop is None or processor is None:
+            return
+        self._processor = None
+
+        def end() -> None:
+            processor.abort()
+            loop.stop()
+
+        loop.call_soon_threadsafe(end)
+
     def _run(self) -> None:
         loop = self._loop = new_event_loop()
         try:

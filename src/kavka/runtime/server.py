@@ -1,58 +1,57 @@
-"""Server: one broker process, put together: disk, embedded ZooKeeper, broker, listeners; signals and the end.
+"""Server: one broker with its disk, its ZooKeeper and its listeners, put together.
 
-Decides in which order they start and stop, and what ends the process. Must not know what a broker does.
+Decides in which order they start and stop. Must not know what a broker does, nor whether others share its process.
 
 Start   ports are bound first (a port that is taken should cost nothing) - ZooKeeper - broker - the ports accept
-Stop    SIGINT or SIGTERM: no more is accepted, what is in flight is answered, the broker stops, the logs are marked
-        clean. A second signal ends the process at once; the next start recovers.
-Halt    a broken invariant, or no log directory left: the process ends at once, without touching a file.
+Stop    the broker hands its partitions over while it still serves; no more is accepted, what is in flight is answered,
+        the broker stops, the logs are marked clean.
+Abort   everything is let go of, nothing is written: what kill -9 does to a process.
 
-ZooKeeper is embedded: the tree of zookeeper/tree.py, kept under `kavka.zookeeper.data.dir`. An ensemble behind
-`zookeeper.connect` is not connected to yet; the setting is accepted, and a warning says so.
+ZooKeeper is one of three:
+    one that is given     an embedded one that brokers of this process share (runtime/cluster.py)
+    zookeeper.connect     an ensemble, through zookeeper/client.py
+    neither               an embedded one of its own, kept under `kavka.zookeeper.data.dir`
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import random
-import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from kavka.broker.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint
 from kavka.config.broker import BrokerConfig
 from kavka.config.listeners import Endpoint as ListenerEndpoint
-from kavka.errors import ConfigError, InvariantViolation
-from kavka.filesystem import File
+from kavka.errors import ConfigError, ZooKeeperError
+from kavka.filesystem import FileSystem
 from kavka.log.log_manager import LoadReport
 from kavka.logger import Logger
 from kavka.metrics import Registry
+from kavka.network import Network
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.connection import Outcome, Request
+from kavka.runtime import process
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
-from kavka.runtime.loop import FileShares, new_event_loop, raise_file_limit, share_files
+from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.network import SocketNetwork
+from kavka.runtime.process import halt, wall_ms
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
-from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
+from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.port import ZooKeeper
 
 logger = Logger(__name__)
 
 WORKER_THREADS = 2
 """Threads for what blocks (fsync, removing files); they wait for the disk, so more than cores brings nothing."""
-ZOOKEEPER_LOCK = ".zookeeper.lock"
-"""Held while the embedded ZooKeeper's directory is in use; not `.lock`, so that it may lie in a log directory."""
-HALTED = 70
-"""Exit status of a broker that halted (EX_SOFTWARE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +66,39 @@ class Started:
     seconds: float
 
 
-class Server:
-    """One broker process. `start` and `stop` run on its event loop."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a server stands on: the machine's own things, unless its host gives it others.
 
-    def __init__(self, config: BrokerConfig, files: FileShares) -> None:
+    `zookeeper` is one that brokers of this process share; None: the settings say which. `halt` ends the broker at once.
+    """
+
+    zookeeper: EmbeddedZooKeeper | None = None
+    filesystem: FileSystem = field(default_factory=LocalFileSystem)
+    network: Network = field(default_factory=SocketNetwork)
+    halt: Callable[[str], None] = halt
+
+
+class Server:
+    """One broker with all that it stands on. `start`, `stop` and `abort` run on its event loop."""
+
+    def __init__(self, config: BrokerConfig, files: FileShares, surroundings: Surroundings | None = None) -> None:
         self._config = config
         self._files = files
-        self._filesystem = LocalFileSystem()
+        self._surroundings = surroundings or Surroundings()
         self._workers = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="kavka-worker")
         self._random = random.Random()
         self.metrics = Registry()
-        self._zookeeper: EmbeddedZooKeeper | None = None
-        self._zookeeper_lock: File | None = None
+        self._zookeeper_host: ZooKeeperHost | None = None
+        self._session: ZooKeeper | None = None
         self._broker: Broker | None = None
         self._sockets: SocketServer | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; there after `start`."""
+        assert self._broker is not None, "the server was not started"
+        return self._broker
 
     async def start(self) -> Started:
         """Serves when it returns. Raises `KavkaError` after letting go of all that it had taken."""
@@ -88,16 +106,17 @@ class Server:
         try:
             return await self._start(began)
         except BaseException:
-            if self._sockets is not None:
-                await self._sockets.stop(0)
-            if self._broker is not None:
-                self._broker.abort()
-            await self._close_zookeeper()
-            self._workers.shutdown(wait=False)
+            self.abort()
+            if self._session is not None:
+                with suppress(ZooKeeperError):
+                    await self._session.close()
+            if self._zookeeper_host is not None:
+                await self._zookeeper_host.stop()
             raise
 
     async def _start(self, began: float) -> Started:
         config = self._config
+        surroundings = self._surroundings
         loop = asyncio.get_running_loop()
         handler = _Door()
         sockets = self._sockets = SocketServer(
@@ -106,22 +125,23 @@ class Server:
             limits=self._socket_limits(config),
             registry=self.metrics,
             api_name=_api_name,
-            on_halt=lambda violation: halt(f"an invariant is broken: {violation}"),
+            on_halt=lambda violation: surroundings.halt(f"an invariant is broken: {violation}"),
         )
         acceptors = [
             sockets.listen(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._plaintext_endpoints()
         ]
-        self._zookeeper = await self._open_zookeeper()
+        session = self._session = await self._open_zookeeper()
         ports = Ports(
-            await self._zookeeper.connect(timeout_ms=config.zookeeper_session_timeout_ms),
-            self._filesystem,
+            session,
+            surroundings.filesystem,
             self._random,
             wall_ms,
             self._run_blocking,
-            halt,
+            surroundings.halt,
             self._files.segments,
             lambda changed: sockets.change_limits(self._socket_limits(changed).listener),
-            SocketNetwork(),
+            surroundings.network,
+            is_alone=self._zookeeper_host is not None,
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
@@ -144,8 +164,17 @@ class Server:
         self._broker.answer_waiting()
         await self._sockets.stop()
         await self._broker.stop()
-        await self._close_zookeeper()
+        if self._zookeeper_host is not None:
+            await self._zookeeper_host.stop()
         self._workers.shutdown()
+
+    def abort(self) -> None:
+        """Lets go of sockets and locks, and writes nothing. Tasks of the broker are left to whoever ends its loop."""
+        if self._sockets is not None:
+            self._sockets.abort()
+        if self._broker is not None:
+            self._broker.abort()
+        self._workers.shutdown(wait=False, cancel_futures=True)
 
     # -- parts
 
@@ -165,36 +194,21 @@ class Server:
                 )
         return endpoints
 
-    async def _open_zookeeper(self) -> EmbeddedZooKeeper:
-        config = self._config
-        if "zookeeper.connect" in config.static:
-            logger.warning(
-                "zookeeper.connect is not used yet",
-                zookeeper_connect=config.zookeeper_connect,
-                instead=zookeeper_directory(config),
-                why="this version keeps its metadata in the embedded ZooKeeper only",
-            )
-        directory = zookeeper_directory(config)
-        self._filesystem.make_directory(directory)
-        # Before anything is read: a second broker would append to the log of the first, and close its session.
-        self._zookeeper_lock = self._filesystem.lock(f"{directory}/{ZOOKEEPER_LOCK}")
-        policy = SyncPolicy(config.kavka_zookeeper_sync)
-        database = Database.open(self._filesystem, directory, DatabaseSettings(sync=policy))
-        server = EmbeddedZooKeeper(
-            database,
-            now_ms=wall_ms,
-            rng=self._random,
+    async def _open_zookeeper(self) -> ZooKeeper:
+        """A session of the ZooKeeper that the module's docstring says."""
+        config, surroundings = self._config, self._surroundings
+        timeout_ms = config.zookeeper_session_timeout_ms
+        if surroundings.zookeeper is not None:
+            return await surroundings.zookeeper.connect(timeout_ms=timeout_ms)
+        host = self._zookeeper_host = ZooKeeperHost(
+            ZooKeeperPlace.of(config),
+            surroundings.filesystem,
             run_blocking=self._run_blocking,
-            on_failure=lambda failure: halt(f"the embedded ZooKeeper's disk failed: {failure}"),
+            rng=self._random,
+            halt=surroundings.halt,
         )
-        await server.start(close_former_sessions=True)
-        return server
-
-    async def _close_zookeeper(self) -> None:
-        if self._zookeeper is not None:
-            await self._zookeeper.stop()
-        if self._zookeeper_lock is not None:
-            self._zookeeper_lock.close()
+        await host.start()
+        return await host.embedded.connect(timeout_ms=timeout_ms)
 
     def _advertised(self, acceptors: Sequence[Acceptor]) -> dict[str, Endpoint]:
         """Where clients reach each listener: as advertised, with the port that was really bound."""
@@ -233,68 +247,16 @@ def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:
     `on_started` is called once it serves. Raises `KavkaError` where it cannot start.
     """
     files = share_files(raise_file_limit())
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_run(config, files, on_started))
+
+    def tell(started: Started) -> None:
+        on_started(started)
+        log_recovery(started.report)
+
+    return process.run(lambda: Server(config, files), tell)
 
 
-async def _run(config: BrokerConfig, files: FileShares, on_started: Callable[[Started], None]) -> int:
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_on_loop_exception)
-    stopping = asyncio.Event()
-
-    def on_signal() -> None:
-        if stopping.is_set():
-            os._exit(128 + signal.SIGTERM)
-        stopping.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    server = Server(config, files)
-    starting = loop.create_task(server.start())
-    stop_asked = loop.create_task(stopping.wait())
-    await asyncio.wait((starting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():
-        starting.cancel()
-        await asyncio.wait((starting,))
-        return 128 + signal.SIGTERM
-    started = starting.result()
-    # What the start made lives as long as the process: later collections need not look at it.
-    gc.collect()
-    gc.freeze()
-    on_started(started)
-    _log_recovery(started.report)
-    await stopping.wait()
-    await server.stop()
-    return 0
-
-
-def zookeeper_directory(config: BrokerConfig) -> str:
-    """Where the embedded ZooKeeper keeps its tree: as set, else beside the first log directory."""
-    if config.kavka_zookeeper_data_dir:
-        return config.kavka_zookeeper_data_dir
-    return f"{os.path.dirname(os.path.abspath(config.log_directories[0]))}/kavka-zookeeper"
-
-
-def wall_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
-def _on_loop_exception(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What a timer or a task let through: nobody waits for its outcome, so it ends here."""
-    failure = context.get("exception")
-    if isinstance(failure, InvariantViolation):
-        halt(f"an invariant is broken: {failure}")
-    logger.error("unexpected failure", what=context.get("message"), exc_info=failure)
-
-
-def halt(why: str) -> None:
-    """Ends the process at once: what is durable stays as it is, and the next start recovers."""
-    logger.error("broker halted", why=why, next_step="look at the cause, then start it again: the logs are recovered")
-    os._exit(HALTED)
-
-
-def _log_recovery(report: LoadReport) -> None:
+def log_recovery(report: LoadReport) -> None:
+    """Lines about what the logs went through: after a start's ready message, for the first line is dear (logger.py)."""
     for partition, reason in report.reasons:
         logger.warning("log recovered", partition=str(partition), what=reason.what, why=reason.why)
     for directory, failure in report.offline.items():

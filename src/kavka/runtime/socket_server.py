@@ -155,6 +155,15 @@ class SocketServer:
             await self._processor.stop(grace_s)
         await asyncio.gather(*(thread.stop(grace_s) for thread in self._threads))
 
+    def abort(self) -> None:
+        """Closes everything at once, as the kernel does where a process is killed: what was not sent is gone."""
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        if self._processor is not None:
+            self._processor.abort()
+        for thread in self._threads:
+            thread.abort()
+
     def _start_threads(self, handler: Handler, on_halt: Callable[[InvariantViolation], None]) -> None:
         channel = self.channel = RequestChannel(self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt)
 

@@ -1,0 +1,101 @@
+"""What every process of kavka has: signals that end it in order, failures that end it at once.
+
+Decides when a service starts to stop and which exit status comes of it. Must not know what the service is.
+
+SIGINT, SIGTERM   the service stops in order. During the start: what was begun is given up. A second signal ends the
+                  process at once; the next start recovers.
+Halt              a broken invariant, or nothing left to write to: the process ends at once, without touching a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from kavka.errors import InvariantViolation
+from kavka.logger import Logger
+from kavka.runtime.loop import new_event_loop
+
+logger = Logger(__name__)
+
+HALTED = 70
+"""Exit status of a process that halted (EX_SOFTWARE)."""
+STOPPED_BY_SIGNAL = 128 + signal.SIGTERM
+
+Facts_co = TypeVar("Facts_co", covariant=True)
+Facts = TypeVar("Facts")
+
+
+class Service(Protocol[Facts_co]):
+    """What a process runs. `start` lets go of everything where it fails or is cancelled."""
+
+    async def start(self) -> Facts_co: ...
+
+    async def stop(self) -> None: ...
+
+
+def run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
+    """Runs a service until a signal ends it; returns the exit status.
+
+    `make` is called on the loop. `on_started` is told what `start` returned. Raises what `start` raises.
+    """
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_run(make, on_started))
+
+
+async def _run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_on_loop_exception)
+    stopping = asyncio.Event()
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            os._exit(STOPPED_BY_SIGNAL)
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    service = make()
+    starting = loop.create_task(service.start())
+    stop_asked = loop.create_task(stopping.wait())
+    await asyncio.wait((starting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+        return STOPPED_BY_SIGNAL
+    facts = starting.result()
+    # What the start made lives as long as the process: later collections need not look at it.
+    gc.collect()
+    gc.freeze()
+    on_started(facts)
+    await stopping.wait()
+    await service.stop()
+    return 0
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def halt(why: str) -> None:
+    """Ends the process at once: what is durable stays as it is, and the next start recovers."""
+    logger.error("broker halted", why=why, next_step="look at the cause, then start it again: the logs are recovered")
+    os._exit(HALTED)
+
+
+def report_loop_exception(context: dict[str, Any], on_halt: Callable[[str], None]) -> None:
+    """What a timer or a task let through: nobody waits for its outcome, so it ends here."""
+    failure = context.get("exception")
+    if isinstance(failure, InvariantViolation):
+        on_halt(f"an invariant is broken: {failure}")
+    logger.error("unexpected failure", what=context.get("message"), exc_info=failure)
+
+
+def _on_loop_exception(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    report_loop_exception(context, halt)
