@@ -6,6 +6,8 @@ before: the context may be older than ZooKeeper, not newer.
 Invariants:
 I1  Every partition of `topics` has a state in `partitions`, and one in `replicas` for each of its replicas.
 I2  `states` holds a partition only if its state znode exists; the version in it is the one to compare and set.
+I3  `unreachable` and `shutting_down` name a broker with the broker epoch for which that was found out; a broker with
+    another epoch is neither.
 
 Source: Kafka's ControllerContext.
 """
@@ -18,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kavka.controller.assignment import BrokerRack
+from kavka.controller.election import ElectionResult
+from kavka.controller.orders import PartitionOrder
 from kavka.controller.state_machines import (
     PartitionStatus,
     Replica,
@@ -28,6 +32,9 @@ from kavka.controller.state_machines import (
 )
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, MalformedZNode, PartitionState, TopicAssignment
+
+NO_BROKER_EPOCH = -1
+"""Kafka's: the broker epoch that nobody has."""
 
 
 class LiveBroker(NamedTuple):
@@ -67,6 +74,14 @@ class KnownTopic:
         """The partition's replicas, the preferred leader first."""
         return tuple(map(BrokerId, self.assignment.partitions[partition]))
 
+    def adding(self, partition: int) -> tuple[BrokerId, ...]:
+        """Replicas that a reassignment adds."""
+        return tuple(map(BrokerId, self.assignment.adding_replicas.get(partition, ())))
+
+    def removing(self, partition: int) -> tuple[BrokerId, ...]:
+        """Replicas that a reassignment removes."""
+        return tuple(map(BrokerId, self.assignment.removing_replicas.get(partition, ())))
+
 
 @dataclass(slots=True)
 class ControllerContext:
@@ -76,7 +91,13 @@ class ControllerContext:
     epoch: int = 0
     epoch_version: int = 0
     brokers: dict[BrokerId, LiveBroker] = field(default_factory=dict)
-    shutting_down: dict[BrokerId, None] = field(default_factory=dict)
+    """Registered brokers: those whose session lives, as far as ZooKeeper knows."""
+    shutting_down: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers that asked for their controlled shutdown, with their epoch."""
+    unreachable: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers that are registered and refuse connections, with their epoch: their process is gone, most likely."""
+    failed_replicas: dict[Replica, None] = field(default_factory=dict)
+    """Replicas in failed log directories of brokers that live."""
     topics: dict[str, KnownTopic] = field(default_factory=dict)
     states: dict[TopicPartition, KnownState] = field(default_factory=dict)
     topics_to_delete: dict[str, None] = field(default_factory=dict)
@@ -88,6 +109,57 @@ class ControllerContext:
     def live_broker_ids(self) -> list[BrokerId]:
         """Brokers that are registered and not shutting down, sorted."""
         return sorted(broker_id for broker_id in self.brokers if broker_id not in self.shutting_down)
+
+    def reachable_broker_ids(self) -> list[BrokerId]:
+        """Brokers that are registered and take connections, those that are shutting down too, sorted."""
+        return sorted(broker_id for broker_id in self.brokers if broker_id not in self.unreachable)
+
+    def electable_broker_ids(self) -> list[BrokerId]:
+        """Brokers that may become leaders: registered, reachable, and not shutting down; sorted."""
+        return [broker_id for broker_id in self.reachable_broker_ids() if broker_id not in self.shutting_down]
+
+    def set_brokers(self, brokers: dict[BrokerId, LiveBroker]) -> None:
+        """Takes over who is registered; what was known of another epoch of a broker is forgotten (I3)."""
+        self.brokers = brokers
+        for marks in (self.shutting_down, self.unreachable):
+            for broker_id in [key for key, epoch in marks.items() if self.broker_epoch(key) != epoch]:
+                del marks[broker_id]
+
+    def broker_epoch(self, broker_id: BrokerId) -> int:
+        """The registered broker's epoch, NO_BROKER_EPOCH if it is not registered."""
+        broker = self.brokers.get(broker_id)
+        return NO_BROKER_EPOCH if broker is None else broker.epoch
+
+    def is_offline(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
+        """Whether this replica serves nothing: its broker or its log directory is gone."""
+        if broker_id not in self.brokers or broker_id in self.unreachable:
+            return True
+        return bool(self.failed_replicas) and Replica(partition, broker_id) in self.failed_replicas
+
+    def partition_order(
+        self,
+        partition: TopicPartition,
+        *,
+        is_new: bool = False,
+        why: ElectionResult | None = None,
+        recipients: tuple[BrokerId, ...] | None = None,
+    ) -> PartitionOrder:
+        """The order that follows from the state of a partition, which has one."""
+        topic = self.topics[partition.topic]
+        known = self.states[partition]
+        return PartitionOrder(
+            partition,
+            topic.topic_id,
+            topic.replicas(partition.partition),
+            known.leader_and_isr,
+            known.state.controller_epoch,
+            is_new,
+            why,
+            topic.adding(partition.partition),
+            topic.removing(partition.partition),
+            known.state.leader_recovery_state,
+            recipients,
+        )
 
     def broker_racks(self) -> list[BrokerRack]:
         """Where new replicas may go, sorted by broker."""
@@ -123,7 +195,10 @@ class ControllerContext:
         if topic is None:
             return
         partitions = list(topic.topic_partitions())
-        self.replicas.forget(self.replicas_of(partitions))
+        replicas = self.replicas_of(partitions)
+        self.replicas.forget(replicas)
+        for replica in replicas:
+            self.failed_replicas.pop(replica, None)
         self.partitions.forget(partitions)
         for partition in partitions:
             self.states.pop(partition, None)

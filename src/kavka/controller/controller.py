@@ -26,7 +26,8 @@ from typing import Final
 
 from kavka.controller.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.leaders import Leaders
-from kavka.controller.reign import CarryOut, ClusterChange, Deposed, Reign
+from kavka.controller.orders import ClusterChange
+from kavka.controller.reign import CarryOut, Deposed, Reign, carried_out
 from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules
@@ -320,7 +321,7 @@ class Controller:
     async def _begin(self, epoch: int, epoch_version: int) -> None:
         """This broker is the controller from here on: it reads everything, and gives orders for everything."""
         context = ControllerContext(epoch=epoch, epoch_version=epoch_version)
-        reign = Reign(self._zookeeper, context, self._carry_out)
+        reign = Reign(self._zookeeper, context, carried_out(self._carry_out))
         leaders = Leaders(reign, self._settings.unclean_allowed)
         topics = TopicAdmin(
             reign,
