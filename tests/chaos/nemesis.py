@@ -1,0 +1,311 @@
+"""Nemesis: draws faults from a seed, does them to a ProcessCluster and undoes them.
+
+Decides which fault when and to whom; never how bad it is for the records, which is the checker's to say.
+
+I1  At no time are more brokers disturbed than `tolerated`, which the caller sets to replication factor less
+    min.insync.replicas; and never a majority of ZooKeeper's members.
+I2  The sequence of draws depends on the seed alone; on a slow machine fewer of them fit into the time.
+I3  After `heal` nothing is stopped, cut or full any more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from kavka_process import ProcessFailed
+from process_cluster import SESSION_TIMEOUT_MS, ProcessCluster, Server
+
+SESSION_S = SESSION_TIMEOUT_MS / 1000
+RESTART_S = 1.0
+"""A broker that ended by itself is started again after that time, as a supervisor would."""
+
+
+class Fault(Enum):
+    """The value is what the report calls it."""
+
+    KILL = "kill -9"
+    PAUSE = "short pause"
+    LONG_PAUSE = "pause beyond the session"
+    CUT_FROM_BROKERS = "cut from the other brokers"
+    CUT_ONE_WAY = "cut from the other brokers, one way"
+    CUT_PAIR = "cut between two brokers"
+    CUT_FROM_ZOOKEEPER = "cut from ZooKeeper"
+    ISOLATE = "cut from everything"
+    ZOOKEEPER_KILL = "ZooKeeper member kill -9"
+    ZOOKEEPER_CUT = "ZooKeeper member cut off"
+    DISK_FULL = "disk full"
+
+
+NETWORK_FAULTS = frozenset(
+    {
+        Fault.CUT_FROM_BROKERS,
+        Fault.CUT_ONE_WAY,
+        Fault.CUT_PAIR,
+        Fault.CUT_FROM_ZOOKEEPER,
+        Fault.ISOLATE,
+        Fault.ZOOKEEPER_CUT,
+    }
+)
+WEIGHTS: Mapping[Fault, int] = {
+    Fault.KILL: 5,
+    Fault.PAUSE: 2,
+    Fault.LONG_PAUSE: 3,
+    Fault.CUT_FROM_BROKERS: 2,
+    Fault.CUT_ONE_WAY: 2,
+    Fault.CUT_PAIR: 2,
+    Fault.CUT_FROM_ZOOKEEPER: 2,
+    Fault.ISOLATE: 2,
+    Fault.ZOOKEEPER_KILL: 2,
+    Fault.ZOOKEEPER_CUT: 1,
+    Fault.DISK_FULL: 2,
+}
+DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
+    Fault.KILL: (0.2, 5.0),
+    Fault.PAUSE: (0.3, SESSION_S / 2),
+    Fault.LONG_PAUSE: (SESSION_S + 0.5, SESSION_S + 4),
+    Fault.CUT_FROM_BROKERS: (1.0, 9.0),
+    Fault.CUT_ONE_WAY: (1.0, 9.0),
+    Fault.CUT_PAIR: (1.0, 9.0),
+    Fault.CUT_FROM_ZOOKEEPER: (1.0, SESSION_S + 4),
+    Fault.ISOLATE: (1.0, SESSION_S + 4),
+    Fault.ZOOKEEPER_KILL: (0.2, 4.0),
+    Fault.ZOOKEEPER_CUT: (1.0, 6.0),
+    Fault.DISK_FULL: (1.0, 5.0),
+}
+
+
+class Done(NamedTuple):
+    """One fault that was done, in the clock of time.monotonic()."""
+
+    fault: Fault
+    target: str
+    began_at: float
+    ended_at: float
+
+
+@dataclass
+class _Running:
+    fault: Fault
+    target: str
+    began_at: float
+    until: float
+    undo: Callable[[], None]
+    brokers: frozenset[int] = frozenset()
+    zookeepers: frozenset[int] = frozenset()
+    down: frozenset[int] = frozenset()
+    """Brokers that are meant not to run."""
+
+
+@dataclass
+class Nemesis:
+    """`step` again and again, then `heal`."""
+
+    cluster: ProcessCluster
+    random: random.Random
+    tolerated: int
+    faults: tuple[Fault, ...]
+    mean_interval_s: float = 5.0
+    say: Callable[[str], None] = print
+    done: list[Done] = field(default_factory=list)
+    exits: list[str] = field(default_factory=list)
+    """Brokers that ended without having been killed, with the end of what they logged."""
+    _running: list[_Running] = field(default_factory=list)
+    _next_at: float = 0.0
+    _restart_at: dict[int, float] = field(default_factory=dict)
+    _returning: set[int] = field(default_factory=set)
+    """Brokers that were started again and do not serve yet: still disturbed."""
+
+    def step(self) -> None:
+        now = time.monotonic()
+        for running in [one for one in self._running if now >= one.until]:
+            self._end(running)
+        self._supervise(now)
+        if now >= self._next_at and self._begin(now):
+            self._next_at = now + self.random.uniform(0.4, 1.6) * self.mean_interval_s
+
+    def heal(self, *, timeout_s: float = 90.0) -> None:
+        """Ends all faults and waits until every process runs. Raises ProcessFailed."""
+        for running in list(self._running):
+            self._end(running)
+        if self.cluster.lab is not None:
+            self.cluster.lab.heal_all()
+        deadline = time.monotonic() + timeout_s
+        while not all(server.is_running and server.accepts() for server in self._servers()):
+            if time.monotonic() > deadline:
+                down = [one for one in self._servers() if not one.is_running or not one.accepts()]
+                raise ProcessFailed(f"after the faults: {down[0].name} does not serve: {down[0].log_tail()}")
+            self._supervise(time.monotonic())
+            time.sleep(0.1)
+
+    def _servers(self) -> list[Server]:
+        return [*self.cluster.brokers.values(), *self.cluster.zookeepers]
+
+    # -- beginning
+
+    def _begin(self, now: float) -> bool:
+        fault = self.random.choices(self.faults, [WEIGHTS[one] for one in self.faults])[0]
+        shortest, longest = DURATIONS_S[fault]
+        until = now + self.random.uniform(shortest, longest)
+        running = (
+            self._on_zookeeper(fault, now, until) if "ZOOKEEPER_" in fault.name else self._on_broker(fault, now, until)
+        )
+        if running is None:
+            return False
+        self.say(f"{fault.value}: {running.target}, {until - now:.1f} s")
+        self._running.append(running)
+        return True
+
+    def _on_zookeeper(self, fault: Fault, now: float, until: float) -> _Running | None:
+        cluster, members = self.cluster, len(self.cluster.zookeepers)
+        index = self.random.randrange(members)
+        disturbed = {one for running in self._running for one in running.zookeepers}
+        if disturbed or (fault is Fault.ZOOKEEPER_CUT and members == 1):
+            return None
+        server = cluster.zookeepers[index]
+        if fault is Fault.ZOOKEEPER_KILL:
+            server.kill()
+            undo = server.start
+        else:
+            lab, others = cluster.lab, [cluster.zookeeper_host(one) for one in range(members) if one != index]
+            assert lab is not None
+            host = cluster.zookeeper_host(index)
+            for other in others:
+                lab.cut(host, other)
+
+            def undo() -> None:
+                for other in others:
+                    lab.heal(host, other)
+
+        return _Running(fault, server.name, now, until, undo, zookeepers=frozenset({index}))
+
+    def _on_broker(self, fault: Fault, now: float, until: float) -> _Running | None:
+        cluster = self.cluster
+        disturbed = self._returning | self._restart_at.keys()
+        disturbed |= {broker_id for running in self._running for broker_id in running.brokers}
+        free = sorted(cluster.brokers.keys() - disturbed)
+        at_controller, chosen, other_index = self.random.random() < 0.3, self.random.random(), self.random.random()
+        inwards = self.random.random() < 0.5
+        if len(disturbed) >= self.tolerated or not free:
+            return None
+        target = free[int(chosen * len(free))]
+        if at_controller and (controller := self._controller()) in free:
+            target = controller
+        server, name = cluster.brokers[target], f"broker-{target}"
+        if not server.is_running:
+            return None
+        down: frozenset[int] = frozenset()
+        match fault:
+            case Fault.KILL:
+                server.kill()
+                undo, down = self._starting(target), frozenset({target})
+            case Fault.PAUSE | Fault.LONG_PAUSE:
+                server.pause()
+                undo = server.resume
+            case Fault.CUT_FROM_BROKERS:
+                cluster.cut_from_brokers(target)
+                undo = self._calling(cluster.heal_from_brokers, target)
+            case Fault.CUT_ONE_WAY:
+                peers = [one for one in cluster.brokers if one != target]
+                for peer in peers:
+                    source, sink = (peer, target) if inwards else (target, peer)
+                    cluster.cut(source, sink, both_ways=False)
+                name += ", hears no broker" if inwards else ", heard by no broker"
+                undo = self._calling(cluster.heal_from_brokers, target)
+            case Fault.CUT_PAIR:
+                peers = [one for one in cluster.brokers if one != target]
+                peer = peers[int(other_index * len(peers))]
+                cluster.cut(target, peer)
+                name += f" and broker-{peer}"
+                undo = self._healing(target, peer)
+            case Fault.CUT_FROM_ZOOKEEPER:
+                cluster.cut_from_zookeeper(target)
+                undo = self._calling(cluster.heal_from_zookeeper, target)
+            case Fault.ISOLATE:
+                cluster.cut_from_zookeeper(target)
+                cluster.cut_from_brokers(target)
+                cluster.cut_from_clients(target)
+                undo = self._ending_isolation(target)
+            case Fault.DISK_FULL:
+                cluster.fill_disk(target)
+                undo, down = self._calling(cluster.free_disk, target), frozenset({target})
+            case _:
+                raise ValueError(fault)
+        return _Running(fault, name, now, until, undo, brokers=frozenset({target}), down=down)
+
+    def _controller(self) -> int:
+        """-1 where ZooKeeper does not say at once."""
+        try:
+            data = self.cluster.zookeeper.get_async("/controller").get(timeout=1)[0]
+            return int(data.split(b'"brokerid":')[1].split(b",")[0])
+        except (KazooException, KazooTimeoutError, IndexError, ValueError, OSError):
+            return -1
+
+    # -- ending
+
+    def _starting(self, broker_id: int) -> Callable[[], None]:
+        def start() -> None:
+            self._returning.add(broker_id)
+            self.cluster.brokers[broker_id].start()
+
+        return start
+
+    @staticmethod
+    def _calling(action: Callable[[int], None], broker_id: int) -> Callable[[], None]:
+        return lambda: action(broker_id)
+
+    def _healing(self, one: int, other: int) -> Callable[[], None]:
+        return lambda: self.cluster.heal(one, other)
+
+    def _ending_isolation(self, broker_id: int) -> Callable[[], None]:
+        def undo() -> None:
+            self.cluster.heal_from_zookeeper(broker_id)
+            self.cluster.heal_from_brokers(broker_id)
+            self.cluster.heal_from_clients(broker_id)
+
+        return undo
+
+    def _end(self, running: _Running) -> None:
+        running.undo()
+        self._running.remove(running)
+        self.done.append(Done(running.fault, running.target, running.began_at, time.monotonic()))
+
+    # -- supervision
+
+    def _supervise(self, now: float) -> None:
+        """Brokers that end by themselves are noted, and started again a second later unless they are meant to be down."""
+        meant = {broker_id for running in self._running for broker_id in running.down}
+        for broker_id, server in self.cluster.brokers.items():
+            if server.is_running:
+                if broker_id in self._returning and server.accepts():
+                    self._returning.discard(broker_id)
+                continue
+            if broker_id in meant:
+                continue
+            if broker_id not in self._restart_at:
+                self._restart_at[broker_id] = now + RESTART_S
+                self.exits.append(f"{server.name} ended with {server.returncode}: {server.log_tail(lines=6)}")
+                self.say(f"{server.name} ended by itself with {server.returncode}")
+            elif now >= self._restart_at[broker_id]:
+                del self._restart_at[broker_id]
+                self._returning.add(broker_id)
+                server.start()
+
+
+def usable(cluster: ProcessCluster, wanted: tuple[Fault, ...], *, has_small_disks: bool) -> tuple[Fault, ...]:
+    """Those of the wanted faults that can be done here."""
+    members = len(cluster.zookeepers)
+    return tuple(
+        fault
+        for fault in wanted
+        if (cluster.lab is not None or fault not in NETWORK_FAULTS)
+        and (has_small_disks or fault is not Fault.DISK_FULL)
+        and (members > 1 or fault is not Fault.ZOOKEEPER_CUT)
+    )

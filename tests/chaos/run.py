@@ -1,0 +1,284 @@
+"""The runner: `python -m chaos.run`, or a Campaign from a test.
+
+One campaign: a cluster of real processes, a topic with the replication factor of all its brokers, producers and
+consumers, faults for a while; then everything is healed and the cluster has to become whole (every replica in sync,
+every partition readable to its end), the history is checked, and the replicas' logs are compared byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
+
+from apache_kafka import PeerMissing
+from chaos import report
+from chaos.checker import check, count
+from chaos.nemesis import Fault, Nemesis, usable
+from chaos.replica_logs import differences
+from chaos.workload import Workload, WorkloadFailed
+from kavka_process import ProcessFailed
+from network_lab import NetworkLab, NoNetworkLab
+from process_cluster import ProcessCluster, eventually
+
+TOPIC = "chaos"
+# Small segments are rolled many times in a run; lagging followers are dropped soon enough to be seen dropping.
+SETTINGS = {
+    "log.segment.bytes": str(2**20),
+    "log.index.size.max.bytes": str(2**16),
+    "replica.lag.time.max.ms": "3000",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+CONVERGENCE_S = 90.0
+BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
+ANOMALIES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to run. min_insync less than brokers says how many may be disturbed at a time."""
+
+    brokers: int = 3
+    zookeeper: str = "kavka"
+    kind: str = "kavka"
+    seconds: float = 150.0
+    seed: int = 0
+    faults: tuple[Fault, ...] = tuple(Fault)
+    network: bool = True
+    small_disks: bool = True
+    partitions: int = 6
+    producers: int = 3
+    rate: int = 400
+    interval_s: float = 5.0
+
+    @property
+    def min_insync(self) -> int:
+        return self.brokers // 2 + 1
+
+    def __str__(self) -> str:
+        where = {"kavka": "kavka's ZooKeeper", "apache": "Apache's ZooKeeper", "ensemble": "an ensemble of three"}
+        what = f"{self.brokers} brokers ({self.kind}) on {where[self.zookeeper]}"
+        return f"{what}, {self.seconds:.0f} s, seed {self.seed}"
+
+
+@dataclass
+class Outcome:
+    """failures: anomalies and whatever else must not be, in words; none is a pass."""
+
+    failures: list[str]
+    lines: list[str]
+    acknowledged: int = 0
+    faults: int = 0
+
+
+def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome:
+    """Raises PeerMissing, NoNetworkLab where the campaign asks for what cannot be had here."""
+    began_at = time.monotonic()
+
+    def say(text: str) -> None:
+        if verbose:
+            print(f"{time.monotonic() - began_at:6.1f}  {text}", flush=True)
+
+    with ExitStack() as stack:
+        lab = stack.enter_context(NetworkLab()) if campaign.network else None
+        disk_mb = BASE_DISK_MB + int(DISK_MB_PER_MINUTE * campaign.seconds / 60) if campaign.small_disks else 0
+        settings = {**SETTINGS, "min.insync.replicas": str(campaign.min_insync)}
+        racks = {number: {"broker.rack": f"rack-{number}"} for number in range(campaign.brokers)}
+        cluster = ProcessCluster(
+            directory,
+            brokers=campaign.brokers,
+            kind=campaign.kind,
+            zookeeper=campaign.zookeeper,
+            lab=lab,
+            settings=settings,
+            own_settings=racks,
+            disk_mb=disk_mb,
+        )
+        stack.enter_context(cluster)
+        cluster.start()
+        say(f"{campaign}: all brokers answer; the controller is {cluster.controller()}")
+        _create_topic(cluster, campaign)
+        workload = Workload(
+            cluster.bootstrap,
+            TOPIC,
+            campaign.partitions,
+            producers=campaign.producers,
+            rate=campaign.rate,
+            racks=("", "rack-0"),
+        )
+        nemesis = Nemesis(
+            cluster,
+            random.Random(campaign.seed),
+            tolerated=campaign.brokers - campaign.min_insync,
+            faults=usable(cluster, campaign.faults, has_small_disks=campaign.small_disks),
+            mean_interval_s=campaign.interval_s,
+            say=say,
+        )
+        return _Run(campaign, cluster, workload, nemesis, say).run()
+
+
+def _create_topic(cluster: ProcessCluster, campaign: Campaign) -> None:
+    topic = NewTopic(TOPIC, campaign.partitions, campaign.brokers)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin.create_topics([topic], operation_timeout=30, request_timeout=40)[TOPIC].result()
+    everybody = list(range(campaign.brokers))
+    eventually(
+        "every replica of a new topic is in sync",
+        lambda: all(sorted(cluster.state(TOPIC, index).isr) == everybody for index in range(campaign.partitions)),
+    )
+
+
+class _Run:
+    def __init__(
+        self,
+        campaign: Campaign,
+        cluster: ProcessCluster,
+        workload: Workload,
+        nemesis: Nemesis,
+        say: Callable[[str], None],
+    ) -> None:
+        self._campaign, self._cluster = campaign, cluster
+        self._workload, self._nemesis, self._say = workload, nemesis, say
+        self._failures: list[str] = []
+
+    def run(self) -> Outcome:
+        workload, nemesis = self._workload, self._nemesis
+        workload.start()
+        began_at = time.monotonic()
+        while time.monotonic() - began_at < self._campaign.seconds:
+            nemesis.step()
+            time.sleep(0.02)
+        self._say("the faults end")
+        faulty_s = time.monotonic() - began_at
+        for step in (nemesis.heal, self._wait_until_whole, workload.stop_producers, self._read_all, self._compare):
+            try:
+                step()
+            except (AssertionError, ProcessFailed, WorkloadFailed, KafkaException) as failure:
+                self._failures.append(f"not whole after the faults: {failure}")
+        anomalies = check(workload.history) if len(workload.history.final) == self._campaign.partitions else []
+        for kind, number in sorted(count(anomalies).items(), key=lambda item: item[0].value):
+            self._failures.append(f"{number} x {kind.value}")
+        self._failures += [str(anomaly) for anomaly in anomalies[:ANOMALIES_SHOWN]]
+        self._failures += [f"a client could not go on: {text}" for text in workload.fatal]
+        self._failures += [text for text in nemesis.exits if "InvariantViolation" in text or "Traceback" in text]
+        lines = [str(self._campaign), *report.lines(workload.history, nemesis.done, faulty_s), *self._asides()]
+        return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done))
+
+    def _wait_until_whole(self) -> None:
+        cluster, everybody = self._cluster, list(self._cluster.brokers)
+        began_at = time.monotonic()
+
+        def whole() -> bool:
+            states = [cluster.state(TOPIC, index) for index in range(self._campaign.partitions)]
+            assert all(sorted(state.isr) == everybody and state.leader >= 0 for state in states), states
+            return True
+
+        eventually("every replica is in sync", whole, timeout_s=CONVERGENCE_S, every_s=0.1)
+        self._say(f"every replica is in sync, {time.monotonic() - began_at:.1f} s after the last fault")
+        time.sleep(1)  # some load on the healed cluster
+
+    def _read_all(self) -> None:
+        ends = self._workload.final_read(timeout_s=60 + self._campaign.seconds)
+        self._say(f"read to the ends: {ends}")
+        self._workload.drain(timeout_s=60)
+        for server in self._cluster.brokers.values():
+            status = server.stop(timeout_s=60)
+            if self._campaign.kind == "kavka" and status != 0:
+                self._failures.append(f"{server.name} stopped with {status}: {server.log_tail(lines=6)}")
+
+    def _compare(self) -> None:
+        final = self._workload.history.final
+        for partition in range(self._campaign.partitions):
+            directories = {one: self._cluster.log_dir(one, TOPIC, partition) for one in self._cluster.brokers}
+            end = final[partition].offsets[-1] + 1 if partition in final and len(final[partition]) else 0
+            self._failures += [f"replicas of partition {partition}: {text}" for text in differences(directories, end)]
+        self._say("the replicas' logs are compared")
+
+    def _asides(self) -> Iterator[str]:
+        errors = self._workload.errors
+        if errors:
+            yield "errors seen by clients, all retried: " + ", ".join(f"{name} {n}" for name, n in errors.most_common())
+        if self._nemesis.exits:
+            yield f"brokers that ended by themselves and were started again: {len(self._nemesis.exits)}"
+
+
+def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
+    """One as told, or by default three brokers on kavka's ZooKeeper and five on an ensemble, half of the time each."""
+    seed = arguments.seed if arguments.seed is not None else secrets.randbelow(2**32)
+    faults = tuple(Fault[name.upper().replace("-", "_")] for name in arguments.faults or []) or tuple(Fault)
+    shapes = [(3, "kavka"), (5, "ensemble")]
+    if arguments.brokers or arguments.zookeeper:
+        shapes = [(arguments.brokers or 3, arguments.zookeeper or "kavka")]
+    return [
+        Campaign(
+            brokers=brokers,
+            zookeeper=zookeeper,
+            kind=arguments.kind,
+            seconds=arguments.seconds / len(shapes),
+            seed=seed + index,
+            faults=faults,
+            network=not arguments.no_network,
+            small_disks=not arguments.no_small_disks,
+            rate=arguments.rate,
+            interval_s=arguments.interval,
+        )
+        for index, (brokers, zookeeper) in enumerate(shapes)
+    ]
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="chaos.run", description="A cluster under faults, and what its clients saw.")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of faults, over all campaigns (300)")
+    parser.add_argument("--brokers", type=int, choices=[3, 5], help="one campaign of that size instead of both")
+    parser.add_argument(
+        "--zookeeper", choices=["kavka", "apache", "ensemble"], help="one campaign on that instead of both"
+    )
+    parser.add_argument("--kind", choices=["kavka", "kafka"], default="kavka", help="kafka: Apache Kafka 3.9's brokers")
+    parser.add_argument("--seed", type=int, help="of the faults; drawn and printed by default")
+    parser.add_argument(
+        "--faults", nargs="+", metavar="FAULT", help=f"of {', '.join(one.name.lower() for one in Fault)}"
+    )
+    parser.add_argument("--rate", type=int, default=400, help="records a second of each of three producers (400)")
+    parser.add_argument("--interval", type=float, default=5.0, help="mean seconds between two faults (5)")
+    parser.add_argument("--no-network", action="store_true", help="no namespaces, so no cuts; needs no root")
+    parser.add_argument("--no-small-disks", action="store_true", help="no file systems of their own, so no full disks")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs (and data, where no tmpfs) in a directory")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    place = arguments.keep or Path(tempfile.mkdtemp(prefix="kavka-chaos-"))
+    failed = False
+    try:
+        for index, campaign in enumerate(campaigns(arguments)):
+            print(campaign, flush=True)
+            outcome = run(campaign, place / f"campaign-{index}")
+            print("\n".join(outcome.lines))
+            print("\n".join(f"FAILED  {text}" for text in outcome.failures) or "no anomaly", flush=True)
+            failed = failed or bool(outcome.failures)
+    except NoNetworkLab as missing:
+        print(f"chaos: {missing}; --no-network --no-small-disks runs without")
+        return 2
+    except PeerMissing as missing:
+        print(f"chaos: {missing}; --zookeeper kavka runs without")
+        return 2
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(place, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
