@@ -14,11 +14,14 @@ Source: Kafka's KafkaServer.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
+from kavka.broker.api_table import SERVED
+from kavka.broker.controller_link import ControllerLink
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
@@ -26,7 +29,6 @@ from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
-    BrokerMetadata,
     Endpoint,
     MetadataCache,
     PartitionMetadata,
@@ -39,22 +41,29 @@ from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import validate_overrides
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.reign import ClusterChange, Deposed
+from kavka.controller.orders import ClusterChange, StopOrder
+from kavka.controller.reign import Deposed
+from kavka.controller.requests import EPOCH_DURING_DELETE, control_requests
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
 from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.errors import ErrorCode, RequestError, StorageError, ZooKeeperError
+from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError, StorageError, ZooKeeperError
 from kavka.filesystem import FileSystem
 from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.network import Network
+from kavka.protocol.api_keys import ApiKey
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.zookeeper.port import ZooKeeper
+from kavka.zookeeper.port import Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
 from kavka.zookeeper.znodes import TOPICS_PATH, BrokerEndpoint, BrokerRegistration
 
 logger = Logger(__name__)
+
+CONTROLLED_SHUTDOWN_VERSION: Final = 3
+REJOIN_RETRY_S: Final = 1.0
+"""How long after a failed attempt to begin another session it is tried again."""
 
 
 class Ports(NamedTuple):
@@ -92,6 +101,8 @@ class Broker:
         self._static_config = config
         self._tasks: set[asyncio.Task[None]] = set()
         self._creating_offsets_topic = asyncio.Lock()
+        self._former_sessions: list[int] = []
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.broker_id = BrokerId(config.broker_id)
         self.broker_epoch = -1
         self.now_ms = ports.wall_ms
@@ -100,8 +111,9 @@ class Broker:
             config,
             self.broker_id,
             wall_ms=ports.wall_ms,
-            on_topic_change=lambda name: self._changes.apply_topic_config(name),
+            on_topic_change=self._on_topic_config,
             on_broker_change=self._on_broker_config,
+            spawn=self.spawn,
         )
         self.metadata = MetadataCache("")
         self.replicas = ReplicaManager(loop, on_storage_error=self.on_storage_error)
@@ -126,8 +138,15 @@ class Broker:
             random=ports.random,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         )
+        self.controller_link = ControllerLink(
+            ports.network,
+            self.metadata,
+            broker_id=self.broker_id,
+            listener_name=config.inter_broker_listener,
+            answer_locally=self._answer_locally,
+        )
         self.logs: LogManager
-        self._changes: StateChanges
+        self.state_changes: StateChanges
         self._controller: Controller
         self._maintenance: LogMaintenance
 
@@ -153,21 +172,27 @@ class Broker:
         if self._ports.is_alone:
             await adopt(zookeeper, self._ports.filesystem, self._static_config, self.broker_id, self._ports.random)
         self.metadata.cluster_id = await cluster_id(zookeeper, self._ports.random)
+        await self.configs.start()
         await self.configs.load_broker()
         topics = await zookeeper.children(TOPICS_PATH)
         await self.configs.load_topics(topics)
         report = self._open_logs(await Claims.read(zookeeper, topics))
-        self._changes = StateChanges(
+        self.state_changes = StateChanges(
             self.broker_id,
             metadata=self.metadata,
             replicas=self.replicas,
             logs=self.logs,
             groups=self.groups,
-            topic_config=self.configs.topic,
+            topics=self.configs,
+            inter_broker_listener=self._static_config.inter_broker_listener,
+            offsets_partition_count=lambda: self._static_config.offsets_topic_num_partitions,
+            broker_epoch=lambda: self.broker_epoch,
+            wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
             spawn=self.spawn,
         )
-        self.broker_epoch = await register(zookeeper, self._registration())
+        await self._register()
+        self._unsubscribe = zookeeper.subscribe(self._on_session_event)
         self._controller = Controller(
             zookeeper,
             self.broker_id,
@@ -195,7 +220,60 @@ class Broker:
             run_blocking=self._ports.run_blocking,
         )
         self._maintenance.start()
+        if self._controller.is_active:
+            await self.state_changes.informed.wait()
         return report
+
+    async def await_metadata(self, timeout_s: float) -> bool:
+        """Whether this broker was told who is alive within `timeout_s`; until then it can tell clients of nobody."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.state_changes.informed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def leave_cluster(self) -> None:
+        """Has the controller move what this broker leads to others, while it still serves: controlled shutdown.
+
+        Returns when nothing is left that could be moved, or after controlled.shutdown.max.retries more attempts. A
+        broker that is the last one alive has nobody to move anything to.
+        """
+        config = self.config
+        others = [broker for broker in self.metadata.brokers() if broker.broker_id != self.broker_id]
+        if not config.controlled_shutdown_enable or self._ports.is_alone or not others:
+            return
+        for attempt in range(config.controlled_shutdown_max_retries + 1):
+            if attempt:
+                await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+            why = await self._ask_to_leave()
+            if why is None:
+                return
+            logger.warning("controlled shutdown not complete", attempt=attempt + 1, why=why)
+        logger.warning(
+            "controlled shutdown given up", next_step="the controller elects other leaders when this broker is gone"
+        )
+
+    async def _ask_to_leave(self) -> str | None:
+        """None when nothing that this broker leads could be moved any more; else why not."""
+        from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
+        from kavka.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse
+
+        try:
+            answer = await self.controller_link.send(
+                ApiKey.CONTROLLED_SHUTDOWN,
+                CONTROLLED_SHUTDOWN_VERSION,
+                ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch),
+                ControlledShutdownResponse,
+                timeout_ms=self.config.controller_socket_timeout_ms,
+            )
+        except ConnectionFailed as failure:
+            return str(failure)
+        if answer.error_code != ErrorCode.NONE:
+            return ErrorCode(answer.error_code).name
+        if answer.remaining_partitions:
+            return f"{len(answer.remaining_partitions)} partitions have no other replica that could lead"
+        return None
 
     def answer_waiting(self) -> None:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""
@@ -204,9 +282,12 @@ class Broker:
 
     async def stop(self) -> None:
         """Stops in order; afterwards the log directories are marked clean."""
+        self._unsubscribe()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.controller_link.close()
+        await self.configs.stop()
         await self._maintenance.stop()
         await self._controller.stop()
         self.logs.close(self._ports.wall_ms(), broker_epoch=self.broker_epoch)
@@ -249,7 +330,60 @@ class Broker:
             self._static_config.broker_rack,
         )
 
+    # -- the session with ZooKeeper
+
+    async def _register(self) -> None:
+        zookeeper = self._ports.zookeeper
+        self.broker_epoch = await register(
+            zookeeper,
+            self._registration(),
+            session_timeout_ms=self._static_config.zookeeper_session_timeout_ms,
+            former_sessions=self._former_sessions,
+        )
+        self._former_sessions.append(zookeeper.session_id)
+
+    def _on_session_event(self, event: Event) -> None:
+        if event == SessionEvent(SessionState.EXPIRED):
+            logger.warning(
+                "session expired",
+                broker_epoch=self.broker_epoch,
+                why="ZooKeeper did not hear of this broker in zookeeper.session.timeout.ms",
+            )
+            self.spawn(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        """Begins another session and registers anew: what was meant for the former registration is refused then."""
+        while True:
+            try:
+                await self._ports.zookeeper.renew()
+                # At once, with no await between: this broker must be registered before it may be elected.
+                await self._register()
+            except ConfigError as taken:
+                self._ports.halt(str(taken))
+            except SessionExpired:
+                return  # That session is over too, and has its own event.
+            except ZooKeeperError as failure:
+                logger.warning("not registered yet", why=str(failure))
+                await asyncio.sleep(REJOIN_RETRY_S)
+                continue
+            logger.info("registered again", broker_epoch=self.broker_epoch)
+            return
+
     # -- the controller's orders
+
+    async def _deliver_locally(self, key: ApiKey, message: Any) -> Any:
+        """What this broker answers to its own controller."""
+        return await self._answer_locally(key, SERVED[key].max_version, message)
+
+    async def _answer_locally(self, key: ApiKey, version: int, message: Any) -> Any:
+        """What the handler of the API answers to a request that does not come over the network."""
+        module = importlib.import_module(f"kavka.broker.api.{SERVED[key].module}")
+        return await module.answer(self, message, version)
+
+    @property
+    def controller(self) -> Controller:
+        """This broker's part in controlling the cluster."""
+        return self._controller
 
     @property
     def topics(self) -> TopicAdmin:
@@ -258,18 +392,26 @@ class Broker:
 
     async def _carry_out(self, change: ClusterChange) -> None:
         """Obeys what the controller wrote."""
-        if change.brokers_changed:
-            self._changes.publish_brokers(
-                [_broker_metadata(live.registration) for live in self._controller.context.brokers.values()]
-            )
-        await self.configs.load_topics(dict.fromkeys(order.topic_partition.topic for order in change.partitions))
-        await self._changes.obey(change.partitions, self._ports.wall_ms())
-        for topic in change.deleted_topics:
-            await self._changes.delete_topic(topic.name, self._ports.wall_ms())
-            self.configs.forget_topic(topic.name)
+        context = self._controller.context
+        stops = tuple(
+            StopOrder(partition, self.broker_id, EPOCH_DURING_DELETE, delete=True)
+            for topic in change.deleted_topics
+            for partition in context.topics[topic.name].topic_partitions()
+        )
+        requests = control_requests(
+            change._replace(stops=stops),
+            context,
+            controller_id=self.broker_id,
+            listener_name=self._static_config.inter_broker_listener,
+        )
+        for request in requests.get(self.broker_id, ()):
+            await self._deliver_locally(request.key, request.message)
+
+    def _on_topic_config(self, name: str) -> None:
+        self.state_changes.apply_topic_config(name)
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
-        self._changes.apply_broker_config()
+        self.state_changes.apply_broker_config()
         self._ports.on_config(config)
 
     def _on_controller_changed(self, controller_id: BrokerId) -> None:
@@ -343,7 +485,7 @@ class Broker:
         """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker."""
         self.logs.on_storage_error(failure.path, failure)
         gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
-        self._changes.take_offline(gone)
+        self.state_changes.take_offline(gone)
         if not self.logs.live_directories:
             self._ports.halt(f"no log directory is left: {failure}")
 
@@ -361,11 +503,3 @@ class Broker:
     def _on_bug(self, bug: BaseException) -> None:
         logger.error("task failed", exc_info=bug)
         self._ports.halt(f"a task of the broker failed: {bug!r}")
-
-
-def _broker_metadata(registration: BrokerRegistration) -> BrokerMetadata:
-    return BrokerMetadata(
-        registration.broker_id,
-        {endpoint.listener_name: Endpoint(endpoint.host, endpoint.port) for endpoint in registration.endpoints},
-        registration.rack,
-    )

@@ -5,6 +5,7 @@ a change is written (`controller.config_admin`), nor what follows from it (`on_t
 
     I1  what is remembered here was read from ZooKeeper or written to it first
     I2  a topic's settings are made anew when its overrides or the broker's own settings change
+    I3  changes are listened to before anything is read, so that none falls in between
 
 Source: Kafka's AdminZkClient and DynamicConfigManager: the settings in /config, and a notification in /config/changes
 by which the other brokers learn of a change.
@@ -12,13 +13,14 @@ by which the other brokers learn of a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
-from kavka.controller.config_admin import ConfigAdmin
-from kavka.errors import ConfigError
+from kavka.controller.config_admin import ConfigAdmin, ConfigChanges
+from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.zookeeper.port import ZooKeeper
@@ -27,11 +29,17 @@ from kavka.zookeeper.znodes import (
     DEFAULT_ENTITY,
     TOPICS_ENTITY,
     ConfigEntity,
+    MalformedZNode,
+    TopicAssignment,
     broker_config_path,
     topic_config_path,
+    topic_path,
 )
 
 logger = Logger(__name__)
+
+RETRY_S: Final = 1.0
+"""How long after ZooKeeper could not be asked it is asked again."""
 
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set now to what is to be set; raises RequestError to refuse."""
@@ -49,6 +57,7 @@ class DynamicConfigs:
         wall_ms: Callable[[], int],
         on_topic_change: Callable[[str], None],
         on_broker_change: Callable[[BrokerConfig], None],
+        spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         self.broker = static
         self._zookeeper = zookeeper
@@ -59,6 +68,28 @@ class DynamicConfigs:
         self._topics: dict[str, TopicConfig] = {}
         self._on_topic_change = on_topic_change
         self._on_broker_change = on_broker_change
+        self._spawn = spawn
+        self._read: set[str] = set()
+        self._reading_later: set[str] = set()
+        self._changes = ConfigChanges(zookeeper, self._apply, on_failure=_log_unread)
+
+    async def start(self) -> None:
+        """Listens to changes that are made through other brokers (I3). Raises ZooKeeperError."""
+        await self._changes.start()
+
+    async def stop(self) -> None:
+        await self._changes.stop()
+
+    async def _apply(self, entity_path: str, entity: ConfigEntity) -> None:
+        """A change was notified, and this is what is set now; it may be one that was made here."""
+        entity_type, _, name = entity_path.partition("/")
+        if entity_type == TOPICS_ENTITY:
+            self._set_overrides(name, entity.config)
+            self._on_topic_change(name)
+        elif entity_type == BROKERS_ENTITY and name in (str(self._broker_id), DEFAULT_ENTITY):
+            await self.load_broker()
+            self._topics.clear()
+            self._on_broker_change(self.broker)
 
     # -- reading
 
@@ -82,12 +113,55 @@ class DynamicConfigs:
         listed = list(names)
         found = await self._zookeeper.get_many([topic_config_path(name) for name in listed])
         for name, node in zip(listed, found, strict=True):
-            overrides = _config(TOPICS_ENTITY, name, node)
-            if overrides:
-                self._overrides[name] = overrides
-            else:
-                self._overrides.pop(name, None)
-            self._topics.pop(name, None)
+            self._set_overrides(name, _config(TOPICS_ENTITY, name, node))
+
+    def _set_overrides(self, name: str, overrides: Mapping[str, str]) -> None:
+        self._read.add(name)
+        if overrides:
+            self._overrides[name] = overrides
+        else:
+            self._overrides.pop(name, None)
+        self._topics.pop(name, None)
+
+    async def require_topics(self, names: Iterable[str]) -> None:
+        """Reads the overrides of those topics that were not read yet.
+
+        While ZooKeeper cannot be asked the defaults hold, and the reading follows.
+        """
+        missing = [name for name in names if name not in self._read]
+        if not missing:
+            return
+        try:
+            await self.load_topics(missing)
+        except ZooKeeperError as failure:
+            logger.warning("topic settings not read yet", topics=missing, why=str(failure))
+            later = [name for name in missing if name not in self._reading_later]
+            if later:
+                self._reading_later.update(later)
+                self._spawn(self._read_later(later))
+
+    async def _read_later(self, names: list[str]) -> None:
+        while True:
+            await asyncio.sleep(RETRY_S)
+            try:
+                await self.load_topics(names)
+            except ZooKeeperError:
+                continue
+            self._reading_later.difference_update(names)
+            for name in names:
+                self._on_topic_change(name)
+            return
+
+    async def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has in ZooKeeper, 0 where it is not there. Asks until it is answered."""
+        while True:
+            try:
+                node = (await self._zookeeper.get_many([topic_path(topic)]))[0]
+                return 0 if node is None else len(TopicAssignment.decode(topic, node[0]).partitions)
+            except MalformedZNode:
+                return 0
+            except ZooKeeperError:
+                await asyncio.sleep(RETRY_S)
 
     def overrides(self, topic: str) -> Mapping[str, str]:
         """What the topic sets itself."""
@@ -107,6 +181,7 @@ class DynamicConfigs:
 
     def forget_topic(self, name: str) -> None:
         """The topic was deleted."""
+        self._read.discard(name)
         self._overrides.pop(name, None)
         self._topics.pop(name, None)
 
@@ -135,6 +210,10 @@ class DynamicConfigs:
         await self._admin.change(entity_path, decide, validate_only=validate_only)
         if not validate_only:
             await self._admin.purge_changes(self._wall_ms())
+
+
+def _log_unread(path: str, failure: ZooKeeperError) -> None:
+    logger.warning("change of settings not read", path=path, why=str(failure))
 
 
 def _config(entity_type: str, entity: str, node: tuple[bytes | None, object] | None) -> Mapping[str, str]:

@@ -3,20 +3,23 @@
 Flows on the ZooKeeper port only. A write whose outcome is unknown is read back before anything else is done.
 
     I1  a cluster has one id, whoever writes it first
-    I2  two live brokers never have one id: the znode of another session is waited for (its session may be about to
-        end), and then refused
+    I2  two live brokers never have one id: the znode of another session is waited for as long as a session may last
+        that nobody keeps alive (it may be this broker's own, of a process that was killed), and then refused
+    I3  the znode of a former session of this very process is removed, not waited for (KAFKA-7165)
 
-Source: Kafka's KafkaZkClient.registerBroker and createOrGetClusterId.
+Source: Kafka's KafkaZkClient.registerBroker and createOrGetClusterId. Kafka refuses at once in the place of I2, and
+whoever restarts a killed broker restarts it until the session is over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kavka.errors import ConfigError
-from kavka.zookeeper.port import Create, CreateMode, NodeExists, OutcomeUnknown, ZooKeeper
+from kavka.logger import Logger
+from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.znodes import (
     CLUSTER_ID_PATH,
     PERSISTENT_PATHS,
@@ -27,9 +30,13 @@ from kavka.zookeeper.znodes import (
     random_uuid,
 )
 
+logger = Logger(__name__)
+
 MAX_ATTEMPTS = 10
-"""Tries of a write whose outcome stays unknown, and looks at another's znode."""
-RETRY_S = 0.5
+"""Tries of a write whose outcome stays unknown."""
+RETRY_S = 0.25
+EXPIRY_SLACK_MS = 4_000
+"""How much later than its time-out a session may expire: ZooKeeper looks at sessions every tickTime (2 s)."""
 
 
 async def make_persistent_paths(zookeeper: ZooKeeper, paths: Sequence[str] = PERSISTENT_PATHS) -> None:
@@ -54,28 +61,62 @@ async def cluster_id(zookeeper: ZooKeeper, rng: random.Random) -> str:
     return ClusterId.decode(data).id
 
 
-async def register(zookeeper: ZooKeeper, registration: BrokerRegistration) -> int:
+async def register(
+    zookeeper: ZooKeeper,
+    registration: BrokerRegistration,
+    *,
+    session_timeout_ms: int,
+    former_sessions: Collection[int] = (),
+) -> int:
     """Makes the broker's ephemeral node; returns its czxid, the broker epoch.
 
-    Raises ConfigError where a live broker has the same id.
+    `former_sessions` are ids of sessions that this process had. Raises ConfigError where a live broker has the same id,
+    and ZooKeeperError.
     """
     path = broker_path(registration.broker_id)
-    for _attempt in range(MAX_ATTEMPTS):
+    patience_s = (session_timeout_ms + EXPIRY_SLACK_MS) / 1000
+    refused_at = asyncio.get_running_loop().time() + patience_s
+    unknown = 0
+    told = False
+    while True:
         try:
-            created = await zookeeper.create(path, registration.encode(), mode=CreateMode.EPHEMERAL)
-        except (NodeExists, OutcomeUnknown):
-            stat = await zookeeper.exists(path)
-            if stat is None:
-                continue
-            if stat.ephemeral_owner == zookeeper.session_id:
-                return stat.czxid
-            await asyncio.sleep(RETRY_S)
-        else:
-            return created.stat.czxid
+            return (await zookeeper.create(path, registration.encode(), mode=CreateMode.EPHEMERAL)).stat.czxid
+        except OutcomeUnknown:
+            unknown += 1
+            if unknown == MAX_ATTEMPTS:
+                raise
+        except NodeExists:
+            pass
+        stat = await zookeeper.exists(path)
+        if stat is None:
+            continue
+        if stat.ephemeral_owner == zookeeper.session_id:
+            return stat.czxid
+        if stat.ephemeral_owner in former_sessions:
+            await _delete(zookeeper, path, stat.version)
+            continue
+        if asyncio.get_running_loop().time() >= refused_at:
+            break
+        if not told:
+            told = True
+            logger.warning(
+                "waiting for a former registration",
+                path=path,
+                why="another session holds this broker's znode",
+                next_step=f"it is gone in {patience_s:.0f} s, unless a second broker with this id lives",
+            )
+        await asyncio.sleep(RETRY_S)
     raise ConfigError(
         f"broker.id {registration.broker_id} is taken: another live broker is registered as {path}; "
         "give this one an id of its own"
     )
+
+
+async def _delete(zookeeper: ZooKeeper, path: str, version: int) -> None:
+    try:
+        await zookeeper.delete(path, version=version)
+    except (NoNode, BadVersion, OutcomeUnknown):
+        pass  # Whoever looks next sees what became of it.
 
 
 async def _create_if_missing(zookeeper: ZooKeeper, path: str, data: bytes | None) -> None:

@@ -1,50 +1,130 @@
 """StateChanges: carries out what the controller says about this broker's replicas and about the cluster.
 
-Decides only the order: a replica's log is there before it leads, it leads before the cluster is told, and a coordinator
-is loaded after its partition leads. Must not know why the controller decided so.
+Takes LeaderAndIsr, UpdateMetadata and StopReplica as messages, whoever brought them: the broker's own controller, or
+another one's over the wire. Decides which of them still count, and in which order what follows from them is done: a
+replica's log is there before it leads or follows, and a coordinator is loaded after its partition leads. Must not know
+why the controller decided so.
 
-    I1  metadata names this broker as a leader only when it serves the partition: a client that was sent here can write
-    I2  an older leader epoch than the one known changes nothing
+    I1  metadata names this broker as a leader only when it serves the partition: a client that was sent here can write.
+        Where the controller's UpdateMetadata comes first, the partition is published as without a leader meanwhile
+    I2  one message at a time, in the order in which they came; each takes effect as a whole or, per partition, not at
+        all: the epochs that guard against older ones are raised with the effect, never before (KAFKA-9307)
     I3  a partition whose log directory failed is published without this broker as its leader
+    I4  a message of an older controller, or for a former registration of this broker, changes nothing
 
-Source: Kafka's ReplicaManager.becomeLeaderOrFollower, updateMetadataCache and stopReplicas. There metadata may name a
-leader before it serves, and acks=0 right after a topic's creation can lose records.
+| message        | refused as a whole     | refused for a partition                                                  |
+|----------------|------------------------|--------------------------------------------------------------------------|
+| LeaderAndIsr   | STALE_BROKER_EPOCH,    | KAFKA_STORAGE_ERROR; INCONSISTENT_TOPIC_ID; STALE_CONTROLLER_EPOCH (an   |
+|                | STALE_CONTROLLER_EPOCH | older leader epoch); UNKNOWN_TOPIC_OR_PARTITION (no replica of it here)  |
+| UpdateMetadata | the same two           |                                                                          |
+| StopReplica    | the same two           | KAFKA_STORAGE_ERROR; FENCED_LEADER_EPOCH                                 |
+
+A leader epoch that is equal to the one known is accepted: a new controller repeats what the one before it may not have
+sent (S33), and a replica that was taken out of the assignment may be stopped in the epoch that it knows (KAFKA-13972).
+Apache Kafka answers STALE_CONTROLLER_EPOCH to an equal one in LeaderAndIsr, and does nothing either.
+
+Source: Kafka's ReplicaManager.becomeLeaderOrFollower, updateMetadataCache and stopReplicas, and KafkaApis above them;
+KIP-380 (broker epochs), KIP-516 (topic ids), KIP-570 (leader epochs in StopReplica). There metadata may name a leader
+before it serves, and acks=0 right after a topic's creation can lose records.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     NO_TOPIC_ID,
     BrokerMetadata,
+    Endpoint,
     MetadataCache,
     PartitionMetadata,
     TopicMetadata,
 )
 from kavka.broker.topic_settings import log_config
 from kavka.config.topic import TopicConfig
-from kavka.controller.reign import PartitionOrder
 from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.errors import InconsistentMetadata, StorageError
+from kavka.errors import ErrorCode, InconsistentMetadata, StorageError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
-from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, TopicPartition
+from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
 from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
+if TYPE_CHECKING:
+    from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+    from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
+    from kavka.protocol.messages.update_metadata_request import (
+        UpdateMetadataBroker,
+        UpdateMetadataPartitionState,
+        UpdateMetadataRequest,
+    )
+
 logger = Logger(__name__)
 
-PARTITIONS_AT_ONCE = 100
+PARTITIONS_AT_ONCE: Final = 100
 """Partitions that are made or removed before clients have their turn: 10 ms."""
+LEADER_DURING_DELETE: Final = -2
+"""As a leader in UpdateMetadata: the partition's topic is being deleted."""
+EPOCH_DURING_DELETE: Final = -2
+"""As a leader epoch in StopReplica: the topic is being deleted, whatever epoch its leaders had reached."""
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Kafka's numbers of them. Before version 3 of UpdateMetadata they were the names of the listeners too."""
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class Fetchers(Protocol):
+    """What fetches the partitions that this broker follows (`replication.fetcher_manager`)."""
+
+    def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+
+    def set_endpoints(self, endpoints: Mapping[BrokerId, Endpoint]) -> None: ...
+
+
+class Topics(Protocol):
+    """The settings of topics, and what is known of them in ZooKeeper."""
+
+    def topic(self, name: str) -> TopicConfig: ...
+
+    async def require_topics(self, names: Iterable[str]) -> None:
+        """Reads the settings of topics that were not read yet. Raises nothing: what cannot be read now follows."""
+        ...
+
+    async def partition_count(self, name: str) -> int:
+        """How many partitions the topic has in ZooKeeper, 0 where it is not there. Asks until it is answered."""
+        ...
+
+    def forget_topic(self, name: str) -> None: ...
+
+
+class _Order(NamedTuple):
+    """What LeaderAndIsr says of one partition."""
+
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID
+    state: LeaderAndIsr
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+    is_new: bool
+
+
+class _Stop(NamedTuple):
+    """What StopReplica says of one partition. `leader_epoch` -1: a controller that does not tell."""
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
 
 
 class StateChanges:
-    """Applies the controller's requests. `topic_config` gives the effective settings of a topic."""
+    """Applies the controller's messages to what this broker hosts and knows."""
 
     def __init__(
         self,
@@ -54,106 +134,241 @@ class StateChanges:
         replicas: ReplicaManager,
         logs: LogManager,
         groups: GroupCoordinator,
-        topic_config: Callable[[str], TopicConfig],
+        topics: Topics,
+        inter_broker_listener: str,
+        offsets_partition_count: Callable[[], int],
+        broker_epoch: Callable[[], int],
+        wall_ms: Callable[[], int],
         on_storage_error: Callable[[StorageError], None],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
+        """`offsets_partition_count` is how many partitions `__consumer_offsets` has if it is made with this broker's
+        settings. `broker_epoch` is that of the present registration.
+        """
         self._broker_id = broker_id
         self._metadata = metadata
         self._replicas = replicas
         self._logs = logs
         self._groups = groups
-        self._topic_config = topic_config
+        self._topics = topics
+        self._fetchers: Fetchers | None = None
+        self._inter_broker_listener = inter_broker_listener
+        self._offsets_partition_count = offsets_partition_count
+        self._broker_epoch = broker_epoch
+        self._wall_ms = wall_ms
         self._on_storage_error = on_storage_error
         self._spawn = spawn
+        self._turn = asyncio.Lock()
+        self._held_back: dict[TopicPartition, PartitionMetadata] = {}
+        """Partitions published without a leader until they are served here (I1): what is published then."""
+        self.controller_epoch = -1
+        """The highest that a message came with."""
+        self.informed = asyncio.Event()
+        """Set with the first UpdateMetadata: from then on this broker knows who is alive."""
+
+    def _refusal(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """Why a message as a whole counts no more (I4); NONE, and its controller epoch is the highest, if it counts.
+
+        A broker epoch above the own one is accepted: the controller may see a registration before its maker does.
+        """
+        if 0 <= broker_epoch < self._broker_epoch():
+            return ErrorCode.STALE_BROKER_EPOCH
+        if controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = controller_epoch
+        return ErrorCode.NONE
 
     # -- LeaderAndIsr
 
-    async def obey(self, orders: Sequence[PartitionOrder], now_ms: int) -> None:
-        """Leads what this broker is to lead, and then publishes all of it at once.
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> tuple[ErrorCode, Errors]:
+        """Leads and follows as the controller says: the error of the whole, and one per partition.
 
         Clients are served in between: to lead ten thousand new partitions takes a second.
         """
-        for number, order in enumerate(orders, 1):
-            if order.state.leader == self._broker_id and self._broker_id in order.replicas:
-                self._lead(order, now_ms)
-            if not number % PARTITIONS_AT_ONCE:
+        orders = list(_orders(request))
+        async with self._turn:
+            refusal = self._refusal(request.controller_epoch, request.broker_epoch)
+            if refusal is not ErrorCode.NONE:
+                _log_refusal("LeaderAndIsr", request.controller_id, request.controller_epoch, refusal)
+                return refusal, {}
+            await self._topics.require_topics(dict.fromkeys(order.topic_partition.topic for order in orders))
+            errors: Errors = {}
+            for start in range(0, len(orders), PARTITIONS_AT_ONCE):
+                self._take_roles(orders[start : start + PARTITIONS_AT_ONCE], errors)
                 await asyncio.sleep(0)
-        self._publish(orders)
+            return ErrorCode.NONE, errors
 
-    def _lead(self, order: PartitionOrder, now_ms: int) -> None:
-        partition = self._partition(order, now_ms)
-        if partition is None:
-            return
-        if partition.become_leader(order.state, order.replicas):
-            self._replicas.on_high_watermark_advanced(partition)
-        topic, index = order.topic_partition
-        if topic == GROUP_METADATA_TOPIC:
-            self._spawn(self._groups.load(index, order.state.leader_epoch))
+    def _take_roles(self, orders: Sequence[_Order], errors: Errors) -> None:
+        now_ms = self._wall_ms()
+        for order in orders:
+            error, partition = self._host(order, now_ms)
+            if partition is not None:
+                try:
+                    if order.state.leader == self._broker_id:
+                        self._lead(partition, order)
+                except StorageError as failure:
+                    self._on_storage_error(failure)
+                    self.take_offline([order.topic_partition])
+                    error = ErrorCode.KAFKA_STORAGE_ERROR
+            errors[order.topic_partition] = error
 
-    def _partition(self, order: PartitionOrder, now_ms: int) -> Partition | None:
-        """The hosted partition, made if it is new here; None where its log directory fails."""
+    def _host(self, order: _Order, now_ms: int) -> tuple[ErrorCode, Partition | None]:
+        """The partition that the order is for, made if it is new here; None, and why, where it is not obeyed."""
         topic_partition = order.topic_partition
+        if topic_partition in self._replicas.offline_partitions:
+            return ErrorCode.KAFKA_STORAGE_ERROR, None
         hosted = self._replicas.partition(*topic_partition)
         if hosted is not None:
-            return hosted
-        if topic_partition in self._replicas.offline_partitions:
-            return None
-        config = self._topic_config(topic_partition.topic)
+            if order.topic_id.int and hosted.topic_id.int and order.topic_id != hosted.topic_id:
+                logger.warning(
+                    "leadership refused",
+                    partition=str(topic_partition),
+                    why="its topic was created anew, and the former one is still here",
+                    expected=str(hosted.topic_id),
+                    found=str(order.topic_id),
+                )
+                return ErrorCode.INCONSISTENT_TOPIC_ID, None
+            if order.state.leader_epoch < hosted.leader_epoch:
+                return ErrorCode.STALE_CONTROLLER_EPOCH, None
+        if self._broker_id not in order.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        if hosted is not None:
+            return ErrorCode.NONE, hosted
+        config = self._topics.topic(topic_partition.topic)
         try:
             log = self._log(order, log_config(config), now_ms)
         except StorageError as failure:
             self._on_storage_error(failure)
             self.take_offline([topic_partition])
-            return None
+            return ErrorCode.KAFKA_STORAGE_ERROR, None
         partition = Partition(
             topic_partition,
-            order.topic_id or NO_TOPIC_ID,
+            order.topic_id,
             log,
             local_broker_id=self._broker_id,
             min_insync_replicas=config.min_insync_replicas,
         )
         self._replicas.host(partition)
-        return partition
+        return ErrorCode.NONE, partition
 
-    def _log(self, order: PartitionOrder, config: LogConfig, now_ms: int) -> UnifiedLog:
-        topic_partition = order.topic_partition
+    def _log(self, order: _Order, config: LogConfig, now_ms: int) -> UnifiedLog:
+        topic_partition, topic_id = order.topic_partition, order.topic_id if order.topic_id.int else None
         try:
-            return self._logs.get_or_create(topic_partition, order.topic_id, now_ms, is_new=order.is_new, config=config)
+            return self._logs.get_or_create(topic_partition, topic_id, now_ms, is_new=order.is_new, config=config)
         except InconsistentMetadata:
             # 1. The topic was deleted: its znodes are gone. 2. The broker was killed before it renamed the log.
             # 3. A topic of the same name was created: the log on disk is not its log.
             self._logs.set_aside(topic_partition)
-            return self._logs.get_or_create(topic_partition, order.topic_id, now_ms, config=config)
+            return self._logs.get_or_create(topic_partition, topic_id, now_ms, config=config)
+
+    def _lead(self, partition: Partition, order: _Order) -> None:
+        # Before it leads: what a fetcher would still bring is another leader's.
+        self._unfollow([order.topic_partition])
+        if partition.become_leader(order.state, order.replicas):
+            self._replicas.on_high_watermark_advanced(partition)
+        held_back = self._held_back.get(order.topic_partition)
+        if held_back is not None and held_back.state.leader_epoch <= partition.leader_epoch:
+            self._publish_partition(order.topic_partition, held_back)
+        topic, index = order.topic_partition
+        if topic == GROUP_METADATA_TOPIC:
+            self._spawn(self._groups.load(index, order.state.leader_epoch))
+
+    def _unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        if self._fetchers is not None:
+            self._fetchers.unfollow(topic_partitions)
 
     # -- UpdateMetadata
 
-    def publish_brokers(self, brokers: Iterable[BrokerMetadata]) -> None:
-        """Takes over who is alive."""
-        self._metadata.set_brokers(brokers)
+    async def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
+        """Takes over who is alive, and partitions as they are now; they are served by then where this broker is named
+        as their leader (I1)."""
+        async with self._turn:
+            refusal = self._refusal(request.controller_epoch, request.broker_epoch)
+            if refusal is not ErrorCode.NONE:
+                _log_refusal("UpdateMetadata", request.controller_id, request.controller_epoch, refusal)
+                return refusal
+            metadata = self._metadata
+            metadata.controller_id = BrokerId(max(request.controller_id, NO_LEADER))
+            metadata.set_brokers(_broker(broker) for broker in request.live_brokers)
+            if self._fetchers is not None:
+                self._fetchers.set_endpoints(self._endpoints())
+            await self._topics.require_topics(name for name, _topic_id, _states in _metadata_topics(request))
+            deleted = []
+            for name, topic_id, states in _metadata_topics(request):
+                if await self._update_topic(name, topic_id, states):
+                    deleted.append(name)
+            self.informed.set()
+            if deleted:
+                # Beside: to forget the topics' committed offsets is to write, which may need the next message first.
+                self._spawn(self._groups.on_topics_deleted(deleted))
+            return ErrorCode.NONE
 
-    def _publish(self, orders: Sequence[PartitionOrder]) -> None:
-        """Takes over partitions as they are now; they are served by then where this broker leads them (I1)."""
-        by_topic: dict[str, list[PartitionOrder]] = {}
-        for order in orders:
-            by_topic.setdefault(order.topic_partition.topic, []).append(order)
-        for name, changed in by_topic.items():
-            known = self._metadata.topic(name)
-            topic_id = changed[0].topic_id or NO_TOPIC_ID
-            partitions = {} if known is None or known.topic_id != topic_id else dict(enumerate(known.partitions))
-            partitions.update((order.topic_partition.partition, self._published(order)) for order in changed)
-            count = max(partitions) + 1
-            self._metadata.set_topic(
-                TopicMetadata(name, topic_id, tuple(partitions.get(index, _UNKNOWN) for index in range(count)))
-            )
+    def _endpoints(self) -> dict[BrokerId, Endpoint]:
+        """Where the other brokers are reached."""
+        found = {
+            broker.broker_id: broker.endpoints.get(self._inter_broker_listener) for broker in self._metadata.brokers()
+        }
+        return {broker_id: endpoint for broker_id, endpoint in found.items() if endpoint is not None}
+
+    async def _update_topic(
+        self, name: str, topic_id: uuid.UUID, states: Sequence[UpdateMetadataPartitionState]
+    ) -> bool:
+        """Takes over a topic's partitions; whether the topic is deleted with that."""
+        known = self._metadata.topic(name)
+        is_known = known is not None and (not topic_id.int or known.topic_id == topic_id)
+        partitions = dict(enumerate(known.partitions)) if known is not None and is_known else {}
+        for number, state in enumerate(states, 1):
+            topic_partition = TopicPartition(name, state.partition_index)
+            if state.leader == LEADER_DURING_DELETE:
+                partitions.pop(state.partition_index, None)
+                self._held_back.pop(topic_partition, None)
+            else:
+                partitions[state.partition_index] = self._published(topic_partition, _partition_metadata(state))
+            if not number % PARTITIONS_AT_ONCE:
+                await asyncio.sleep(0)
+        if not partitions:
+            if known is not None and not is_known:
+                return False  # It is a former topic of this name that is deleted.
+            self._metadata.remove_topic(name)
+            self._topics.forget_topic(name)
             if name == GROUP_METADATA_TOPIC:
-                self._groups.set_partition_count(count)
+                self._groups.set_partition_count(0)
+            return known is not None
+        self._metadata.set_topic(
+            TopicMetadata(
+                name,
+                topic_id if topic_id.int or known is None else known.topic_id,
+                tuple(partitions.get(index, UNKNOWN_PARTITION) for index in range(max(partitions) + 1)),
+            )
+        )
+        if name == GROUP_METADATA_TOPIC:
+            self._on_offsets_topic(len(partitions))
+        return False
 
-    def _published(self, order: PartitionOrder) -> PartitionMetadata:
-        offline = tuple(broker for broker in order.replicas if not self._metadata.is_alive(broker))
-        published = PartitionMetadata(order.replicas, order.state, offline)
-        if order.topic_partition in self._replicas.offline_partitions:
+    def _on_offsets_topic(self, known_partitions: int) -> None:
+        """Groups are placed by the number of partitions: one that is too low would look for them in the wrong place.
+
+        A partition that never had a leader is not told of, so what is told may be a part of the topic.
+        """
+        if known_partitions >= self._offsets_partition_count():
+            self._groups.set_partition_count(known_partitions)
+        else:
+            self._spawn(self._count_offsets_partitions())
+
+    async def _count_offsets_partitions(self) -> None:
+        count = await self._topics.partition_count(GROUP_METADATA_TOPIC)
+        if count and self._metadata.topic(GROUP_METADATA_TOPIC) is not None:
+            self._groups.set_partition_count(count)
+
+    def _published(self, topic_partition: TopicPartition, published: PartitionMetadata) -> PartitionMetadata:
+        self._held_back.pop(topic_partition, None)
+        if topic_partition in self._replicas.offline_partitions:
             return self._without_this_broker(published)
+        if published.state.leader == self._broker_id:
+            hosted = self._replicas.partition(*topic_partition)
+            if hosted is None or not hosted.is_leader or hosted.leader_epoch < published.state.leader_epoch:
+                self._held_back[topic_partition] = published
+                return published._replace(state=published.state._replace(leader=NO_LEADER))
         return published
 
     def _without_this_broker(self, published: PartitionMetadata) -> PartitionMetadata:
@@ -163,48 +378,75 @@ class StateChanges:
         offline = dict.fromkeys([*published.offline_replicas, self._broker_id])
         return published._replace(state=state, offline_replicas=tuple(offline))
 
+    def _publish_partition(self, topic_partition: TopicPartition, published: PartitionMetadata) -> None:
+        """Replaces what is told of one partition that is known."""
+        self._held_back.pop(topic_partition, None)
+        name, index = topic_partition
+        topic = self._metadata.topic(name)
+        if topic is not None and index < len(topic.partitions):
+            partitions = list(topic.partitions)
+            partitions[index] = published
+            self._metadata.set_topic(topic._replace(partitions=tuple(partitions)))
+
+    # -- StopReplica
+
+    async def stop_replica(self, request: StopReplicaRequest) -> tuple[ErrorCode, Errors]:
+        """Stops replicas, and deletes those that are to be deleted: the error of the whole, and one per partition."""
+        stops = list(_stops(request))
+        async with self._turn:
+            refusal = self._refusal(request.controller_epoch, request.broker_epoch)
+            if refusal is not ErrorCode.NONE:
+                _log_refusal("StopReplica", request.controller_id, request.controller_epoch, refusal)
+                return refusal, {}
+            errors: Errors = {}
+            for number, stop in enumerate(stops, 1):
+                errors[stop.topic_partition] = self._stop(stop)
+                if not number % PARTITIONS_AT_ONCE:
+                    await asyncio.sleep(0)
+            return ErrorCode.NONE, errors
+
+    def _stop(self, stop: _Stop) -> ErrorCode:
+        topic_partition = stop.topic_partition
+        if topic_partition in self._replicas.offline_partitions:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        hosted = self._replicas.partition(*topic_partition)
+        if hosted is not None and 0 <= stop.leader_epoch < hosted.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._unfollow([topic_partition])
+        if not stop.delete:
+            return ErrorCode.NONE
+        self._unhost(topic_partition, stop.leader_epoch)
+        try:
+            # There may be a log without a partition: the topic was deleted while this broker was away.
+            self._logs.delete(topic_partition, self._wall_ms())
+        except StorageError as failure:
+            self._on_storage_error(failure)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def _unhost(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch) -> None:
+        topic, index = topic_partition
+        if topic == GROUP_METADATA_TOPIC:
+            if leader_epoch >= 0:
+                self._groups.unload(index, leader_epoch)
+            else:
+                self._groups.forget(index)
+        self._replicas.unhost(topic_partition)
+
     # -- a log directory failed
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Serves these partitions no longer: they answer KAFKA_STORAGE_ERROR, and their groups NOT_COORDINATOR.
-
-        Apache Kafka's controller learns of it through /log_dir_event_notification and looks for another leader. This
-        one has no other replica to choose; what clients are told is the same: the partition has no leader.
-        """
+        """Serves these partitions no longer: they answer KAFKA_STORAGE_ERROR, and their groups NOT_COORDINATOR."""
         gone = list(topic_partitions)
+        self._unfollow(gone)
         self._replicas.take_offline(gone)
         for topic_partition in gone:
             name, index = topic_partition
             if name == GROUP_METADATA_TOPIC:
                 self._groups.unload(index)
-            topic, published = self._metadata.topic(name), self._metadata.partition(name, index)
-            if topic is not None and published is not None:
-                partitions = list(topic.partitions)
-                partitions[index] = self._without_this_broker(published)
-                self._metadata.set_topic(topic._replace(partitions=tuple(partitions)))
-
-    # -- StopReplica
-
-    async def delete_topic(self, name: str, now_ms: int) -> None:
-        """Forgets a deleted topic: its metadata, its partitions and their logs, the offsets committed for it."""
-        topic = self._metadata.topic(name)
-        self._metadata.remove_topic(name)
-        if topic is None:
-            return
-        if name == GROUP_METADATA_TOPIC:
-            self._groups.set_partition_count(0)
-        for index in range(len(topic.partitions)):
-            topic_partition = TopicPartition(name, index)
-            if name == GROUP_METADATA_TOPIC:
-                self._groups.unload(index)
-            self._replicas.unhost(topic_partition)
-            try:
-                self._logs.delete(topic_partition, now_ms)
-            except StorageError as failure:
-                self._on_storage_error(failure)
-            if not (index + 1) % PARTITIONS_AT_ONCE:
-                await asyncio.sleep(0)
-        await self._groups.on_topics_deleted([name])
+            published = self._held_back.get(topic_partition) or self._metadata.partition(name, index)
+            if published is not None:
+                self._publish_partition(topic_partition, self._without_this_broker(published))
 
     # -- configuration
 
@@ -213,7 +455,7 @@ class StateChanges:
         topic = self._metadata.topic(name)
         if topic is None:
             return
-        config = self._topic_config(name)
+        config = self._topics.topic(name)
         obeyed = log_config(config)
         for index in range(len(topic.partitions)):
             partition = self._replicas.partition(name, index)
@@ -227,5 +469,87 @@ class StateChanges:
             self.apply_topic_config(topic.name)
 
 
-_UNKNOWN = PartitionMetadata((), LeaderAndIsr(NO_LEADER, NO_EPOCH, (), -1))
+UNKNOWN_PARTITION: Final = PartitionMetadata((), LeaderAndIsr(NO_LEADER, NO_EPOCH, (), -1))
 """A partition below the highest known one that nothing was heard of yet."""
+
+
+def _log_refusal(message: str, controller_id: int, controller_epoch: int, refusal: ErrorCode) -> None:
+    logger.warning(
+        "controller's message refused",
+        message=message,
+        controller=controller_id,
+        controller_epoch=controller_epoch,
+        why=refusal.name,
+    )
+
+
+# -- from messages, in all their versions
+
+
+def _orders(request: LeaderAndIsrRequest) -> Iterator[_Order]:
+    for state in request.ungrouped_partition_states:  # versions 0-1
+        yield _order(state.topic_name, NO_TOPIC_ID, state)
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield _order(topic.topic_name, topic.topic_id, state)
+
+
+def _order(topic: str, topic_id: uuid.UUID, state: LeaderAndIsrPartitionState) -> _Order:
+    return _Order(
+        TopicPartition(topic, state.partition_index),
+        topic_id,
+        LeaderAndIsr(BrokerId(state.leader), state.leader_epoch, _broker_ids(state.isr), state.partition_epoch),
+        _broker_ids(state.replicas),
+        _broker_ids(state.adding_replicas),
+        _broker_ids(state.removing_replicas),
+        state.is_new,
+    )
+
+
+def _broker_ids(ids: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, ids))
+
+
+def _broker(broker: UpdateMetadataBroker) -> BrokerMetadata:
+    endpoints = {
+        endpoint.listener or _SECURITY_PROTOCOLS[endpoint.security_protocol]: Endpoint(endpoint.host, endpoint.port)
+        for endpoint in broker.endpoints
+    }
+    if not endpoints:  # version 0
+        endpoints = {_SECURITY_PROTOCOLS[0]: Endpoint(broker.v0_host, broker.v0_port)}
+    return BrokerMetadata(BrokerId(broker.id), endpoints, broker.rack or None)
+
+
+def _metadata_topics(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[str, uuid.UUID, Sequence[UpdateMetadataPartitionState]]]:
+    by_name: dict[str, list[UpdateMetadataPartitionState]] = {}
+    for state in request.ungrouped_partition_states:  # versions 0-4
+        by_name.setdefault(state.topic_name, []).append(state)
+    for name, states in by_name.items():
+        yield name, NO_TOPIC_ID, states
+    for topic in request.topic_states:
+        yield topic.topic_name, topic.topic_id, topic.partition_states
+
+
+def _partition_metadata(state: UpdateMetadataPartitionState) -> PartitionMetadata:
+    return PartitionMetadata(
+        _broker_ids(state.replicas),
+        LeaderAndIsr(BrokerId(state.leader), state.leader_epoch, _broker_ids(state.isr), state.zk_version),
+        _broker_ids(state.offline_replicas),
+    )
+
+
+def _stops(request: StopReplicaRequest) -> Iterator[_Stop]:
+    for partition in request.ungrouped_partitions:  # version 0
+        yield _Stop(
+            TopicPartition(partition.topic_name, partition.partition_index), NO_EPOCH, request.delete_partitions
+        )
+    for topic in request.topics:  # versions 1-2
+        for index in topic.partition_indexes:
+            yield _Stop(TopicPartition(topic.name, index), NO_EPOCH, request.delete_partitions)
+    for state in request.topic_states:
+        for stop in state.partition_states:
+            yield _Stop(
+                TopicPartition(state.topic_name, stop.partition_index), stop.leader_epoch, stop.delete_partition
+            )

@@ -1,0 +1,26 @@
+"""UpdateMetadata (key 6): the controller says who is alive, and how partitions stand.
+
+Behaviour   The rules are in `broker.state_changes`. Clients are told from then on (Metadata, DescribeCluster ...).
+Versions    0; 1 several endpoints; 2 rack; 3 listener names; 4 offline replicas; 5 broker epoch (KIP-380), by topic;
+            6 flexible; 7 topic ids (KIP-516); 8 KRaft controller (there is none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.protocol.messages.update_metadata_request import UpdateMetadataRequest
+from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: UpdateMetadataRequest) -> Awaitable[UpdateMetadataResponse]:
+    return answer(broker, message, request.header.api_version)
+
+
+async def answer(broker: Broker, message: UpdateMetadataRequest, version: int) -> UpdateMetadataResponse:
+    return UpdateMetadataResponse(error_code=await broker.state_changes.update_metadata(message))
