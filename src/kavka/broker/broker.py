@@ -62,6 +62,9 @@ from kavka.zookeeper.znodes import TOPICS_PATH, BrokerEndpoint, BrokerRegistrati
 logger = Logger(__name__)
 
 CONTROLLED_SHUTDOWN_VERSION: Final = 3
+CREATE_TOPICS_VERSION: Final = 7
+TOPIC_ARRIVAL_S: Final = 1.0
+"""How long a topic that another broker created for this one is waited for before its client is told to ask again."""
 REJOIN_RETRY_S: Final = 1.0
 """How long after a failed attempt to begin another session it is tried again."""
 
@@ -457,27 +460,64 @@ class Broker:
         return partition
 
     def _offsets_topic(self) -> TopicWish:
+        """Of one broker alone nobody can expect more replicas; in a cluster, as in Kafka, the others are waited for."""
         config = self._static_config
-        live = max(len(self.metadata.brokers()), 1)
         return TopicWish(
             GROUP_METADATA_TOPIC,
             config.offsets_topic_num_partitions,
-            min(config.offsets_topic_replication_factor, live),
+            1 if self._ports.is_alone else config.offsets_topic_replication_factor,
             config=offsets_topic_settings(config),
         )
 
     async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+        """Creates topics here or, where another broker is the controller, there; errors but for what is there now."""
         try:
-            outcomes = await self.topics.create_topics(wishes)
-        except (Deposed, ZooKeeperError) as failure:
+            if self._controller.is_active:
+                outcomes = await self.topics.create_topics(wishes)
+                errors = {outcome.name: outcome.code for outcome in outcomes}
+            else:
+                errors = await self._create_at_controller(wishes)
+        except (Deposed, ConnectionFailed, ZooKeeperError) as failure:
             logger.warning("topics not created", topics=[wish.name for wish in wishes], why=str(failure))
             return {wish.name: ErrorCode.LEADER_NOT_AVAILABLE for wish in wishes}
-        return {
-            outcome.name: outcome.code
-            for outcome in outcomes
-            # Somebody else created it meanwhile: it is there.
-            if outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        }
+        # Somebody else created it meanwhile: it is there.
+        there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        return {name: error for name, error in errors.items() if error not in there}
+
+    async def _create_at_controller(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+        from kavka.protocol.messages.create_topics_request import (
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+        )
+        from kavka.protocol.messages.create_topics_response import CreateTopicsResponse
+
+        timeout_ms = self.config.request_timeout_ms
+        answer = await self.controller_link.send(
+            ApiKey.CREATE_TOPICS,
+            CREATE_TOPICS_VERSION,
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(
+                        name=wish.name,
+                        num_partitions=wish.partition_count,
+                        replication_factor=wish.replication_factor,
+                        assignments=[],
+                        configs=[CreatableTopicConfig(name=name, value=value) for name, value in wish.config.items()],
+                    )
+                    for wish in wishes
+                ],
+                timeout_ms=timeout_ms,
+            ),
+            CreateTopicsResponse,
+            timeout_ms=timeout_ms,
+        )
+        errors = {topic.name: ErrorCode(topic.error_code) for topic in answer.topics}
+        for name, error in errors.items():
+            if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                # The controller has told the brokers, and may have waited for a slow one no longer.
+                await self.state_changes.await_topic(name, TOPIC_ARRIVAL_S)
+        return errors
 
     # -- failures and tasks
 

@@ -161,6 +161,7 @@ class StateChanges:
         self._turn = asyncio.Lock()
         self._held_back: dict[TopicPartition, PartitionMetadata] = {}
         """Partitions published without a leader until they are served here (I1): what is published then."""
+        self._arrivals: dict[str, asyncio.Event] = {}
         self.controller_epoch = -1
         """The highest that a message came with."""
         self.informed = asyncio.Event()
@@ -303,6 +304,19 @@ class StateChanges:
                 self._spawn(self._groups.on_topics_deleted(deleted))
             return ErrorCode.NONE
 
+    async def await_topic(self, name: str, timeout_s: float) -> bool:
+        """Whether the topic is known here within `timeout_s`."""
+        if self._metadata.topic(name) is not None:
+            return True
+        arrival = self._arrivals.setdefault(name, asyncio.Event())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await arrival.wait()
+        except TimeoutError:
+            # Another one may wait for the same topic, and longer: it finds the topic when its own time is over.
+            self._arrivals.pop(name, None)
+        return self._metadata.topic(name) is not None
+
     def _endpoints(self) -> dict[BrokerId, Endpoint]:
         """Where the other brokers are reached."""
         found = {
@@ -341,6 +355,9 @@ class StateChanges:
                 tuple(partitions.get(index, UNKNOWN_PARTITION) for index in range(max(partitions) + 1)),
             )
         )
+        arrival = self._arrivals.pop(name, None)
+        if arrival is not None:
+            arrival.set()
         if name == GROUP_METADATA_TOPIC:
             self._on_offsets_topic(len(partitions))
         return False

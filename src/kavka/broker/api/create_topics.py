@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: Request, message: CreateTopicsRequest) -> Awaitable[CreateTopicsResponse]:
-    return _create(broker, message)
+    return answer(broker, message, request.header.api_version)
 
 
-async def _create(broker: Broker, message: CreateTopicsRequest) -> CreateTopicsResponse:
+async def answer(broker: Broker, message: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
     wishes = [_wish(topic) for topic in message.topics]
     try:
         outcomes = await broker.topics.create_topics(wishes, validate_only=message.validate_only)
