@@ -20,7 +20,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from kavka.model import NO_LEADER, BrokerId
-from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
+from kavka.zookeeper.znodes import RECOVERING, PartitionState
 
 
 class ElectionKind(Enum):
@@ -167,11 +167,13 @@ def after_broker_change(
     *,
     unclean_allowed: bool,
     controller_epoch: int,
+    leaving: Collection[BrokerId] = (),
 ) -> Succession | None:
     """The partition's next state when only `live` brokers are alive, or None if nothing changes for it.
 
     A dead leader is replaced, or leaves the partition without one; dead followers leave the ISR. Every change raises
-    the leader epoch, so that a request of a broker that was thought dead is refused.
+    the leader epoch, so that a request of a broker that was thought dead is refused. Brokers that are `leaving` (their
+    controlled shutdown has begun) keep what they lead and win no election.
     """
     epoch = state.leader_epoch + 1
     if state.leader in live:
@@ -180,9 +182,10 @@ def after_broker_change(
             return None
         next_state = PartitionState(state.leader, epoch, isr, controller_epoch, state.leader_recovery_state)
         return Succession(next_state, None)
-    result = elect_offline(replicas, state.isr, live, unclean_allowed=unclean_allowed)
+    candidates = [broker_id for broker_id in replicas if broker_id in live and broker_id not in leaving]
+    result = elect_offline(replicas, state.isr, candidates, unclean_allowed=unclean_allowed)
     if isinstance(result, Elected):
-        recovery = RECOVERING if result.unclean else RECOVERED
+        recovery = RECOVERING if result.unclean else state.leader_recovery_state
         return Succession(PartitionState(result.leader, epoch, result.isr, controller_epoch, recovery), result)
     isr = without_offline(state.isr, live)
     if state.leader == NO_LEADER and isr == state.isr:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kavka.controller.context import KnownState
 from kavka.controller.election import ElectionResult, Succession, after_broker_change
-from kavka.controller.reign import PartitionOrder, Reign
-from kavka.controller.state_machines import PartitionStatus, Replica, ReplicaStatus
+from kavka.controller.orders import ClusterChange, PartitionOrder
+from kavka.controller.reasons import refused_move_decision, succession_decision
+from kavka.controller.reign import Reign
+from kavka.controller.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
 from kavka.controller.topics import initial_states
 from kavka.model import NO_LEADER, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
@@ -38,11 +40,22 @@ MAX_WRITE_ATTEMPTS: Final = 5
 """How often a decision is made anew because somebody else wrote meanwhile; the next event tries again after that."""
 
 
+PARTITIONS_PER_WRITE: Final = 1_000
+"""In one compare-and-set of a multi: one partition that somebody else wrote to has so many decided anew."""
+
 _NO_REASONS: Final[Mapping[TopicPartition, ElectionResult | None]] = MappingProxyType({})
 
 
 Decide: TypeAlias = Callable[[TopicPartition, KnownState], Succession | None]
 """What becomes of a partition in the state that it is in, or None if nothing does."""
+
+
+class _Decided(NamedTuple):
+    """What is to become of a partition whose state was `before`."""
+
+    partition: TopicPartition
+    succession: Succession
+    before: KnownState
 
 
 class Leaders:
@@ -92,7 +105,7 @@ class Leaders:
         return self.adopt([partition for partition in partitions if partition in self._context.states], is_new=True)
 
     async def _create_states(self, partitions: Sequence[TopicPartition]) -> None:
-        live = set(self._context.live_broker_ids())
+        live = set(self._context.electable_broker_ids())
         by_topic: dict[str, list[int]] = {}
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
@@ -118,15 +131,23 @@ class Leaders:
 
         Returns orders for those that changed. Raises Deposed, ZooKeeperError.
         """
-        live = set(self._context.live_broker_ids())
+        reachable = set(self._context.reachable_broker_ids())
+        failed = self._context.failed_replicas
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+            replicas = self._context.topics[partition.topic].replicas(partition.partition)
+            live = reachable
+            if failed:
+                live = {replica for replica in replicas if replica in reachable} - {
+                    replica for replica in replicas if Replica(partition, replica) in failed
+                }
             return after_broker_change(
-                self._context.topics[partition.topic].replicas(partition.partition),
+                replicas,
                 known.state,
                 live,
                 unclean_allowed=self._unclean_allowed(partition.topic),
                 controller_epoch=self._context.epoch,
+                leaving=self._context.shutting_down,
             )
 
         return await self.change(partitions, decide)
@@ -135,37 +156,45 @@ class Leaders:
         """Writes for each partition that has a state what `decide` makes of it, compare-and-set.
 
         `decide` is asked again, with the state as it is then, where somebody else wrote meanwhile. Returns orders for
-        the partitions that changed. Raises Deposed, ZooKeeperError.
+        the partitions that changed. Raises Deposed, ZooKeeperError; orders for what was written before are given then.
         """
         todo = list(partitions)
         orders: list[PartitionOrder] = []
+        try:
+            for start in range(0, len(todo), PARTITIONS_PER_WRITE):
+                await self._change(todo[start : start + PARTITIONS_PER_WRITE], decide, orders)
+        except BaseException:
+            await self._reign.order(ClusterChange(partitions=tuple(orders)))
+            raise
+        return orders
+
+    async def _change(self, partitions: Sequence[TopicPartition], decide: Decide, orders: list[PartitionOrder]) -> None:
+        """`change` for a few; orders are appended as soon as they are due."""
+        todo = partitions
         for attempt in range(MAX_WRITE_ATTEMPTS):
             decided = self._decide(todo, decide)
             try:
                 results = await self._reign.write(
-                    SetData(partition_state_path(partition), succession.state.encode(), version)
-                    for partition, succession, version in decided
+                    SetData(partition_state_path(each.partition), each.succession.state.encode(), each.before.version)
+                    for each in decided
                 )
             except (BadVersion, NoNode, OutcomeUnknown):
-                if attempt == MAX_WRITE_ATTEMPTS - 1:
-                    raise
                 # What was written before the failure is found to be done already, in the next round.
-                await self.load([partition for partition, _, _ in decided])
+                await self.load([each.partition for each in decided])
                 committed = self._committed_before(decided)
                 orders += committed
+                if attempt == MAX_WRITE_ATTEMPTS - 1:
+                    raise
                 done = {order.topic_partition for order in committed}
                 todo = [partition for partition in todo if partition in self._context.states and partition not in done]
                 continue
-            for (partition, succession, _), stat in zip(decided, results, strict=True):
+            for each, stat in zip(decided, results, strict=True):
                 assert isinstance(stat, Stat)
-                self._context.states[partition] = KnownState(succession.state, stat.version)
+                self._context.states[each.partition] = KnownState(each.succession.state, stat.version)
             orders += self._adopt_decided(decided)
-            break
-        return orders
+            return
 
-    def _decide(
-        self, partitions: Sequence[TopicPartition], decide: Decide
-    ) -> list[tuple[TopicPartition, Succession, int]]:
+    def _decide(self, partitions: Sequence[TopicPartition], decide: Decide) -> list[_Decided]:
         decided = []
         for partition in partitions:
             known = self._context.states.get(partition)
@@ -173,19 +202,31 @@ class Leaders:
                 continue
             succession = decide(partition, known)
             if succession is not None:
-                decided.append((partition, succession, known.version))
+                decided.append(_Decided(partition, succession, known))
         return decided
 
-    def _committed_before(self, decided: Sequence[tuple[TopicPartition, Succession, int]]) -> list[PartitionOrder]:
+    def _committed_before(self, decided: Sequence[_Decided]) -> list[PartitionOrder]:
         """Orders for the partitions that an earlier multi of the failed write brought to the decided state."""
         committed = []
-        for partition, succession, version in decided:
-            known = self._context.states.get(partition)
-            if known is not None and known.state == succession.state and known.version == version + 1:
-                committed.append((partition, succession, version))
+        for each in decided:
+            known = self._context.states.get(each.partition)
+            if known == KnownState(each.succession.state, each.before.version + 1):
+                committed.append(each)
         return self._adopt_decided(committed)
 
-    def _adopt_decided(self, decided: Sequence[tuple[TopicPartition, Succession, int]]) -> list[PartitionOrder]:
+    def _adopt_decided(self, decided: Sequence[_Decided]) -> list[PartitionOrder]:
+        reign = self._reign
+        for partition, succession, before in decided:
+            reign.record(
+                succession_decision(
+                    partition,
+                    before.state,
+                    succession,
+                    at_ms=reign.now_ms(),
+                    broker_id=reign.broker_id,
+                    unreachable=tuple(self._context.unreachable),
+                )
+            )
         why = {partition: succession.election for partition, succession, _ in decided}
         return self.adopt([partition for partition, _, _ in decided], is_new=False, why=why)
 
@@ -200,18 +241,24 @@ class Leaders:
         states = self._context.states
         offline = [partition for partition in partitions if states[partition].state.leader == NO_LEADER]
         online = [partition for partition in partitions if states[partition].state.leader != NO_LEADER]
-        self._context.partitions.move(online, PartitionStatus.ONLINE)
-        self._context.partitions.move(offline, PartitionStatus.OFFLINE)
+        self.note(self._context.partitions.move(online, PartitionStatus.ONLINE).refused)
+        self.note(self._context.partitions.move(offline, PartitionStatus.OFFLINE).refused)
         self.place_replicas(partitions)
         return [
             self._reign.partition_order(partition, is_new=is_new, why=why.get(partition)) for partition in partitions
         ]
 
     def place_replicas(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replicas on live brokers are ONLINE, the others OFFLINE."""
+        """Replicas that serve are ONLINE, those on dead brokers or in failed log directories OFFLINE."""
         live: list[Replica] = []
         dead: list[Replica] = []
         for replica in self._context.replicas_of(partitions):
-            (live if replica.broker_id in self._context.brokers else dead).append(replica)
-        self._context.replicas.move(live, ReplicaStatus.ONLINE)
-        self._context.replicas.move(dead, ReplicaStatus.OFFLINE)
+            (dead if self._context.is_offline(*replica) else live).append(replica)
+        self.note(self._context.replicas.move(live, ReplicaStatus.ONLINE).refused)
+        self.note(self._context.replicas.move(dead, ReplicaStatus.OFFLINE).refused)
+
+    def note(self, refused: Sequence[RefusedMove[K, S]]) -> None:
+        """Illegal moves change nothing and are recorded."""
+        reign = self._reign
+        for move in refused:
+            reign.record(refused_move_decision(move, at_ms=reign.now_ms(), broker_id=reign.broker_id))

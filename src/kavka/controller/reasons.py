@@ -1,0 +1,106 @@
+"""Reasons: the controller's decisions as why-records, with what they rested on.
+
+Pure: values in, `Decision` out. It decides nothing and records nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kavka.controller.election import Elected, ElectionResult, NotElected, Succession
+from kavka.controller.state_machines import K, RefusedMove, Replica, S
+from kavka.decisions import Decision, DecisionKind, Facts
+from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.znodes import PartitionState
+
+
+def succession_decision(
+    partition: TopicPartition,
+    before: PartitionState,
+    succession: Succession,
+    *,
+    at_ms: int,
+    broker_id: BrokerId,
+    unreachable: Sequence[BrokerId] = (),
+) -> Decision:
+    """A partition's state that the controller changed: an election, or replicas that left the ISR."""
+    after, election = succession.state, succession.election
+    evidence: Facts = {"unreachable": tuple(unreachable)} if unreachable else {}
+    match election:
+        case Elected():
+            kind = DecisionKind.LEADER_ELECTED
+            lost = "; not in sync: records may be lost" if election.unclean else ""
+            why = (
+                f"{election.kind.value} election: broker {after.leader} leads from epoch {after.leader_epoch}, "
+                f"{election.reason}{lost}"
+            )
+            evidence = {**evidence, **_election_facts(election), "unclean": election.unclean}
+        case NotElected():
+            kind = DecisionKind.LEADER_NOT_ELECTED
+            why = f"{election.kind.value} election: no leader, {election.reason}"
+            evidence = {**evidence, **_election_facts(election)}
+        case None:
+            kind = DecisionKind.ISR_SHRUNK
+            gone = tuple(replica for replica in before.isr if replica not in after.isr)
+            why = f"replicas {list(gone)} are not alive; leader {after.leader} goes on with {list(after.isr)}"
+            evidence = {**evidence, "removed": gone}
+    return Decision(
+        kind,
+        at_ms,
+        broker_id,
+        why,
+        partition=partition,
+        leader_epoch=after.leader_epoch,
+        controller_epoch=after.controller_epoch,
+        before=state_facts(before),
+        after=state_facts(after),
+        evidence=evidence,
+    )
+
+
+def _election_facts(election: ElectionResult) -> Facts:
+    return {"election": election.kind.value, "candidates": election.candidates, "live": election.live}
+
+
+def state_facts(state: PartitionState) -> Facts:
+    """A partition's state as the facts before or after a decision."""
+    return {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": state.isr}
+
+
+def refused_move_decision(move: RefusedMove[K, S], *, at_ms: int, broker_id: BrokerId) -> Decision:
+    """A move that the tables of `state_machines` do not allow."""
+    key: object = move.key
+    partition = key if isinstance(key, TopicPartition) else key.topic_partition if isinstance(key, Replica) else None
+    whose = f"replica of broker {key.broker_id}" if isinstance(key, Replica) else "partition"
+    return Decision(
+        DecisionKind.ILLEGAL_MOVE_REFUSED,
+        at_ms,
+        broker_id,
+        f"{whose}: {move.state.value} does not become {move.wanted.value}",
+        partition=partition,
+        before={"state": str(move.state.value)},
+        after={"state": str(move.state.value)},
+        evidence={"wanted": str(move.wanted.value)},
+    )
+
+
+def broker_decision(
+    kind: DecisionKind,
+    about: BrokerId,
+    why: str,
+    *,
+    at_ms: int,
+    broker_id: BrokerId,
+    controller_epoch: int,
+    evidence: Facts,
+) -> Decision:
+    """A broker came, went, or turned out to be unreachable or leaving."""
+    return Decision(
+        kind,
+        at_ms,
+        broker_id,
+        why,
+        about_broker=about,
+        controller_epoch=controller_epoch,
+        evidence=evidence,
+    )
