@@ -50,6 +50,7 @@ class DecisionKind(Enum):
     REASSIGNMENT_STARTED = "reassignment started"
     REASSIGNMENT_FINISHED = "reassignment finished"
     REASSIGNMENT_CANCELLED = "reassignment cancelled"
+    REASSIGNMENT_REFUSED = "reassignment refused"
     LOG_DIRECTORY_OFFLINE = "log directory offline"
     GROUP_REBALANCED = "group rebalanced"
     ILLEGAL_MOVE_REFUSED = "illegal move refused"
