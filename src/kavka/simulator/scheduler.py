@@ -1,0 +1,326 @@
+"""Scheduler: virtual time, and whose turn it is, for many event loops in one thread.
+
+Every node of a simulation (a broker, a ZooKeeper server, a client) has an event loop of its own: a `NodeLoop`, an
+`asyncio.AbstractEventLoop` as far as flows use one. One `Scheduler` drives them all: it picks which node takes its next
+step, and lets time jump to the next timer when none has one. All of its choices come from one seed, so a run can be had
+again, step by step.
+
+What a node sees is what asyncio promises: its own callbacks run in the order in which they were handed in. What asyncio
+does not promise, the order of steps of different nodes and of timers of one instant, is drawn by lot.
+
+    I1  the same seed and the same program give the same steps (no clock, no `hash`, no identity takes part)
+    I2  nothing of a killed node ever runs again, not even the `finally` of its coroutines: they are kept until the end
+    I3  a paused node runs nothing; its timers come due all the same, and run in their order when it goes on
+    I4  time never goes back; a step costs STEP_NS, so that a node in a tight loop cannot stop the clock
+
+Source: architecture.md's second idea; TigerBeetle's VOPR and FoundationDB's simulation for one scheduler over all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from random import Random
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+
+from kavka.errors import KavkaError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+STEP_NS: Final = 1_000
+"""What a step costs in virtual time: a callback of a flow takes about a microsecond and more in CPython."""
+NANOSECONDS: Final = 1_000_000_000
+
+
+class SimulationStuck(KavkaError):
+    """Nothing can happen any more although something is waited for, or it did not happen within its virtual time."""
+
+
+class _Call(asyncio.TimerHandle):
+    """A callback that waits for its turn or its time."""
+
+    __slots__ = ("_node", "due_ns", "started")
+
+    def __init__(
+        self,
+        due_ns: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        node: NodeLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        super().__init__(due_ns / NANOSECONDS, callback, args, node, context)
+        self.due_ns = due_ns
+        self._node = node
+        self.started = False
+
+
+class NodeLoop(asyncio.AbstractEventLoop):
+    """The event loop of one node. Made by `Scheduler.node`."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        self.name = name
+        self._scheduler = scheduler
+        self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: list[asyncio.Task[Any]] = []
+        """All tasks of a node that was killed are kept by this list (I2); of a live one those not done."""
+        self._next_sweep = 1_000
+        self._paused = False
+        self._killed = False
+        self.failures: list[dict[str, Any]] = []
+        """What tasks and callbacks of this node let through to its loop: bugs."""
+
+    # -- what the scheduler and faults use
+
+    @property
+    def is_killed(self) -> bool:
+        return self._killed
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
+
+    def pause(self) -> None:
+        """As SIGSTOP: nothing runs until `resume`."""
+        self._paused = True
+        self._scheduler.on_runnable(self, runnable=False)
+
+    def resume(self) -> None:
+        self._paused = False
+        self._scheduler.on_runnable(self, runnable=bool(self._ready) and not self._killed)
+
+    def kill(self) -> None:
+        """As SIGKILL: nothing of this node runs again (I2)."""
+        self._killed = True
+        self._ready.clear()
+        self._scheduler.on_runnable(self, runnable=False)
+
+    def run_one(self) -> None:
+        """Takes the node's next step."""
+        handle = self._ready.popleft()
+        if not self._ready:
+            self._scheduler.on_runnable(self, runnable=False)
+        if handle.cancelled():
+            return
+        asyncio._set_running_loop(self)
+        try:
+            handle._run()
+        finally:
+            asyncio._set_running_loop(None)
+
+    def come_due(self, call: _Call) -> None:
+        """A timer's time has come."""
+        if not self._killed and not call.cancelled():
+            self._put(call)
+
+    def _put(self, handle: asyncio.Handle) -> None:
+        if self._killed:
+            return
+        self._ready.append(handle)
+        if not self._paused:
+            self._scheduler.on_runnable(self, runnable=True)
+
+    # -- what asyncio and flows use
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._put(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        due_ns = self._scheduler.now_ns + max(round(delay * NANOSECONDS), 0)
+        return self._scheduler.set_timer(_Call(due_ns, callback, args, self, context), self)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """There are no threads here: as `call_soon`."""
+        return self.call_soon(callback, *args, context=context)
+
+    def time(self) -> float:
+        """Monotonic seconds."""
+        return self._scheduler.now_ns / NANOSECONDS
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[T]:
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        self._tasks.append(task)
+        if len(self._tasks) >= self._next_sweep:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            self._next_sweep = 2 * len(self._tasks) + 1_000
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self._killed:
+            self.failures.append(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return not self._killed
+
+    def is_closed(self) -> bool:
+        return False
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Nothing to do: a cancelled timer is passed over when its time comes."""
+
+    def __repr__(self) -> str:
+        return f"<NodeLoop {self.name}>"
+
+
+class Scheduler:
+    """Drives all nodes of one simulation."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        """The one source of chance; nodes are given generators seeded from it."""
+        self.now_ns = 0
+        self.steps = 0
+        self._timers: list[tuple[int, float, int, NodeLoop | None, _Call | Callable[[], object]]] = []
+        self._timer_number = 0
+        self._runnable: list[NodeLoop] = []
+        self._index: dict[str, int] = {}
+        """Where a runnable node stands in the list, by name; the list is kept without gaps, in a seeded order."""
+        self._graveyard: list[NodeLoop] = []
+
+    @property
+    def now_ms(self) -> int:
+        """Virtual milliseconds since the start."""
+        return self.now_ns // 1_000_000
+
+    def node(self, name: str) -> NodeLoop:
+        """A new node. A restarted broker is a new node: `name` must be another one for each life."""
+        loop = NodeLoop(self, name)  # type: ignore[abstract]  # sockets, processes, signals: flows do not use them
+        self._graveyard.append(loop)
+        return loop
+
+    def new_random(self) -> Random:
+        """A generator for one node."""
+        return Random(self.random.getrandbits(64))
+
+    def after(self, delay_s: float, action: Callable[[], object]) -> None:
+        """Runs `action` outside of all nodes, after a virtual time: the simulation's own events."""
+        self._push(self.now_ns + max(round(delay_s * NANOSECONDS), 0), None, action)
+
+    # -- for node loops
+
+    def set_timer(self, call: _Call, node: NodeLoop) -> _Call:
+        self._push(call.due_ns, node, call)
+        return call
+
+    def _push(self, due_ns: int, node: NodeLoop | None, what: _Call | Callable[[], object]) -> None:
+        self._timer_number += 1
+        heapq.heappush(self._timers, (due_ns, self.random.random(), self._timer_number, node, what))
+
+    def on_runnable(self, node: NodeLoop, *, runnable: bool) -> None:
+        position = self._index.get(node.name)
+        if runnable == (position is not None):
+            return
+        if position is None:
+            self._index[node.name] = len(self._runnable)
+            self._runnable.append(node)
+            return
+        last = self._runnable.pop()
+        del self._index[node.name]
+        if last is not node:
+            self._runnable[position] = last
+            self._index[last.name] = position
+
+    # -- running
+
+    def step(self) -> bool:
+        """One step: a callback of one node, or the next moment at which something is due. False if nothing is left."""
+        if self._timers and self._timers[0][0] <= self.now_ns:
+            self._fire()
+            return True
+        if self._runnable:
+            count = len(self._runnable)
+            node = self._runnable[0 if count == 1 else int(self.random.random() * count)]
+            self.steps += 1
+            self.now_ns += STEP_NS
+            node.run_one()
+            return True
+        if not self._timers:
+            return False
+        self.now_ns = max(self.now_ns, self._timers[0][0])
+        self._fire()
+        return True
+
+    def _fire(self) -> None:
+        _due_ns, _lot, _number, node, what = heapq.heappop(self._timers)
+        if node is not None:
+            assert isinstance(what, _Call)
+            node.come_due(what)
+        else:
+            assert not isinstance(what, _Call)
+            what()
+
+    def run_for(self, seconds: float, after_step: Callable[[], None] | None = None) -> None:
+        """Lets `seconds` of virtual time pass. `after_step` is called after every step: for invariants."""
+        end_ns = self.now_ns + round(seconds * NANOSECONDS)
+        while self.now_ns < end_ns and (self._runnable or (self._timers and self._timers[0][0] <= end_ns)):
+            self.step()
+            if after_step is not None:
+                after_step()
+        self.now_ns = max(self.now_ns, end_ns)
+
+    def run_until(
+        self, condition: Callable[[], bool], *, within_s: float, after_step: Callable[[], None] | None = None
+    ) -> None:
+        """Runs until `condition` holds. Raises SimulationStuck if that takes longer than `within_s` of virtual time."""
+        end_ns = self.now_ns + round(within_s * NANOSECONDS)
+        while not condition():
+            if self.now_ns > end_ns:
+                raise SimulationStuck(f"not within {within_s} s of virtual time")
+            if not self.step():
+                raise SimulationStuck("nothing is left that could happen")
+            if after_step is not None:
+                after_step()
+
+    def run(
+        self,
+        node: NodeLoop,
+        work: Coroutine[Any, Any, T],
+        *,
+        within_s: float,
+        after_step: Callable[[], None] | None = None,
+    ) -> T:
+        """Runs `work` as a task of `node` to its end and returns what it returns."""
+        task = node.create_task(work)
+        self.run_until(task.done, within_s=within_s, after_step=after_step)
+        return task.result()
