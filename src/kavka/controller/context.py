@@ -99,6 +99,8 @@ class ControllerContext:
     failed_replicas: dict[Replica, None] = field(default_factory=dict)
     """Replicas in failed log directories of brokers that live."""
     topics: dict[str, KnownTopic] = field(default_factory=dict)
+    topic_names: dict[uuid.UUID, str] = field(default_factory=dict)
+    """Of the topics that have an id."""
     states: dict[TopicPartition, KnownState] = field(default_factory=dict)
     topics_to_delete: dict[str, None] = field(default_factory=dict)
     malformed: dict[str, MalformedZNode] = field(default_factory=dict)
@@ -172,6 +174,8 @@ class ControllerContext:
         name = topic.assignment.topic
         known = self.topics.get(name)
         self.topics[name] = topic
+        if topic.topic_id is not None:
+            self.topic_names[topic.topic_id] = name
         added = [
             partition
             for partition in topic.topic_partitions()
@@ -180,6 +184,9 @@ class ControllerContext:
         self.partitions.move(added, PartitionStatus.NEW)
         self.replicas.move(self.replicas_of(added), ReplicaStatus.NEW)
         return added
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        return self.topic_names.get(topic_id)
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
         """All replicas of the partitions, in order."""
@@ -203,4 +210,6 @@ class ControllerContext:
         for partition in partitions:
             self.states.pop(partition, None)
         del self.topics[name]
+        if topic.topic_id is not None:
+            self.topic_names.pop(topic.topic_id, None)
         self.topics_to_delete.pop(name, None)

@@ -1,0 +1,154 @@
+"""Controlled shutdown: a broker that is about to stop hands over what it leads and leaves the ISRs it is in.
+
+`leave` decides what becomes of one partition and is pure; `ControlledShutdown` is the flow. From the request on the
+broker counts as shutting down, until it is registered with another epoch: it wins no election and joins no ISR.
+
+    partition           led by the broker                       followed by it
+    several replicas    the next in-sync replica that stays     it leaves the ISR, unless it is the last of it; it is
+                        leads; none: it leads on, "remaining"   told to stop fetching
+    one replica         nothing: nobody could take over
+
+Invariants:
+I1  A partition that nobody can take over keeps its leader: it is served until the broker is gone.
+I2  The last in-sync replica stays in the ISR.
+
+Source: Kafka's KafkaController.doControlledShutdown; KIP-380, KIP-841.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kavka.controller.context import KnownState
+from kavka.controller.election import Elected, Succession, elect_for_controlled_shutdown
+from kavka.controller.leaders import Leaders
+from kavka.controller.orders import ClusterChange, StopOrder
+from kavka.controller.reasons import broker_decision
+from kavka.controller.reign import Reign
+from kavka.decisions import DecisionKind
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.znodes import PartitionState
+
+
+def leave(
+    broker_id: BrokerId,
+    replicas: Sequence[BrokerId],
+    state: PartitionState,
+    live: Collection[BrokerId],
+    shutting_down: Collection[BrokerId],
+    *,
+    controller_epoch: int,
+) -> Succession | None:
+    """What becomes of a partition that `broker_id`, one of `shutting_down`, has a replica of; None if nothing does."""
+    epoch = state.leader_epoch + 1
+    recovery = state.leader_recovery_state
+    if state.leader == broker_id:
+        election = elect_for_controlled_shutdown(replicas, state.isr, live, shutting_down)
+        if not isinstance(election, Elected):
+            return None
+        return Succession(PartitionState(election.leader, epoch, election.isr, controller_epoch, recovery), election)
+    remaining = tuple(member for member in state.isr if member != broker_id)
+    if remaining == state.isr or not remaining:
+        return None
+    return Succession(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None)
+
+
+class ControlledShutdown:
+    """Takes brokers out of the cluster, in one reign."""
+
+    def __init__(self, reign: Reign, leaders: Leaders) -> None:
+        self._reign = reign
+        self._context = reign.context
+        self._leaders = leaders
+
+    async def begin(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
+        """Hands over what the broker leads; returns the partitions that it still leads and others have a replica of.
+
+        `broker_epoch` -1 is any. Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), Deposed,
+        ZooKeeperError. To be asked again until nothing remains.
+        """
+        async with self._reign.turn:
+            registered = self._context.broker_epoch(broker_id)
+            if broker_id not in self._context.brokers:
+                raise RequestError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not registered")
+            if broker_epoch not in (-1, registered):
+                raise RequestError(
+                    ErrorCode.STALE_BROKER_EPOCH,
+                    f"broker {broker_id} is registered with epoch {registered}, not {broker_epoch}",
+                )
+            is_first = broker_id not in self._context.shutting_down
+            self._context.shutting_down[broker_id] = registered
+            await self._hand_over(broker_id)
+            remaining = self._led(broker_id)
+            if is_first or not remaining:
+                self._record(broker_id, remaining)
+            return remaining
+
+    async def _hand_over(self, broker_id: BrokerId) -> None:
+        context = self._context
+        partitions = [
+            partition
+            for partition in context.states
+            if partition.topic not in context.topics_to_delete and self._is_shared(partition, broker_id)
+        ]
+        followed = [partition for partition in partitions if context.states[partition].state.leader != broker_id]
+        live = set(context.reachable_broker_ids())
+
+        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+            return leave(
+                broker_id,
+                context.topics[partition.topic].replicas(partition.partition),
+                known.state,
+                live,
+                context.shutting_down,
+                controller_epoch=context.epoch,
+            )
+
+        orders = await self._leaders.change(partitions, decide)
+        stops = [
+            StopOrder(partition, broker_id, context.states[partition].state.leader_epoch, delete=False)
+            for partition in followed
+            if partition in context.states and context.states[partition].state.leader != broker_id
+        ]
+        stopped = {stop.topic_partition for stop in stops}
+        # A replica that is told to stop is not told to follow in the same breath.
+        orders = [
+            order._replace(recipients=tuple(replica for replica in order.replicas if replica != broker_id))
+            if order.topic_partition in stopped
+            else order
+            for order in orders
+        ]
+        await self._reign.order(ClusterChange(partitions=tuple(orders), stops=tuple(stops)))
+
+    def _is_shared(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
+        replicas = self._context.topics[partition.topic].replicas(partition.partition)
+        return len(replicas) > 1 and broker_id in replicas
+
+    def _led(self, broker_id: BrokerId) -> list[TopicPartition]:
+        return [
+            partition
+            for partition, known in self._context.states.items()
+            if known.state.leader == broker_id and self._is_shared(partition, broker_id)
+        ]
+
+    def _record(self, broker_id: BrokerId, remaining: Sequence[TopicPartition]) -> None:
+        self._reign.record(
+            broker_decision(
+                DecisionKind.BROKER_SHUTTING_DOWN,
+                broker_id,
+                f"broker {broker_id} asked for its controlled shutdown; it still leads {len(remaining)} partitions "
+                "that others have replicas of",
+                at_ms=self._reign.now_ms(),
+                broker_id=self._reign.broker_id,
+                controller_epoch=self._context.epoch,
+                evidence={
+                    "broker_epoch": self._context.shutting_down[broker_id],
+                    "remaining": tuple(map(str, remaining[:MAX_NAMED])),
+                },
+            )
+        )
+
+
+MAX_NAMED = 20
+"""Partitions that a record names at the most."""
