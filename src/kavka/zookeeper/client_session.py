@@ -378,8 +378,9 @@ class ClientSession:
             try:
                 connection, greeting = await self._greet(server)
             except (KavkaError, TimeoutError) as failure:
-                self._last_failure = f"{server}: {failure or 'no answer in time'}"
-                logger.debug("ZooKeeper server does not serve", server=str(server), why=str(failure) or "no answer")
+                why = str(failure) or "no answer in time"
+                self._last_failure = f"{server}: {why}"
+                logger.debug("ZooKeeper server does not serve", server=str(server), why=why)
                 continue
             if greeting.timeout_ms <= 0:
                 connection.close()
