@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 _preparations: list[Callable[[], None]] = []
 _LEVELS = ("debug", "info", "warning", "error")
 _silent: set[str] = set()
+
+on_broker: ContextVar[int | None] = ContextVar("on_broker", default=None)
+"""Set by a host that has several brokers in its process: whose line it is. Tasks and timers inherit it."""
 
 
 def set_level(level: str) -> None:
@@ -55,6 +59,9 @@ class Logger:
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
         if level in _silent:
             return
+        broker_id = on_broker.get()
+        if broker_id is not None:
+            keys = {"on_broker": broker_id, **keys}
         try:
             import structlog
 

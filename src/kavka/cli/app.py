@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.output import Failure, buffer_output, report, usage
-from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, Start, start
+from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, MOST_BROKERS, Start, start
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
@@ -94,22 +94,54 @@ def up(
     data: Annotated[
         str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where everything is kept.")
     ] = DEFAULT_DATA,
+    brokers: Annotated[
+        int,
+        typer.Option(
+            "--brokers",
+            "-n",
+            min=0,
+            max=MOST_BROKERS,
+            show_default=False,
+            help="How many, on ports from --port on; as many as the directory has without it, one in a new directory.",
+        ),
+    ] = 0,
+    processes: Annotated[
+        bool, typer.Option("--processes", help="Each broker, and ZooKeeper, in a process of its own.")
+    ] = False,
+    zookeeper_port: Annotated[
+        int | None,
+        typer.Option("--zookeeper-port", min=0, max=65535, help="Opens the embedded ZooKeeper here; 0: anywhere."),
+    ] = None,
     settings: SetOption = None,
     log_level: LogLevel = "info",
     as_json: Json = False,
 ) -> None:
-    """Start a broker here, with its data in a directory; Ctrl-C stops it.
+    """Start a broker, or a cluster of them, here, with the data in a directory; Ctrl-C stops it.
 
     [bold]Examples[/bold]
 
     kavka up
+
+    kavka up --brokers 3
 
     kavka up --port 19092 --data /tmp/kafka --set num.partitions=6 --set log.retention.hours=1
 
     kavka up --host 0.0.0.0 --advertise kafka.example.com
     """
     _log_level(log_level)
-    plan = Start(None, port, host, advertise, data, tuple(settings or ()), log_level, as_json)
+    plan = Start(
+        None,
+        port,
+        host,
+        advertise,
+        data,
+        tuple(settings or ()),
+        log_level,
+        as_json,
+        brokers,
+        processes,
+        zookeeper_port,
+    )
     raise typer.Exit(start(plan))
 
 

@@ -1,7 +1,7 @@
 """`kavka up` and `kavka server`: from options to a running broker.
 
 Decides which settings the options stand for, what is said when the broker serves, and what to do next when it cannot
-start. Must not import typer or rich (kavka/cli/main.py says why).
+start. Several brokers are cli/start_cluster.py's. Must not import typer or rich (kavka/cli/main.py says why).
 
 Source of the defaults of `up`: what a cluster of one broker needs (Kafka's own for three would leave its internal
 topics without enough replicas), on the loopback, where nothing is protected.
@@ -11,13 +11,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.properties import parse_assignments, parse_properties
-from kavka.errors import ConfigError, InconsistentMetadata, KavkaError, LogDirectoryLocked, StorageError
+from kavka.errors import (
+    ConfigError,
+    ConnectionFailed,
+    InconsistentMetadata,
+    KavkaError,
+    LogDirectoryLocked,
+    StorageError,
+    ZooKeeperError,
+)
 
 if TYPE_CHECKING:
     from kavka.runtime.server import Started
@@ -34,12 +42,20 @@ SINGLE_BROKER = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+BROKER_DIRECTORY = "broker-"
+"""In the data directory of several brokers: each one's directory, with its id behind it."""
 FAILED, WRONG_USAGE = 1, 2
+USAGE_NEXT = "see `kavka up --help` and docs/configuration.md"
+CONFIG_NEXT = "correct the setting; docs/configuration.md has all of them with their ranges"
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A broker to start: from a file, or (file None) with the defaults of `up`. `settings` are name=value texts."""
+    """A broker to start: from a file, or (file None) with the defaults of `up`. `settings` are name=value texts.
+
+    `brokers` of `up` is how many; 0 for as many as the data directory has, one in a new one. `processes`: each in a
+    process of its own. `zookeeper_port`: the embedded ZooKeeper's port is open there (0 for a free one).
+    """
 
     file: str | None = None
     port: int = DEFAULT_PORT
@@ -49,6 +65,9 @@ class Start:
     settings: tuple[str, ...] = ()
     log_level: str = "info"
     as_json: bool = False
+    brokers: int = 0
+    processes: bool = False
+    zookeeper_port: int | None = None
 
 
 class WrongUsage(Exception):
@@ -62,8 +81,16 @@ OPTIONS_OF_UP = {
     "--advertise": "advertise",
     "--data": "data",
     "-d": "data",
+    "--brokers": "brokers",
+    "-n": "brokers",
+    "--processes": "processes",
+    "--zookeeper-port": "zookeeper_port",
 }
 OPTIONS_OF_BOTH = {"--set": "settings", "-s": "settings", "--log-level": "log_level", "--json": "as_json"}
+FLAGS = ("as_json", "processes")
+MOST_BROKERS = 100
+NUMBERS = {"port": range(65536), "brokers": range(MOST_BROKERS + 1), "zookeeper_port": range(65536)}
+"""Options that are numbers, and which are allowed."""
 
 
 def quick_start(words: Sequence[str]) -> Start | None:
@@ -71,17 +98,16 @@ def quick_start(words: Sequence[str]) -> Start | None:
     if not words or words[0] not in ("up", "server"):
         return None
     options = OPTIONS_OF_BOTH if words[0] == "server" else {**OPTIONS_OF_BOTH, **OPTIONS_OF_UP}
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     settings: list[str] = []
     files: list[str] = []
-    as_json = False
     rest = iter(words[1:])
     for word in rest:
         name, equals, value = word.partition("=")
         field = options.get(name if word.startswith("--") else word)
-        if field == "as_json" and not equals:
-            as_json = True
-        elif field is None or field == "as_json":
+        if field in FLAGS and not equals:
+            values[field] = True
+        elif field is None or field in FLAGS:
             if word.startswith("-"):
                 return None
             files.append(word)
@@ -91,37 +117,51 @@ def quick_start(words: Sequence[str]) -> Start | None:
                 return None
             if field == "settings":
                 settings.append(text)
-            else:
+            elif field not in NUMBERS:
                 values[field] = text
-    port = values.pop("port", str(DEFAULT_PORT))
-    well_formed = port.isdecimal() and int(port) <= 65535 and values.get("log_level", "info") in LOG_LEVELS
-    if not well_formed or len(files) != (words[0] == "server"):
+            elif text.isdecimal() and int(text) in NUMBERS[field]:
+                values[field] = int(text)
+            else:
+                return None
+    if values.get("log_level", "info") not in LOG_LEVELS or len(files) != (words[0] == "server"):
         return None
-    return Start(file=files[0] if files else None, port=int(port), settings=tuple(settings), as_json=as_json, **values)
+    return Start(file=files[0] if files else None, settings=tuple(settings), **values)
 
 
 def start(plan: Start) -> int:
-    """Runs the broker until a signal ends it; returns the exit status."""
+    """Runs the broker, or brokers, until a signal ends it; returns the exit status."""
+    if plan.file is None and (plan.brokers or plan.processes or plan.zookeeper_port is not None or has_cluster(plan)):
+        from kavka.cli.start_cluster import start_cluster
+
+        return start_cluster(plan)
+    return start_one(plan)
+
+
+def has_cluster(plan: Start) -> bool:
+    """Whether the data directory of an `up` is that of several brokers."""
+    elsewhere = any(text.startswith(("log.dirs=", "log.dir=")) for text in plan.settings)
+    return not elsewhere and os.path.isdir(os.path.join(plan.data, f"{BROKER_DIRECTORY}2"))
+
+
+def start_one(plan: Start) -> int:
+    """Runs one broker, with a ZooKeeper of its own or as its file says."""
     try:
         config = settings_of(plan)
     except WrongUsage as problem:
-        return _fail(str(problem), "see `kavka up --help` and docs/configuration.md", status=WRONG_USAGE)
+        return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
     except ConfigError as problem:
-        return _fail(str(problem), "correct the setting; docs/configuration.md has all of them with their ranges")
+        return fail(str(problem), CONFIG_NEXT)
     except OSError as problem:
-        return _fail(f"cannot read {plan.file}: {problem.strerror}", "name a file that you may read")
+        return fail(f"cannot read {plan.file}: {problem.strerror}", "name a file that you may read")
     from kavka.runtime.log_output import configure
     from kavka.runtime.server import run
 
     configure(plan.log_level, as_json=plan.as_json)
-    for name in config.unknown:
-        from kavka.logger import Logger
-
-        Logger(__name__).warning("unknown setting", name=name, instead="it is kept and ignored, as Kafka does")
+    warn_of_unknown(config)
     try:
-        return run(config, on_started=lambda started: _try_to_tell(plan, started))
+        return run(config, on_started=lambda started: say(lambda: _tell(plan, started)))
     except KavkaError as problem:
-        return _fail(str(problem), _next_step(problem, plan))
+        return fail(str(problem), next_step(problem))
     except KeyboardInterrupt:
         return 128 + 2
 
@@ -162,24 +202,40 @@ def _recorded_broker_id(config: BrokerConfig) -> str | None:
 
 
 def _defaults_of_up(plan: Start) -> dict[str, str]:
+    return {**SINGLE_BROKER, "log.dirs": os.path.join(plan.data, "logs"), **listeners_of(plan, plan.port)}
+
+
+def listeners_of(plan: Start, port: int, *, distance: int = 0) -> dict[str, str]:
+    """The settings for listening on `port`; an advertised port is `distance` above the one that was asked for.
+
+    Raises WrongUsage.
+    """
     everywhere = plan.host in ALL_INTERFACES
     if everywhere and plan.advertise is None:
         raise WrongUsage(f"--host {plan.host} listens on all interfaces: say with --advertise which name clients use")
     host = f"[{plan.host}]" if ":" in plan.host else plan.host
-    listener = f"PLAINTEXT://{'' if everywhere else host}:{plan.port}"
-    defaults = {**SINGLE_BROKER, "log.dirs": os.path.join(plan.data, "logs"), "listeners": listener}
+    settings = {"listeners": f"PLAINTEXT://{'' if everywhere else host}:{port}"}
     if plan.advertise is not None:
-        name, colon, port = plan.advertise.rpartition(":")
-        own_port = colon and port.isdecimal() and not name.endswith(":")
-        defaults["advertised.listeners"] = (
-            f"PLAINTEXT://{plan.advertise if own_port else f'{plan.advertise}:{plan.port}'}"
-        )
-    return defaults
+        name, colon, own_port = plan.advertise.rpartition(":")
+        if colon and own_port.isdecimal() and not name.endswith(":"):
+            settings["advertised.listeners"] = f"PLAINTEXT://{name}:{int(own_port) + distance}"
+        else:
+            settings["advertised.listeners"] = f"PLAINTEXT://{plan.advertise}:{port}"
+    return settings
 
 
-def _try_to_tell(plan: Start, started: Started) -> None:
+def warn_of_unknown(config: BrokerConfig) -> None:
+    """A line for each setting that nobody knows."""
+    for name in config.unknown:
+        from kavka.logger import Logger
+
+        Logger(__name__).warning("unknown setting", name=name, instead="it is kept and ignored, as Kafka does")
+
+
+def say(tell: Callable[[], None]) -> None:
+    """Prints, where there is somebody to read it."""
     try:
-        _tell(plan, started)
+        tell()
     except OSError:
         pass  # Nobody listens, or the disk behind the output is full: the broker serves all the same.
 
@@ -199,7 +255,7 @@ def _tell(plan: Start, started: Started) -> None:
         }
         print(json.dumps(facts), flush=True)
         return
-    bold, plain = ("\x1b[1m", "\x1b[0m") if _wants_colour() else ("", "")
+    bold, plain = ("\x1b[1m", "\x1b[0m") if wants_colour() else ("", "")
     address = next(iter(addresses.values()))
     lines = [
         f"{bold}kavka is ready{plain} on {', '.join(addresses.values())}, data in {', '.join(started.log_directories)}"
@@ -217,11 +273,12 @@ def _tell(plan: Start, started: Started) -> None:
     print("\n".join(lines), flush=True)
 
 
-def _wants_colour() -> bool:
+def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _next_step(problem: KavkaError, plan: Start) -> str:
+def next_step(problem: KavkaError) -> str:
+    """What to do about a start that failed."""
     if isinstance(problem, LogDirectoryLocked):
         return "another broker runs there: stop it, or choose another directory with --data"
     if isinstance(problem, InconsistentMetadata):
@@ -236,10 +293,12 @@ def _next_step(problem: KavkaError, plan: Start) -> str:
     text = str(problem).lower()
     if "in use" in text or "address" in text:
         return "another program listens there: stop it, or choose another port with --port"
+    if isinstance(problem, ConnectionFailed | ZooKeeperError):
+        return "see whether ZooKeeper runs there, and correct zookeeper.connect"
     return "look at the cause above, then start it again: the logs are recovered"
 
 
-def _fail(problem: str, next_step: str, *, status: int = FAILED) -> int:
+def fail(problem: str, next_step: str, *, status: int = FAILED) -> int:
     red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else ("", "")
     print(f"{red}Error:{plain} {problem}\n  Next: {next_step}", file=sys.stderr)
     return status

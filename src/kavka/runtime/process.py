@@ -23,6 +23,7 @@ from kavka.runtime.loop import new_event_loop
 
 logger = Logger(__name__)
 
+FAILED = 1
 HALTED = 70
 """Exit status of a process that halted (EX_SOFTWARE)."""
 STOPPED_BY_SIGNAL = 128 + signal.SIGTERM
@@ -39,8 +40,12 @@ class Service(Protocol[Facts_co]):
     async def stop(self) -> None: ...
 
 
-def run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
-    """Runs a service until a signal ends it; returns the exit status.
+End = Callable[[int], None]
+"""Called by a service that has no reason to go on: it is stopped, and the process ends with this status."""
+
+
+def run(make: Callable[[End], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
+    """Runs a service until a signal ends it, or it ends itself; returns the exit status.
 
     `make` is called on the loop. `on_started` is told what `start` returned. Raises what `start` raises.
     """
@@ -48,10 +53,16 @@ def run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts], None])
         return runner.run(_run(make, on_started))
 
 
-async def _run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
+async def _run(make: Callable[[End], Service[Facts]], on_started: Callable[[Facts], None]) -> int:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_on_loop_exception)
     stopping = asyncio.Event()
+    status = 0
+
+    def end(with_status: int) -> None:
+        nonlocal status
+        status = with_status
+        stopping.set()
 
     def on_signal() -> None:
         if stopping.is_set():
@@ -60,7 +71,7 @@ async def _run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts],
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
-    service = make()
+    service = make(end)
     starting = loop.create_task(service.start())
     stop_asked = loop.create_task(stopping.wait())
     await asyncio.wait((starting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +86,7 @@ async def _run(make: Callable[[], Service[Facts]], on_started: Callable[[Facts],
     on_started(facts)
     await stopping.wait()
     await service.stop()
-    return 0
+    return status
 
 
 def wall_ms() -> int:

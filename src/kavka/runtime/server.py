@@ -45,6 +45,7 @@ from kavka.runtime.network import SocketNetwork
 from kavka.runtime.process import halt, wall_ms
 from kavka.runtime.socket_server import SocketServer, SocketServerLimits
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
+from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ZooKeeper
 
@@ -52,6 +53,9 @@ logger = Logger(__name__)
 
 WORKER_THREADS = 2
 """Threads for what blocks (fsync, removing files); they wait for the disk, so more than cores brings nothing."""
+
+METADATA_TIMEOUT_S = 10.0
+"""How long a broker that serves is not called ready because it cannot tell clients of anybody yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,9 @@ class Server:
         handler.open(Dispatcher(broker))
         for acceptor in acceptors:
             acceptor.start()
+        # The controller tells a broker of the cluster through its listener: only now can it.
+        if not await broker.await_metadata(METADATA_TIMEOUT_S):
+            logger.warning("no controller has told this broker of the cluster yet", waited_s=METADATA_TIMEOUT_S)
         return Started(
             broker.broker_id,
             broker.metadata.cluster_id,
@@ -161,6 +168,7 @@ class Server:
         """Stops in order; what was acknowledged is on its way to the disk, and the logs are marked clean."""
         assert self._sockets is not None
         assert self._broker is not None
+        await self._broker.leave_cluster()
         self._broker.answer_waiting()
         await self._sockets.stop()
         await self._broker.stop()
@@ -200,6 +208,15 @@ class Server:
         timeout_ms = config.zookeeper_session_timeout_ms
         if surroundings.zookeeper is not None:
             return await surroundings.zookeeper.connect(timeout_ms=timeout_ms)
+        if config.zookeeper_connect:
+            return await ZooKeeperClient.connect(
+                surroundings.network,
+                config.zookeeper_connect,
+                session_timeout_ms=timeout_ms,
+                connection_timeout_ms=config.zookeeper_connection_time_ms,
+                rng=self._random,
+                max_in_flight=config.zookeeper_max_in_flight_requests,
+            )
         host = self._zookeeper_host = ZooKeeperHost(
             ZooKeeperPlace.of(config),
             surroundings.filesystem,
@@ -252,7 +269,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Started], None]) -> int:
         on_started(started)
         log_recovery(started.report)
 
-    return process.run(lambda: Server(config, files), tell)
+    return process.run(lambda _end: Server(config, files), tell)
 
 
 def log_recovery(report: LoadReport) -> None:
