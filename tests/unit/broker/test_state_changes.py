@@ -1,0 +1,517 @@
+"""What the controller says: which messages still count, and what a broker serves and tells after each."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, Endpoint, MetadataCache
+from kavka.broker.offsets_log import OffsetsTopicLog
+from kavka.broker.state_changes import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, StateChanges
+from kavka.broker.topic_settings import log_config
+from kavka.config.broker import BrokerConfig
+from kavka.config.topic import TopicConfig
+from kavka.coordinator.group import GroupLimits
+from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.errors import ErrorCode, RequestError, StorageError
+from kavka.log.log_manager import LogManager, LogManagerSettings
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.protocol.messages.leader_and_isr_request import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from kavka.protocol.messages.stop_replica_request import (
+    StopReplicaPartitionState,
+    StopReplicaPartitionV0,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+    StopReplicaTopicV1,
+)
+from kavka.protocol.messages.update_metadata_request import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from kavka.replication.replica_manager import ReplicaManager
+from kavka.runtime.disk import LocalFileSystem
+
+OWN, OTHER, THIRD = 1, 2, 3
+BROKER_EPOCH = 50
+CONTROLLER_EPOCH = 7
+ORDERS = uuid.UUID(int=11)
+ORDERS_AGAIN = uuid.UUID(int=12)
+NOW_MS = 1_700_000_000_000
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+class Settings:
+    """Topics without settings of their own."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def topic(self, name: str) -> TopicConfig:
+        return TopicConfig({}, self._config)
+
+    async def require_topics(self, names: Iterable[str]) -> None:
+        pass
+
+    async def partition_count(self, name: str) -> int:
+        return 50
+
+    def forget_topic(self, name: str) -> None:
+        pass
+
+
+class Room:
+    """A broker's state changes on a real disk, with what they act on."""
+
+    def __init__(self, path: Path) -> None:
+        config = BrokerConfig.from_properties({"broker.id": str(OWN), "log.dirs": str(path)})
+        loop = asyncio.get_running_loop()
+        self.storage_errors: list[StorageError] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.metadata = MetadataCache("cluster")
+        self.replicas = ReplicaManager(loop, on_storage_error=self.storage_errors.append)
+        self.logs = LogManager(
+            LocalFileSystem(), [str(path)], LogManagerSettings(), lambda topic: log_config(TopicConfig({}, config))
+        )
+        self.logs.load(NOW_MS)
+        self.groups = GroupCoordinator(
+            loop,
+            OffsetsTopicLog(
+                self.replicas,
+                wall_ms=lambda: NOW_MS,
+                load_bytes=1 << 20,
+                commit_timeout_ms=100,
+                on_storage_error=self.storage_errors.append,
+            ),
+            GroupLimits(10, 1_800_000, 0, 100),
+            wall_ms=lambda: NOW_MS,
+            random=random.Random(1),
+            offset_metadata_max_bytes=4096,
+        )
+        self.changes = StateChanges(
+            BrokerId(OWN),
+            metadata=self.metadata,
+            replicas=self.replicas,
+            logs=self.logs,
+            groups=self.groups,
+            topics=Settings(config),
+            inter_broker_listener="PLAINTEXT",
+            offsets_partition_count=lambda: 2,
+            broker_epoch=lambda: BROKER_EPOCH,
+            wall_ms=lambda: NOW_MS,
+            on_storage_error=self.storage_errors.append,
+            spawn=self._spawn,
+        )
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def settled(self) -> None:
+        while self.tasks:
+            await self.tasks.pop()
+
+    # -- the messages
+
+    async def lead(
+        self,
+        *,
+        leader: int = OWN,
+        leader_epoch: int = 0,
+        partition: int = 0,
+        topic: str = "orders",
+        topic_id: uuid.UUID = ORDERS,
+        replicas: Sequence[int] = (OWN,),
+        controller_epoch: int = CONTROLLER_EPOCH,
+        broker_epoch: int = BROKER_EPOCH,
+        is_new: bool = False,
+    ) -> ErrorCode:
+        """LeaderAndIsr for one partition: the error of the whole, or the partition's."""
+        state = LeaderAndIsrPartitionState(
+            partition_index=partition,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            isr=[leader],
+            replicas=list(replicas),
+            is_new=is_new,
+        )
+        request = LeaderAndIsrRequest(
+            controller_id=THIRD,
+            controller_epoch=controller_epoch,
+            broker_epoch=broker_epoch,
+            topic_states=[LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id, partition_states=[state])],
+        )
+        error, errors = await self.changes.leader_and_isr(request)
+        return error if error is not ErrorCode.NONE else errors[TopicPartition(topic, partition)]
+
+    async def publish(
+        self,
+        leaders: Mapping[int, int],
+        *,
+        leader_epoch: int = 0,
+        topic: str = "orders",
+        topic_id: uuid.UUID = ORDERS,
+        controller_epoch: int = CONTROLLER_EPOCH,
+        broker_epoch: int = BROKER_EPOCH,
+    ) -> ErrorCode:
+        """UpdateMetadata: partition -> leader of one topic."""
+        states = [
+            UpdateMetadataPartitionState(
+                partition_index=partition, leader=leader, leader_epoch=leader_epoch, isr=[OWN], replicas=[OWN, OTHER]
+            )
+            for partition, leader in leaders.items()
+        ]
+        return await self.changes.update_metadata(
+            UpdateMetadataRequest(
+                controller_id=THIRD,
+                controller_epoch=controller_epoch,
+                broker_epoch=broker_epoch,
+                topic_states=[UpdateMetadataTopicState(topic_name=topic, topic_id=topic_id, partition_states=states)],
+                live_brokers=[
+                    UpdateMetadataBroker(
+                        id=broker_id,
+                        endpoints=[UpdateMetadataEndpoint(host="here", port=9000 + broker_id, listener="PLAINTEXT")],
+                        rack=None,
+                    )
+                    for broker_id in (OWN, OTHER, THIRD)
+                ],
+            )
+        )
+
+    async def stop(
+        self,
+        *,
+        leader_epoch: int = 0,
+        delete: bool = True,
+        partition: int = 0,
+        controller_epoch: int = CONTROLLER_EPOCH,
+        broker_epoch: int = BROKER_EPOCH,
+    ) -> ErrorCode:
+        """StopReplica for one partition of orders."""
+        state = StopReplicaPartitionState(partition_index=partition, leader_epoch=leader_epoch, delete_partition=delete)
+        error, errors = await self.changes.stop_replica(
+            StopReplicaRequest(
+                controller_id=THIRD,
+                controller_epoch=controller_epoch,
+                broker_epoch=broker_epoch,
+                topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=[state])],
+            )
+        )
+        return error if error is not ErrorCode.NONE else errors[TopicPartition("orders", partition)]
+
+    def leader(self, partition: int = 0) -> int:
+        """Whom clients are told."""
+        known = self.metadata.partition("orders", partition)
+        assert known is not None
+        return known.state.leader
+
+
+def runs(path: Path, scenario: Callable[[Room], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await scenario(Room(path))
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def strays(path: Path) -> list[str]:
+    return [entry.name for entry in path.iterdir() if entry.name.endswith("-stray")]
+
+
+# -- which messages count
+
+
+def test_messages_for_a_former_registration_change_nothing(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        old = BROKER_EPOCH - 1
+        assert await room.lead(broker_epoch=old) is ErrorCode.STALE_BROKER_EPOCH
+        assert await room.publish({0: OWN}, broker_epoch=old) is ErrorCode.STALE_BROKER_EPOCH
+        assert room.replicas.partition(*ORDERS_0) is None
+        assert room.metadata.topic("orders") is None
+        assert await room.lead() is ErrorCode.NONE
+        assert await room.stop(broker_epoch=old) is ErrorCode.STALE_BROKER_EPOCH
+        assert room.logs.get(ORDERS_0) is not None
+
+    runs(tmp_path, scenario)
+
+
+def test_a_registration_that_the_controller_saw_first_and_none_at_all_pass(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(broker_epoch=BROKER_EPOCH + 1) is ErrorCode.NONE
+        assert await room.lead(leader_epoch=1, broker_epoch=-1) is ErrorCode.NONE
+
+    runs(tmp_path, scenario)
+
+
+def test_messages_of_a_former_controller_change_nothing(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(leader_epoch=3) is ErrorCode.NONE
+        assert await room.publish({0: OWN}, leader_epoch=3) is ErrorCode.NONE
+        former = CONTROLLER_EPOCH - 1
+        stale = ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await room.lead(leader=OTHER, leader_epoch=4, replicas=(OWN, OTHER), controller_epoch=former) is stale
+        assert await room.publish({0: OTHER}, leader_epoch=4, controller_epoch=former) is stale
+        assert await room.stop(leader_epoch=4, controller_epoch=former) is stale
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert hosted.is_leader
+        assert room.leader() == OWN
+
+    runs(tmp_path, scenario)
+
+
+# -- LeaderAndIsr
+
+
+def test_a_partition_is_led_once_its_log_is_there(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead() is ErrorCode.NONE
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert hosted.is_leader
+        assert (tmp_path / "orders-0").is_dir()
+
+    runs(tmp_path, scenario)
+
+
+def test_the_same_leader_epoch_again_is_taken_and_an_older_one_is_not(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(leader_epoch=5) is ErrorCode.NONE
+        # A new controller repeats what the one before it may not have sent.
+        assert await room.lead(leader_epoch=5, controller_epoch=CONTROLLER_EPOCH + 1) is ErrorCode.NONE
+        late = await room.lead(leader_epoch=4, controller_epoch=CONTROLLER_EPOCH + 1)
+        assert late is ErrorCode.STALE_CONTROLLER_EPOCH
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert hosted.leader_epoch == 5
+
+    runs(tmp_path, scenario)
+
+
+def test_a_partition_without_a_replica_here_is_refused(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        error = await room.lead(leader=OTHER, replicas=(OTHER, THIRD))
+        assert error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert room.logs.get(ORDERS_0) is None
+
+    runs(tmp_path, scenario)
+
+
+def test_a_topic_created_anew_does_not_take_over_the_former_ones_replica(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(leader_epoch=9) is ErrorCode.NONE
+        assert await room.lead(topic_id=ORDERS_AGAIN) is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await room.stop(leader_epoch=EPOCH_DURING_DELETE) is ErrorCode.NONE
+        # Its epochs begin with 0 again.
+        assert await room.lead(topic_id=ORDERS_AGAIN) is ErrorCode.NONE
+
+    runs(tmp_path, scenario)
+
+
+def test_a_log_that_a_crash_left_of_a_former_topic_is_set_aside(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.logs.get_or_create(ORDERS_0, ORDERS, NOW_MS)
+        assert await room.lead(topic_id=ORDERS_AGAIN) is ErrorCode.NONE
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert hosted.topic_id == ORDERS_AGAIN
+        assert len(strays(tmp_path)) == 1
+
+    runs(tmp_path, scenario)
+
+
+def test_a_failed_log_directory_is_answered_for_its_partitions(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead() is ErrorCode.NONE
+        assert await room.publish({0: OWN}) is ErrorCode.NONE
+        room.changes.take_offline([ORDERS_0])
+        assert room.leader() == NO_LEADER
+        assert await room.lead(leader_epoch=1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert await room.stop(leader_epoch=1) is ErrorCode.KAFKA_STORAGE_ERROR
+        # And it is not named as a leader by what the controller says before it knows.
+        assert await room.publish({0: OWN}, leader_epoch=1) is ErrorCode.NONE
+        published = room.metadata.partition(*ORDERS_0)
+        assert published is not None
+        assert published.state.leader == NO_LEADER
+        assert published.offline_replicas == (OWN,)
+
+    runs(tmp_path, scenario)
+
+
+# -- UpdateMetadata
+
+
+def test_a_leader_that_does_not_serve_yet_is_not_told_to_clients(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OWN, 1: OTHER}, leader_epoch=2) is ErrorCode.NONE
+        assert (room.leader(0), room.leader(1)) == (NO_LEADER, OTHER)
+        assert await room.lead(leader_epoch=1) is ErrorCode.NONE
+        assert room.leader() == NO_LEADER
+        assert await room.lead(leader_epoch=2) is ErrorCode.NONE
+        assert room.leader() == OWN
+
+    runs(tmp_path, scenario)
+
+
+def test_what_is_held_back_gives_way_to_later_news(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OWN}, leader_epoch=2) is ErrorCode.NONE
+        assert await room.publish({0: OTHER}, leader_epoch=3) is ErrorCode.NONE
+        assert await room.lead(leader_epoch=2) is ErrorCode.NONE
+        assert room.leader() == OTHER
+
+    runs(tmp_path, scenario)
+
+
+def test_brokers_and_the_controller_are_known_from_the_first_message_on(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert not room.changes.informed.is_set()
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        assert room.changes.informed.is_set()
+        assert [broker.broker_id for broker in room.metadata.brokers()] == [OWN, OTHER, THIRD]
+        assert room.metadata.endpoint(BrokerId(OTHER), "PLAINTEXT") == Endpoint("here", 9000 + OTHER)
+        assert room.metadata.controller_id == THIRD
+
+    runs(tmp_path, scenario)
+
+
+def test_a_deleted_topic_is_gone_and_one_that_follows_it_stays(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER, 1: OTHER}) is ErrorCode.NONE
+        assert await room.publish({0: LEADER_DURING_DELETE, 1: LEADER_DURING_DELETE}) is ErrorCode.NONE
+        assert room.metadata.topic("orders") is None
+        assert room.metadata.topic_name(ORDERS) is None
+        assert await room.publish({0: OTHER}, topic_id=ORDERS_AGAIN) is ErrorCode.NONE
+        assert await room.publish({0: LEADER_DURING_DELETE}) is ErrorCode.NONE
+        assert room.metadata.topic_name(ORDERS_AGAIN) == "orders"
+        await room.settled()
+
+    runs(tmp_path, scenario)
+
+
+def test_who_waits_for_a_topic_goes_on_when_it_comes(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert not await room.changes.await_topic("orders", 0.01)
+        waiting = asyncio.ensure_future(room.changes.await_topic("orders", 10))
+        await asyncio.sleep(0)
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        assert await waiting
+
+    runs(tmp_path, scenario)
+
+
+def test_forms_of_older_controllers_are_understood(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        state = LeaderAndIsrPartitionState(
+            topic_name="orders", partition_index=0, leader=OWN, leader_epoch=0, isr=[OWN], replicas=[OWN]
+        )
+        error, errors = await room.changes.leader_and_isr(
+            LeaderAndIsrRequest(controller_id=THIRD, controller_epoch=1, ungrouped_partition_states=[state])
+        )
+        assert (error, errors) == (ErrorCode.NONE, {ORDERS_0: ErrorCode.NONE})
+        error = await room.changes.update_metadata(
+            UpdateMetadataRequest(
+                controller_id=THIRD,
+                controller_epoch=1,
+                ungrouped_partition_states=[
+                    UpdateMetadataPartitionState(
+                        topic_name="orders", partition_index=0, leader=OWN, leader_epoch=0, isr=[OWN], replicas=[OWN]
+                    )
+                ],
+                live_brokers=[UpdateMetadataBroker(id=OWN, v0_host="here", v0_port=9001)],
+            )
+        )
+        assert error is ErrorCode.NONE
+        assert room.leader() == OWN
+        assert room.metadata.endpoint(BrokerId(OWN), "PLAINTEXT") == Endpoint("here", 9001)
+        stop_v1 = StopReplicaRequest(
+            controller_epoch=1, topics=[StopReplicaTopicV1(name="orders", partition_indexes=[0])]
+        )
+        assert await room.changes.stop_replica(stop_v1) == (ErrorCode.NONE, {ORDERS_0: ErrorCode.NONE})
+        assert room.logs.get(ORDERS_0) is not None
+        stop_v0 = StopReplicaRequest(
+            controller_epoch=1,
+            delete_partitions=True,
+            ungrouped_partitions=[StopReplicaPartitionV0(topic_name="orders", partition_index=0)],
+        )
+        assert await room.changes.stop_replica(stop_v0) == (ErrorCode.NONE, {ORDERS_0: ErrorCode.NONE})
+        assert room.logs.get(ORDERS_0) is None
+
+    runs(tmp_path, scenario)
+
+
+# -- StopReplica
+
+
+def test_a_late_stop_does_not_touch_a_replica_that_came_back(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(leader_epoch=4) is ErrorCode.NONE
+        assert await room.stop(leader_epoch=3) is ErrorCode.FENCED_LEADER_EPOCH
+        assert room.replicas.partition(*ORDERS_0) is not None
+        # One in the epoch that it knows takes it out: it was reassigned in that epoch.
+        assert await room.stop(leader_epoch=4) is ErrorCode.NONE
+        assert room.replicas.partition(*ORDERS_0) is None
+        assert not (tmp_path / "orders-0").exists()
+
+    runs(tmp_path, scenario)
+
+
+def test_a_replica_that_is_only_stopped_keeps_its_log(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead() is ErrorCode.NONE
+        assert await room.stop(delete=False) is ErrorCode.NONE
+        assert room.logs.get(ORDERS_0) is not None
+
+    runs(tmp_path, scenario)
+
+
+def test_a_log_whose_topic_was_deleted_meanwhile_goes_without_a_partition(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.logs.get_or_create(ORDERS_0, ORDERS, NOW_MS)
+        assert await room.stop(leader_epoch=EPOCH_DURING_DELETE) is ErrorCode.NONE
+        assert room.logs.get(ORDERS_0) is None
+        assert await room.stop(leader_epoch=EPOCH_DURING_DELETE) is ErrorCode.NONE
+
+    runs(tmp_path, scenario)
+
+
+# -- groups
+
+
+def test_groups_come_and_go_with_their_partition(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        offsets = uuid.UUID(int=5)
+        assert await room.publish({0: OWN, 1: OTHER}, topic=GROUP_METADATA_TOPIC, topic_id=offsets) is ErrorCode.NONE
+        for partition in (0, 1):
+            assert await room.lead(topic=GROUP_METADATA_TOPIC, topic_id=offsets, partition=partition) is ErrorCode.NONE
+        await room.settled()
+        assert room.groups.describe_group("group") is None
+        offline = TopicPartition(GROUP_METADATA_TOPIC, room.groups.partition_for("group"))
+        room.changes.take_offline([offline])
+        with pytest.raises(RequestError) as refused:
+            room.groups.describe_group("group")
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    runs(tmp_path, scenario)
+
+
+def test_groups_are_placed_by_the_whole_number_of_partitions(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        # One of two is told of: the other never had a leader. ZooKeeper knows how many there are.
+        assert await room.publish({0: OTHER}, topic=GROUP_METADATA_TOPIC) is ErrorCode.NONE
+        with pytest.raises(RequestError) as refused:
+            room.groups.partition_for("group")
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await room.settled()
+        assert 0 <= room.groups.partition_for("group") < 50
+
+    runs(tmp_path, scenario)
