@@ -47,6 +47,7 @@ class DecisionKind(Enum):
     TOPIC_CREATED = "topic created"
     TOPIC_DELETED = "topic deleted"
     PARTITIONS_ADDED = "partitions added"
+    LEADERS_REBALANCED = "leaders rebalanced"
     REASSIGNMENT_STARTED = "reassignment started"
     REASSIGNMENT_FINISHED = "reassignment finished"
     REASSIGNMENT_CANCELLED = "reassignment cancelled"

@@ -244,7 +244,6 @@ class Reassignments:
 
     async def _drop(self, planned: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, Refused]:
         """1: the partitions go on with the planned replicas; the others are stopped and deleted."""
-        live = self._context.electable_broker_ids()
         before = {
             partition: current
             for partition, plan in planned.items()
@@ -253,7 +252,7 @@ class Reassignments:
         refused = dict.fromkeys(before, _GONE)
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
-            result = settle(planned[partition].replicas, known.state, live, self._context.epoch)
+            result = settle(planned[partition].replicas, known.state, self._live(partition), self._context.epoch)
             if isinstance(result, Refused):
                 refused[partition] = result
                 return None
@@ -356,10 +355,9 @@ class Reassignments:
         self._forget_deleted()
         try:
             await self._look_up()
-            live = self._context.electable_broker_ids()
-            await self._begin([key for key in self._cut_off if self._step(key, live) is not Step.SETTLE])
+            await self._begin([key for key in self._cut_off if self._step(key) is not Step.SETTLE])
             await self._watch([key for key in self._under_way if key not in self._watched])
-            await self._complete([key for key in self._under_way if self._step(key, live) is Step.SETTLE])
+            await self._complete([key for key in self._under_way if self._step(key) is Step.SETTLE])
         except ZooKeeperError:
             self._uncertain.update({partition.topic: None for partition in self._under_way})
             raise
@@ -417,12 +415,12 @@ class Reassignments:
 
     async def _complete(self, partitions: Sequence[TopicPartition]) -> None:
         """Settles the partitions on their targets."""
-        live = self._context.electable_broker_ids()
         before = {partition: self._assigned(partition) for partition in partitions}
         after = {partition: ReplicaAssignment(assignment.target) for partition, assignment in before.items()}
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
             # Asked again where the leader changed the ISR meanwhile: a target may have fallen out of it.
+            live = self._live(partition)
             if next_step(before[partition], known.state.isr, live) is not Step.SETTLE:
                 return None
             result = settle(after[partition].replicas, known.state, live, self._context.epoch)
@@ -439,12 +437,17 @@ class Reassignments:
                 self._note_moved(partition, before[partition], after[partition])
         await self._take_from_submitted(done)
 
-    def _step(self, partition: TopicPartition, live: Sequence[BrokerId]) -> Step | None:
+    def _step(self, partition: TopicPartition) -> Step | None:
         """None: it has no state, or nothing is to be done for it."""
         known, assignment = self._context.states.get(partition), self._assigned(partition)
         if known is None or not assignment.is_being_reassigned:
             return None
-        return next_step(assignment, known.state.isr, live)
+        return next_step(assignment, known.state.isr, self._live(partition))
+
+    def _live(self, partition: TopicPartition) -> list[BrokerId]:
+        """Brokers on which the partition has, or may get, a replica that leads."""
+        electable = self._context.electable_broker_ids()
+        return [broker_id for broker_id in electable if not self._context.is_offline(partition, broker_id)]
 
     def _end(self, partition: TopicPartition) -> None:
         for partitions in (self._under_way, self._cut_off, self._watched):

@@ -1,0 +1,229 @@
+"""Elections: leaders that an operator asks for, preferred or unclean.
+
+Decides which partitions of a wish need an election and how each comes out; the flow writes the results in the
+controller's reign. It must not know how the wish came in: by the ElectLeaders API, by the znode of the old tools, or
+from the balance of leaderships (`rebalance`).
+
+    wish         needed where                              who leads
+    PREFERRED    another than the first replica leads      the first replica, if it is alive and in sync
+    UNCLEAN      nobody leads, or the leader is dead       the first live replica in sync; if none is, the first live
+                                                           one, alone in the ISR, and records may be lost
+
+Invariants:
+I1  A preferred election never leads outside the ISR (KAFKA-9866); an unclean one only at an operator's explicit wish.
+I2  The old tools' znode is deleted when its partitions were tried, whatever came of it: an operator can ask again.
+
+Source: KIP-183, KIP-460; Kafka's KafkaController and ElectLeadersRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, assert_never
+
+from kavka.controller.context import KnownState
+from kavka.controller.delivery import Delivery
+from kavka.controller.election import Elected, ElectionResult, Succession, elect_offline, elect_preferred
+from kavka.controller.leaders import Leaders
+from kavka.controller.orders import ClusterChange
+from kavka.controller.reign import Reign
+from kavka.decisions import Decision, DecisionKind
+from kavka.errors import ErrorCode, ZooKeeperError
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.zookeeper.port import BadVersion, Delete, NoNode, OutcomeUnknown
+from kavka.zookeeper.znodes import (
+    PREFERRED_REPLICA_ELECTION_PATH,
+    RECOVERED,
+    RECOVERING,
+    MalformedZNode,
+    PartitionState,
+    PreferredReplicaElection,
+)
+
+MAX_WRITE_ATTEMPTS: Final = 5
+"""How often the znode of the old tools is deleted anew because it changed meanwhile."""
+
+
+class ElectionWish(Enum):
+    """What an operator asks for."""
+
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+class ElectionOutcome(NamedTuple):
+    """What became of one partition; `leader` is who leads it now where `code` is NONE."""
+
+    code: ErrorCode
+    message: str | None = None
+    leader: BrokerId = NO_LEADER
+
+
+class ElectionsDone(NamedTuple):
+    """Outcomes by partition; `delivery` is done when the brokers know the new leaders."""
+
+    outcomes: dict[TopicPartition, ElectionOutcome]
+    delivery: Delivery
+
+
+# ----------------------------------------------------------------------------------------------------------- decisions
+
+
+def is_needed(wish: ElectionWish, replicas: Sequence[BrokerId], leader: BrokerId, alive: Collection[BrokerId]) -> bool:
+    """Whether the wish is not fulfilled already."""
+    match wish:
+        case ElectionWish.PREFERRED:
+            return bool(replicas) and leader != replicas[0]
+        case ElectionWish.UNCLEAN:
+            return leader not in alive
+    assert_never(wish)
+
+
+def hold(
+    wish: ElectionWish, replicas: Sequence[BrokerId], isr: Sequence[BrokerId], live: Collection[BrokerId]
+) -> ElectionResult:
+    """The election, for a partition that needs it."""
+    match wish:
+        case ElectionWish.PREFERRED:
+            return elect_preferred(replicas, isr, live)
+        case ElectionWish.UNCLEAN:
+            return elect_offline(replicas, isr, live, unclean_allowed=True)
+    assert_never(wish)
+
+
+def succeed(state: PartitionState, elected: Elected, controller_epoch: int) -> Succession:
+    """The partition's state after the election."""
+    recovery = RECOVERING if elected.unclean else RECOVERED
+    next_state = PartitionState(elected.leader, state.leader_epoch + 1, elected.isr, controller_epoch, recovery)
+    return Succession(next_state, elected)
+
+
+# ---------------------------------------------------------------------------------------------------------------- flow
+
+
+class Elections:
+    """Elections at an operator's wish, in one reign. Methods that wait take the reign's turn and raise Deposed."""
+
+    def __init__(self, reign: Reign, leaders: Leaders) -> None:
+        self._reign = reign
+        self._leaders = leaders
+        self._context = reign.context
+        self._zookeeper = reign.zookeeper
+
+    async def elect(self, wish: ElectionWish, partitions: Iterable[TopicPartition] | None = None) -> ElectionsDone:
+        """Elects leaders for the partitions, or for all; an election that fails changes nothing for its partition."""
+        async with self._reign.turn:
+            if partitions is None:
+                partitions = [key for topic in self._context.topics.values() for key in topic.topic_partitions()]
+            return await self._elect(wish, list(dict.fromkeys(partitions)))
+
+    async def take_submitted(self) -> None:
+        """Holds the elections that /admin/preferred_replica_election asks for, deletes it, and watches for the next.
+
+        Raises Deposed, ZooKeeperError.
+        """
+        async with self._reign.turn:
+            for _ in range(MAX_WRITE_ATTEMPTS):
+                if await self._zookeeper.exists(PREFERRED_REPLICA_ELECTION_PATH, watch=True) is None:
+                    return
+                try:
+                    data, stat = await self._zookeeper.get(PREFERRED_REPLICA_ELECTION_PATH)
+                    wanted = PreferredReplicaElection.decode(data).partitions
+                except NoNode:
+                    continue
+                except MalformedZNode as malformed:
+                    self._context.malformed[malformed.path] = malformed
+                    return
+                self._context.malformed.pop(PREFERRED_REPLICA_ELECTION_PATH, None)
+                await self._elect(ElectionWish.PREFERRED, list(dict.fromkeys(wanted)))
+                try:
+                    await self._reign.write([Delete(PREFERRED_REPLICA_ELECTION_PATH, stat.version)])
+                except (NoNode, BadVersion, OutcomeUnknown):
+                    continue  # Somebody wrote another wish, or it is gone: look again.
+
+    async def _elect(self, wish: ElectionWish, partitions: Sequence[TopicPartition]) -> ElectionsDone:
+        outcomes: dict[TopicPartition, ElectionOutcome] = {}
+        electable: list[TopicPartition] = []
+        for partition in partitions:
+            refused = self._refusal(wish, partition)
+            if refused is None:
+                electable.append(partition)
+            else:
+                outcomes[partition] = refused
+        results: dict[TopicPartition, ElectionResult] = {}
+
+        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+            replicas = self._replicas(partition)
+            if not is_needed(wish, replicas, known.state.leader, self._context.reachable_broker_ids()):
+                results.pop(partition, None)
+                return None
+            result = hold(wish, replicas, known.state.isr, self._live(partition, replicas))
+            results[partition] = result
+            return succeed(known.state, result, self._context.epoch) if isinstance(result, Elected) else None
+
+        delivery = Delivery()
+        try:
+            orders = await self._leaders.change(electable, decide)
+            delivery = await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        except OutcomeUnknown as unknown:
+            failed = ElectionOutcome(ErrorCode.REQUEST_TIMED_OUT, str(unknown))
+            outcomes.update(dict.fromkeys(electable, failed))
+        except ZooKeeperError as failure:
+            failed = ElectionOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))
+            outcomes.update(dict.fromkeys(electable, failed))
+        for partition in electable:
+            if partition not in outcomes:
+                outcomes[partition] = self._outcome(wish, partition, results.get(partition))
+        return ElectionsDone({partition: outcomes[partition] for partition in partitions}, delivery)
+
+    def _refusal(self, wish: ElectionWish, partition: TopicPartition) -> ElectionOutcome | None:
+        topic, known = self._context.topics.get(partition.topic), self._context.states.get(partition)
+        if topic is None or partition.partition not in topic.assignment.partitions:
+            return ElectionOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        if partition.topic in self._context.topics_to_delete:
+            return ElectionOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        if known is None:
+            return ElectionOutcome(_UNAVAILABLE[wish], "none of its replicas was ever alive")
+        return None
+
+    def _outcome(self, wish: ElectionWish, partition: TopicPartition, result: ElectionResult | None) -> ElectionOutcome:
+        known = self._context.states.get(partition)
+        if known is None:
+            return ElectionOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        if result is None:
+            return ElectionOutcome(
+                ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.", known.state.leader
+            )
+        if isinstance(result, Elected):
+            return ElectionOutcome(ErrorCode.NONE, leader=result.leader)
+        self._reign.record(
+            Decision(
+                DecisionKind.LEADER_NOT_ELECTED,
+                self._reign.now_ms(),
+                self._reign.broker_id,
+                f"{wish.value} election: {result.reason}",
+                partition=partition,
+                leader_epoch=known.state.leader_epoch,
+                controller_epoch=self._context.epoch,
+                before={"leader": known.state.leader, "isr": known.state.isr},
+                after={"leader": known.state.leader, "isr": known.state.isr},
+                evidence={"kind": wish.value, "candidates": result.candidates, "live": result.live},
+            )
+        )
+        return ElectionOutcome(
+            _UNAVAILABLE[wish], f"Failed to elect a leader for partition {partition}: {result.reason}"
+        )
+
+    def _replicas(self, partition: TopicPartition) -> tuple[BrokerId, ...]:
+        return self._context.topics[partition.topic].replicas(partition.partition)
+
+    def _live(self, partition: TopicPartition, replicas: Sequence[BrokerId]) -> list[BrokerId]:
+        electable = self._context.electable_broker_ids()
+        return [each for each in replicas if each in electable and not self._context.is_offline(partition, each)]
+
+
+_UNAVAILABLE: Final = {
+    ElectionWish.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionWish.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
