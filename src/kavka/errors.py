@@ -18,6 +18,7 @@ Three kinds that are never mixed:
     │   └── InconsistentMetadata  meta.properties or a checkpoint contradicts what was asked
     ├── OffsetOutOfRange          a read outside [log start offset, log end offset]
     ├── ConnectionFailed          a peer that cannot be reached or went away; outcome of a request in flight unknown
+    │   └── ConnectionRefused     its machine answers, its process does not listen
     └── ZooKeeperError            an answer of ZooKeeper; its kinds are in zookeeper/port.py
     InvariantViolation
 """
@@ -281,6 +282,10 @@ class OffsetOutOfRange(KavkaError):
 
 class ConnectionFailed(KavkaError):
     """A peer cannot be reached or the connection broke; whether a request in flight was carried out is unknown."""
+
+
+class ConnectionRefused(ConnectionFailed):
+    """The peer's machine answers, but nobody listens there: its process is not running, or not yet."""
 
 
 class ZooKeeperError(KavkaError):

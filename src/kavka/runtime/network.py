@@ -20,7 +20,7 @@ from contextlib import suppress
 from itertools import islice
 from struct import Struct
 
-from kavka.errors import ConnectionFailed, KavkaError
+from kavka.errors import ConnectionFailed, ConnectionRefused, KavkaError
 from kavka.protocol.frames import BufferPool, FrameReader
 
 QUEUED_BYTES = 1024 * 1024
@@ -52,6 +52,8 @@ class SocketNetwork:
                 connected = await _connect(loop, host, port)
         except TimeoutError as error:
             raise ConnectionFailed(f"no answer from {host}:{port} in {self._connect_timeout_s} s") from error
+        except ConnectionRefusedError as error:
+            raise ConnectionRefused(f"{host}:{port} refused the connection") from error
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
         return SocketFrames(loop, connected, f"{host}:{port}", FrameReader(self._pool, max_frame_bytes), self._shared)
