@@ -134,7 +134,8 @@ class Rebalance:
     def _note(self, balance: BrokerBalance, limit_percent: int, moved: int) -> None:
         why = (
             f"others led {len(balance.elsewhere)} of the {balance.preferred_count} partitions that prefer broker "
-            f"{balance.broker_id}, {100 * balance.imbalance:.0f} % and more than {limit_percent} %: it leads {moved} again"
+            f"{balance.broker_id}, {100 * balance.imbalance:.0f} % and more than {limit_percent} %: "
+            f"it leads {moved} of them again"
         )
         self._reign.record(
             Decision(
