@@ -23,7 +23,13 @@ TEST_HEAP = "-Xmx512M -Xms256M"
 StartKavka = Callable[..., KavkaProcess]
 
 
-PEER_SUITES = ("conformance/clients/", "conformance/wire/", "integration/cli/", "integration/client/")
+PEER_SUITES = (
+    "conformance/clients/",
+    "conformance/wire/",
+    "integration/cli/",
+    "integration/client/",
+    "integration/cluster/",
+)
 """Where the same tests run against kavka and against Apache Kafka. The latter show that a test asks the right thing;
 they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every `make test`."""
 

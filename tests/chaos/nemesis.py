@@ -280,7 +280,7 @@ class Nemesis:
     # -- supervision
 
     def _supervise(self, now: float) -> None:
-        """Brokers that end by themselves are noted, and started again a second later unless they are meant to be down."""
+        """Brokers that end by themselves are noted and started again a second later, unless they are to be down."""
         meant = {broker_id for running in self._running for broker_id in running.down}
         for broker_id, server in self.cluster.brokers.items():
             if server.is_running:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from chaos.history import NEVER, History
@@ -33,11 +34,7 @@ def gaps(history: History) -> list[Gap]:
             for sent_to, at in zip(producer.partitions, producer.acknowledged_at, strict=True)
             if sent_to == partition and at != NEVER
         )
-        found += [
-            Gap(partition, before, after - before)
-            for before, after in zip(times, times[1:], strict=False)
-            if after - before > GAP_S
-        ]
+        found += [Gap(partition, before, after - before) for before, after in pairwise(times) if after - before > GAP_S]
     return found
 
 
