@@ -297,9 +297,21 @@ class Broker:
         await self._ports.zookeeper.close()
 
     def abort(self) -> None:
-        """Lets go of what a start that failed has taken, without writing anything."""
+        """Lets go of all that was taken, without writing anything: after a start that failed, or as a kill would."""
+        self._unsubscribe()
+        for task in list(self._tasks):
+            task.cancel()
+        self.controller_link.close()
+        self.configs.abort()
+        if hasattr(self, "_maintenance"):
+            self._maintenance.abort()
         if hasattr(self, "logs"):
             self.logs.release()
+
+    @property
+    def session_id(self) -> int:
+        """The present session with ZooKeeper."""
+        return self._ports.zookeeper.session_id
 
     def _open_logs(self, claims: Claims) -> LoadReport:
         config = self._static_config

@@ -80,6 +80,10 @@ class DynamicConfigs:
     async def stop(self) -> None:
         await self._changes.stop()
 
+    def abort(self) -> None:
+        """Listens no more, at once."""
+        self._changes.abort()
+
     async def _apply(self, entity_path: str, entity: ConfigEntity) -> None:
         """A change was notified, and this is what is set now; it may be one that was made here."""
         entity_type, _, name = entity_path.partition("/")

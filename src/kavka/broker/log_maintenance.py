@@ -79,10 +79,14 @@ class LogMaintenance:
 
     async def stop(self) -> None:
         """Ends all flows; returns when none is at work any more."""
-        for task in self._tasks:
-            task.cancel()
+        self.abort()
         await asyncio.gather(*self._tasks, *self._at_work, return_exceptions=True)
         self._tasks.clear()
+
+    def abort(self) -> None:
+        """Ends all flows at once; a worker that is at work ends when it is done."""
+        for task in self._tasks:
+            task.cancel()
 
     async def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -166,10 +166,15 @@ class ConfigChanges:
         self._running.add_done_callback(self._on_ended)
 
     async def stop(self) -> None:
+        self.abort()
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
+    def abort(self) -> None:
+        """Listens no more, at once."""
         self._unsubscribe()
         if self._running is not None:
             self._running.cancel()
-            await asyncio.wait([self._running])
 
     async def settled(self) -> None:
         """Returns when every change notified so far has been applied."""
