@@ -1,4 +1,4 @@
-"""ZooKeeperEnsemble: a real Apache ZooKeeper of three members (or any number) on loopback ports, to be broken on purpose.
+"""ZooKeeperEnsemble: a real Apache ZooKeeper of three members (or another number) on the loopback, to be broken.
 
     with ZooKeeperEnsemble(tmp_path) as ensemble:          # starts, waits until there is a leader; ends with SIGKILL
         client = await ZooKeeperClient.connect(SocketNetwork(), f"{ensemble.connect_string}/chroot", ...)
