@@ -117,7 +117,12 @@ def _topic(broker: Broker, request: Request, topic: TopicMetadata, message: Meta
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(broker, request, index, partition) for index, partition in enumerate(topic.partitions)],
+        # A partition that the controller said nothing of yet has no replicas, and is left out, as by Apache Kafka.
+        partitions=[
+            _partition(broker, request, index, partition)
+            for index, partition in enumerate(topic.partitions)
+            if partition.replicas
+        ],
         topic_authorized_operations=TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED,
     )
 
