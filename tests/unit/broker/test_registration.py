@@ -1,0 +1,89 @@
+"""A broker's znode: one per id, held by the present session."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kavka.broker.registration import make_persistent_paths, register
+from kavka.errors import ConfigError
+from kavka.model import BrokerId
+from kavka.runtime.disk import LocalFileSystem
+from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
+from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, broker_path
+
+REGISTRATION = BrokerRegistration(BrokerId(1), (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", "here", 9092),), 0, None)
+
+
+def runs(path: Path, scenario: Callable[[EmbeddedZooKeeper], Awaitable[None]]) -> None:
+    async def run() -> None:
+        database = Database.open(LocalFileSystem(), str(path), DatabaseSettings(sync=SyncPolicy.NEVER))
+        server = EmbeddedZooKeeper(database, now_ms=lambda: 0, rng=random.Random(1))
+        await server.start(close_former_sessions=True)
+        await make_persistent_paths(await server.connect())
+        try:
+            await scenario(server)
+        finally:
+            await server.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_each_registration_has_a_higher_epoch_than_the_one_before(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session = await server.connect()
+        first = await register(session, REGISTRATION, session_timeout_ms=100)
+        assert await register(session, REGISTRATION, session_timeout_ms=100) == first
+        await server.expire(session.session_id)
+        await session.renew()
+        assert await register(session, REGISTRATION, session_timeout_ms=100) > first
+
+    runs(tmp_path, scenario)
+
+
+def test_a_killed_brokers_znode_is_waited_for(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        killed = await server.connect()
+        first = await register(killed, REGISTRATION, session_timeout_ms=100)
+        again = await server.connect()
+        registering = asyncio.ensure_future(register(again, REGISTRATION, session_timeout_ms=20_000))
+        await asyncio.sleep(0.05)
+        assert not registering.done()
+        await server.expire(killed.session_id)
+        assert await registering > first
+
+    runs(tmp_path, scenario)
+
+
+def test_a_second_live_broker_with_the_same_id_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kavka.broker.registration.EXPIRY_SLACK_MS", 0)
+
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        first = await server.connect()
+        await register(first, REGISTRATION, session_timeout_ms=100)
+        with pytest.raises(ConfigError, match=r"broker\.id 1 is taken"):
+            await register(await server.connect(), REGISTRATION, session_timeout_ms=100)
+        stat = await first.exists(broker_path(BrokerId(1)))
+        assert stat is not None
+        assert stat.ephemeral_owner == first.session_id
+
+    runs(tmp_path, scenario)
+
+
+def test_the_znode_of_ones_own_former_session_is_removed(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        former = await server.connect()
+        first = await register(former, REGISTRATION, session_timeout_ms=100)
+        present = await server.connect()
+        second = await register(present, REGISTRATION, session_timeout_ms=60_000, former_sessions=[former.session_id])
+        assert second > first
+        stat = await present.exists(broker_path(BrokerId(1)))
+        assert stat is not None
+        assert stat.ephemeral_owner == present.session_id
+
+    runs(tmp_path, scenario)
