@@ -113,11 +113,21 @@ class DynamicConfigs:
             )
 
     async def load_topics(self, names: Iterable[str]) -> None:
-        """Reads the overrides of these topics."""
+        """Reads the overrides of these topics. What cannot be read as settings is left out, and told."""
         listed = list(names)
         found = await self._zookeeper.get_many([topic_config_path(name) for name in listed])
         for name, node in zip(listed, found, strict=True):
-            self._set_overrides(name, _config(TOPICS_ENTITY, name, node))
+            try:
+                overrides = _config(TOPICS_ENTITY, name, node)
+            except MalformedZNode as garbage:
+                logger.error(
+                    "topic settings ignored",
+                    topic=name,
+                    why=str(garbage),
+                    next_step="set them anew with `kavka configs set --topic`",
+                )
+                overrides = {}
+            self._set_overrides(name, overrides)
 
     def _set_overrides(self, name: str, overrides: Mapping[str, str]) -> None:
         self._read.add(name)

@@ -1,0 +1,155 @@
+"""Settings that change at run time: every broker obeys what was set through any of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kavka.broker import dynamic_configs
+from kavka.broker.dynamic_configs import DynamicConfigs
+from kavka.broker.registration import make_persistent_paths
+from kavka.config.broker import BrokerConfig
+from kavka.model import BrokerId
+from kavka.runtime.disk import LocalFileSystem
+from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
+from kavka.zookeeper.local import EmbeddedZooKeeper
+from kavka.zookeeper.port import ConnectionLoss, Stat, ZooKeeper
+from kavka.zookeeper.znodes import TopicAssignment, random_uuid, topic_config_path, topic_path
+
+
+class Listener:
+    """A broker's settings, and what it hears of their changes."""
+
+    def __init__(self, zookeeper: ZooKeeper, broker_id: int, path: Path) -> None:
+        self.heard: list[str] = []
+        self.changed = asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
+        self.configs = DynamicConfigs(
+            zookeeper,
+            BrokerConfig.from_properties({"broker.id": str(broker_id), "log.dirs": str(path)}),
+            BrokerId(broker_id),
+            wall_ms=lambda: 0,
+            on_topic_change=self._note,
+            on_broker_change=lambda config: self._note("broker"),
+            spawn=self._spawn,
+        )
+
+    def _note(self, what: str) -> None:
+        self.heard.append(what)
+        self.changed.set()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+
+
+class CutOff:
+    """A session whose first reads fail."""
+
+    def __init__(self, zookeeper: ZooKeeper, *, failing_reads: int) -> None:
+        self._zookeeper = zookeeper
+        self._failing_reads = failing_reads
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._zookeeper, name)
+
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        if self._failing_reads:
+            self._failing_reads -= 1
+            raise ConnectionLoss("cut off")
+        return await self._zookeeper.get_many(paths)
+
+
+def runs(path: Path, scenario: Callable[[EmbeddedZooKeeper], Awaitable[None]]) -> None:
+    async def run() -> None:
+        database = Database.open(LocalFileSystem(), str(path), DatabaseSettings(sync=SyncPolicy.NEVER))
+        server = EmbeddedZooKeeper(database, now_ms=lambda: 0, rng=random.Random(1))
+        await server.start(close_former_sessions=True)
+        await make_persistent_paths(await server.connect())
+        try:
+            await scenario(server)
+        finally:
+            await server.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def limit(value: str) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    return lambda _current: {"min.insync.replicas": value}
+
+
+def test_a_topics_settings_arrive_at_every_broker(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        one, two = [Listener(await server.connect(), number, tmp_path) for number in (1, 2)]
+        await two.configs.start()
+        await one.configs.change_topic("orders", limit("2"))
+        assert one.configs.topic("orders").min_insync_replicas == 2
+        await two.changed.wait()
+        assert two.heard == ["orders"]
+        assert two.configs.topic("orders").min_insync_replicas == 2
+        await two.configs.stop()
+
+    runs(tmp_path, scenario)
+
+
+def test_a_default_for_all_brokers_arrives_and_one_for_another_broker_does_not(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        one, two = [Listener(await server.connect(), number, tmp_path) for number in (1, 2)]
+        await two.configs.start()
+        await one.configs.change_broker(limit("3"), per_broker=True)
+        await one.configs.change_broker(limit("2"), per_broker=False)
+        await two.changed.wait()
+        assert two.heard == ["broker"]
+        assert two.configs.broker.min_insync_replicas == 2
+        assert two.configs.topic("orders").min_insync_replicas == 2
+        assert one.configs.broker.min_insync_replicas == 3
+        await two.configs.stop()
+
+    runs(tmp_path, scenario)
+
+
+def test_settings_that_cannot_be_read_now_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamic_configs, "RETRY_S", 0.01)
+
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session = await server.connect()
+        writer = Listener(session, 1, tmp_path)
+        await writer.configs.change_topic("orders", limit("2"))
+        reader = Listener(CutOff(session, failing_reads=2), 2, tmp_path)
+        await reader.configs.require_topics(["orders"])
+        assert reader.configs.topic("orders").min_insync_replicas == 1
+        await reader.changed.wait()
+        assert reader.configs.topic("orders").min_insync_replicas == 2
+
+    runs(tmp_path, scenario)
+
+
+def test_a_topic_whose_settings_are_garbage_has_the_defaults_and_harms_no_other(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session = await server.connect()
+        writer = Listener(session, 1, tmp_path)
+        for topic in ("broken", "orders"):
+            await writer.configs.change_topic(topic, limit("2"))
+        await session.set(topic_config_path("broken"), b"\x00 no JSON")
+        reader = Listener(session, 2, tmp_path)
+        await reader.configs.load_topics(["broken", "orders"])
+        assert reader.configs.topic("broken").min_insync_replicas == 1
+        assert reader.configs.topic("orders").min_insync_replicas == 2
+
+    runs(tmp_path, scenario)
+
+
+def test_the_number_of_a_topics_partitions_is_the_one_in_zookeeper(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        session = await server.connect()
+        listener = Listener(session, 1, tmp_path)
+        assert await listener.configs.partition_count("orders") == 0
+        assignment = TopicAssignment("orders", {0: (1,), 1: (1,), 2: (1,)}, random_uuid(bytes(16)))
+        await session.create(topic_path("orders"), assignment.encode())
+        assert await listener.configs.partition_count("orders") == 3
+
+    runs(tmp_path, scenario)
