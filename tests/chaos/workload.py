@@ -164,6 +164,17 @@ class Workload:
         for thread in self._producers:
             thread.join(90)
 
+    def acknowledged_since(self, moment: float) -> set[int]:
+        """The partitions with a record that was sent after a moment of time.monotonic() and acknowledged."""
+        found: set[int] = set()
+        for producer in list(self.history.producers):
+            for number in range(len(producer) - 1, -1, -1):
+                if producer.sent_at[number] <= moment:
+                    break
+                if producer.is_acknowledged(number):
+                    found.add(producer.partitions[number])
+        return found
+
     # -- consumers
 
     def _consumer(self, rack: str, *, settings: Mapping[str, object] | None = None) -> Consumer:

@@ -160,7 +160,8 @@ class ClusterClient:
         return produced.offset
 
     def values(self, *, at: int, topic: str = TOPIC, partition: int = 0) -> list[bytes]:
-        """All values below the high watermark, of a follower below the one it knows of. Raises AssertionError with the error code where it may not be read."""
+        """All values below the high watermark, at a follower below the one that it knows of. Raises AssertionError
+        with the error code where they may not be read."""
         with self.connection(at) as client:
             found: list[bytes] = []
             while True:
