@@ -1,0 +1,347 @@
+"""A cluster of brokers that only follow orders, on an embedded ZooKeeper, with one reign after another.
+
+What is real: ZooKeeper, `Reign`, `Leaders`, `Reassignments`, `Elections`. What is a model: the brokers. A replica is a
+directory with the leader epoch that its broker was told last; it counts as caught up only in that epoch (S19).
+
+Every write to a state or topic znode is checked against R3, R13 and R21 as it is made, whoever makes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from cluster_support import NOW_MS, registration
+
+from kavka.controller.context import ControllerContext, KnownTopic, LiveBroker
+from kavka.controller.delivery import Delivery
+from kavka.controller.leaders import Leaders
+from kavka.controller.orders import ClusterChange
+from kavka.controller.preferred import Elections
+from kavka.controller.reassignments import Reassignments
+from kavka.controller.reign import Reign
+from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
+from kavka.decisions import Decision
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.runtime.disk import LocalFileSystem
+from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
+from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
+from kavka.zookeeper.port import (
+    BadVersion,
+    ConnectionLoss,
+    Create,
+    Event,
+    Operation,
+    OperationResult,
+    SetData,
+    WatchEvent,
+)
+from kavka.zookeeper.znodes import (
+    CONTROLLER_EPOCH_PATH,
+    PERSISTENT_PATHS,
+    TOPICS_PATH,
+    PartitionState,
+    TopicAssignment,
+    encode_controller_epoch,
+    partition_path,
+    partition_state_path,
+    random_uuid,
+    topic_partitions_path,
+    topic_path,
+)
+
+
+class Killed(Exception):
+    """The controller's process is gone."""
+
+
+class Writes:
+    """The controller's way to ZooKeeper: counts its multis, and breaks at one of them."""
+
+    def __init__(self, world: World, session: LocalZooKeeper) -> None:
+        self.world = world
+        self.made = 0
+        self.kill_before = self.kill_after = self.lose_before = self.lose_after = -1
+        """The number of the multi, from 0, at which the controller dies or the connection is lost."""
+        self._multi = session.multi
+        session.multi = self.multi  # type: ignore[method-assign]  # a connection that fails where the test says
+
+    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        number = self.made
+        self.made += 1
+        if number == self.kill_before:
+            raise Killed
+        if number == self.lose_before:
+            raise ConnectionLoss
+        before = {op.path: await self.world.read(op.path) for op in operations if isinstance(op, SetData)}
+        results = await self._multi(operations)
+        for op in operations:
+            if isinstance(op, SetData):
+                self.world.check(op.path, before[op.path], op.data)
+        if number == self.kill_after:
+            raise Killed
+        if number == self.lose_after:
+            raise ConnectionLoss
+        return results
+
+
+class Controller:
+    """One reign."""
+
+    def __init__(self, world: World, session: LocalZooKeeper, context: ControllerContext) -> None:
+        self.world = world
+        self.writes = Writes(world, session)
+        self.reign = Reign(
+            session,
+            context,
+            self._send,
+            broker_id=BrokerId(1),
+            now_ms=lambda: NOW_MS,
+            record=world.decisions.append,
+        )
+        self.context = context
+        self.leaders = Leaders(self.reign, lambda topic: False)
+        self.reassignments = Reassignments(self.reign, self.leaders, on_work=self._note_work)
+        self.elections = Elections(self.reign, self.leaders)
+        self.has_work = False
+        self.alive = True
+        self.changed: list[str] = []
+        session.subscribe(self._on_event)
+
+    async def begin(self) -> None:
+        """A reign's first orders, and what was left to do."""
+        orders = tuple(self.context.partition_order(partition) for partition in self.context.states)
+        await self.reign.order(ClusterChange(partitions=orders, brokers_changed=True, is_complete=True))
+        await self.reassignments.resume()
+
+    async def take_in_brokers(self) -> None:
+        """Brokers came or went."""
+        async with self.reign.turn:
+            came = tuple(sorted(self.world.live - set(self.context.brokers)))
+            self.context.set_brokers(self.world.live_brokers())
+            orders = await self.leaders.react(list(self.context.states))
+            self.leaders.place_replicas(list(self.context.states))
+            await self.reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True, new_brokers=came))
+        await self.reassignments.advance()
+
+    async def work(self) -> None:
+        """Handles what the watches told, and what failed."""
+        await asyncio.sleep(0)
+        changed, self.changed = self.changed, []
+        heard = [self.reassignments.note_changed(path) for path in changed]
+        if any(heard) or self.has_work:
+            self.has_work = False
+            await self.reassignments.advance()
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, WatchEvent):
+            self.changed.append(event.path)
+
+    def _note_work(self) -> None:
+        self.has_work = True
+
+    async def _send(self, change: ClusterChange) -> Delivery:
+        if self.alive:
+            self.world.obey(change, self.context)
+        return Delivery()
+
+
+class World:
+    """Topic "t" and its replicas, wherever they are."""
+
+    def __init__(self, server: EmbeddedZooKeeper, admin: LocalZooKeeper) -> None:
+        self.server = server
+        self.admin = admin
+        self.live = {BrokerId(broker_id) for broker_id in range(1, 7)}
+        self.hosted: dict[tuple[TopicPartition, BrokerId], int] = {}
+        """Replicas on disks, with the leader epoch that they are in."""
+        self.told: dict[tuple[TopicPartition, BrokerId], tuple[BrokerId, ...]] = {}
+        """The replicas that a leader knows of."""
+        self.started: list[tuple[TopicPartition, BrokerId]] = []
+        """Replicas that were ordered as new ones."""
+        self.isr: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        """As it was written last."""
+        self.decisions: list[Decision] = []
+        self.controller: Controller | None = None
+        self._epoch = 0
+
+    async def create(self, partitions: dict[int, tuple[int, ...]]) -> None:
+        """The topic, in sync and led by the first replicas, hosted where it is assigned."""
+        assignment = TopicAssignment("t", partitions, random_uuid(bytes(16)))
+        operations: list[Operation] = [Create(topic_path("t"), assignment.encode()), Create(topic_partitions_path("t"))]
+        for number, replicas in partitions.items():
+            partition = TopicPartition("t", number)
+            ids = tuple(map(BrokerId, replicas))
+            operations += [
+                Create(partition_path(partition)),
+                Create(partition_state_path(partition), PartitionState(ids[0], 0, ids, 1).encode()),
+            ]
+            self.isr[partition] = ids
+            for broker_id in ids:
+                self.hosted[partition, broker_id] = 0
+                self.told[partition, broker_id] = ids
+        await self.admin.multi(operations)
+
+    async def new_controller(self) -> Controller:
+        """The next reign, which has not begun."""
+        if self.controller is not None:
+            self.controller.alive = False
+            self.controller.reign.deposed = True
+        self._epoch += 1
+        stat = await self.admin.set(CONTROLLER_EPOCH_PATH, encode_controller_epoch(self._epoch))
+        context = ControllerContext(epoch=self._epoch, epoch_version=stat.version)
+        context.set_brokers(self.live_brokers())
+        session = await self.server.connect()
+        for name in await session.children(TOPICS_PATH):
+            data, stat = await session.get(topic_path(name))
+            context.set_topic(KnownTopic(TopicAssignment.decode(name, data), stat.version))
+        controller = Controller(self, session, context)
+        partitions = [partition for topic in context.topics.values() for partition in topic.topic_partitions()]
+        await controller.leaders.load(partitions)
+        for partition in context.states:
+            context.partitions.load(partition, PartitionStatus.ONLINE)
+        for replica in context.replicas_of(partitions):
+            online = replica.broker_id in self.live
+            context.replicas.load(replica, ReplicaStatus.ONLINE if online else ReplicaStatus.OFFLINE)
+        self.controller = controller
+        return controller
+
+    def live_brokers(self) -> dict[BrokerId, LiveBroker]:
+        return {broker_id: LiveBroker(registration(broker_id), int(broker_id)) for broker_id in sorted(self.live)}
+
+    # ------------------------------------------------------------------------------------------------------ brokers
+
+    def obey(self, change: ClusterChange, context: ControllerContext) -> None:
+        """What live brokers make of orders."""
+        for order in change.partitions:
+            for broker_id in order.replicas if order.recipients is None else order.recipients:
+                if broker_id in self.live:
+                    self._host(order.topic_partition, broker_id, order.state.leader_epoch, order.replicas)
+                    if order.is_new:
+                        self.started.append((order.topic_partition, broker_id))
+        for stop in change.stops:
+            key = (stop.topic_partition, stop.broker_id)
+            if stop.broker_id in self.live and key in self.hosted and stop.leader_epoch >= self.hosted[key]:
+                assert stop.delete
+                del self.hosted[key]
+                self.told.pop(key, None)
+        for broker_id in sorted(self.live) if change.is_complete else change.new_brokers:
+            for partition, known in context.states.items():
+                replicas = context.topics[partition.topic].replicas(partition.partition)
+                if broker_id in replicas:
+                    self._host(partition, broker_id, known.state.leader_epoch, replicas)
+                else:
+                    # It was stopped while its broker was away: told everything, the broker finds that out.
+                    self.hosted.pop((partition, broker_id), None)
+
+    def _host(self, partition: TopicPartition, broker_id: BrokerId, epoch: int, replicas: tuple[BrokerId, ...]) -> None:
+        key = (partition, broker_id)
+        if epoch >= self.hosted.get(key, -1):
+            self.hosted[key] = epoch
+            self.told[key] = replicas
+
+    async def catch_up(self, partition: TopicPartition) -> list[BrokerId]:
+        """The leader takes every replica into the ISR that is fetching in its epoch; returns those that joined."""
+        state, version = await self.state(partition)
+        leader = (partition, state.leader)
+        if state.leader not in self.live or self.hosted.get(leader) != state.leader_epoch:
+            return []
+        joining = [
+            broker_id
+            for broker_id in self.told[leader]
+            if broker_id not in state.isr
+            and broker_id in self.live
+            and self.hosted.get((partition, broker_id)) == state.leader_epoch
+        ]
+        if joining:
+            await self.write_isr(partition, (*state.isr, *joining), state, version)
+        return joining
+
+    async def shrink(self, partition: TopicPartition, broker_id: BrokerId) -> None:
+        """The leader drops a follower from the ISR."""
+        state, version = await self.state(partition)
+        if state.leader in self.live and broker_id in state.isr and broker_id != state.leader:
+            isr = tuple(each for each in state.isr if each != broker_id)
+            await self.write_isr(partition, isr, state, version)
+
+    async def write_isr(
+        self, partition: TopicPartition, isr: tuple[BrokerId, ...], state: PartitionState, version: int
+    ) -> None:
+        new = PartitionState(state.leader, state.leader_epoch, isr, state.controller_epoch)
+        try:
+            await self.admin.set(partition_state_path(partition), new.encode(), version=version)
+            self.isr[partition] = isr
+        except BadVersion:
+            pass
+
+    # ------------------------------------------------------------------------------------------------------- znodes
+
+    async def read(self, path: str) -> bytes | None:
+        return (await self.admin.get(path))[0]
+
+    async def state(self, partition: TopicPartition) -> tuple[PartitionState, int]:
+        data, stat = await self.admin.get(partition_state_path(partition))
+        return PartitionState.decode(partition, data), stat.version
+
+    async def assignment(self) -> TopicAssignment:
+        return TopicAssignment.decode("t", await self.read(topic_path("t")))
+
+    def replicas(self, partition: TopicPartition) -> list[BrokerId]:
+        """Brokers on whose disks the partition is, sorted."""
+        return sorted(broker_id for key, broker_id in self.hosted if key == partition)
+
+    def check(self, path: str, old_data: bytes | None, new_data: bytes | None) -> None:
+        """A write of a controller: R3, R13, R21."""
+        if path.endswith("/state"):
+            partition = TopicPartition("t", int(path.split("/")[-2]))
+            old, new = PartitionState.decode(partition, old_data), PartitionState.decode(partition, new_data)
+            self.isr[partition] = new.isr
+            assert new.isr, "the ISR is never emptied"
+            assert set(new.isr) <= set(old.isr), "nobody joins the ISR by a reassignment"
+            assert new.leader == NO_LEADER or new.leader in new.isr
+            assert new.leader_epoch == old.leader_epoch + 1
+        elif path == topic_path("t"):
+            self._check_assignment(TopicAssignment.decode("t", old_data), TopicAssignment.decode("t", new_data))
+
+    def _check_assignment(self, old: TopicAssignment, new: TopicAssignment) -> None:
+        """Replicas leave the assignment only when they are out of the ISR and were told to go."""
+        for number, replicas in new.partitions.items():
+            gone = set(map(BrokerId, old.partitions[number])) - set(map(BrokerId, replicas))
+            partition = TopicPartition("t", number)
+            assert not gone & set(self.isr[partition]), "a replica in sync is forgotten"
+            assert not gone & self.live & set(self.replicas(partition)), "a replica is left behind on a disk"
+
+    async def run_on(self, partitions: Sequence[TopicPartition]) -> None:
+        """Replicas catch up and the controller works, until nothing happens any more."""
+        assert self.controller is not None
+        for _ in range(100):
+            version = [(await self.state(partition))[1] for partition in partitions]
+            topic = await self.read(topic_path("t"))
+            for partition in partitions:
+                await self.catch_up(partition)
+            await self.controller.work()
+            if version == [(await self.state(partition))[1] for partition in partitions] and topic == await self.read(
+                topic_path("t")
+            ):
+                return
+        raise AssertionError("it does not come to rest")
+
+
+def run(tmp_path: Path, scenario: Callable[[World], Awaitable[None]]) -> None:
+    """Runs a scenario on a fresh cluster of six brokers, bounded in time."""
+
+    async def main() -> None:
+        database = Database.open(LocalFileSystem(), str(tmp_path / "zk"), DatabaseSettings(sync=SyncPolicy.NEVER))
+        server = EmbeddedZooKeeper(database, now_ms=lambda: NOW_MS, rng=random.Random(1))
+        await server.start(close_former_sessions=True)
+        admin = await server.connect()
+        await admin.multi([Create(path) for path in PERSISTENT_PATHS if await admin.exists(path) is None])
+        await admin.create(CONTROLLER_EPOCH_PATH, encode_controller_epoch(0))
+        try:
+            await scenario(World(server, admin))
+        finally:
+            await server.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
