@@ -38,7 +38,9 @@ from kavka.zookeeper.port import (
     NoNode,
     NotEmpty,
     NoWatcher,
+    Operation,
     Permission,
+    Rejected,
     RequestTooLarge,
     SessionEvent,
     SessionExpired,
@@ -229,7 +231,7 @@ def test_refusals_say_why_and_where(run: Run) -> None:
         await session.create(a)
         await session.create(f"{a}/child")
         none = f"{place.root}/none"
-        for kind, path, refused in (
+        refusals: list[tuple[type[Rejected], str, Callable[[], Awaitable[object]]]] = [
             (NodeExists, a, lambda: session.create(a)),
             (NoNode, f"{none}/x", lambda: session.create(f"{none}/x")),
             (NoNode, none, lambda: session.get(none)),
@@ -249,8 +251,9 @@ def test_refusals_say_why_and_where(run: Run) -> None:
             (BadArguments, "relative", lambda: session.create("relative")),
             (BadArguments, f"{a}/", lambda: session.get(f"{a}/")),
             (BadArguments, f"{a}/../b", lambda: session.delete(f"{a}/../b")),
-        ):
-            with pytest.raises(kind) as error:  # type: ignore[call-overload]
+        ]
+        for kind, path, refused in refusals:
+            with pytest.raises(kind) as error:
                 await refused()
             assert (error.value.path, error.value.operation_index) == (path, -1)
         assert await session.exists(none) is None
@@ -310,12 +313,13 @@ def test_a_multi_is_carried_out_whole_or_not_at_all(run: Run) -> None:
         assert results[6] is None
         _, stat = await session.get(a)
         assert (stat.version, stat.num_children, stat.cversion) == (1, 2, 4)
-        for operations, kind, index in (
+        refusals: list[tuple[list[Operation], type[Rejected], int]] = [
             ([SetData(a, b"3"), Create(f"{a}/x"), Check(a, 1)], BadVersion, 2),
             ([Create(f"{a}/x"), Create(f"{a}/x")], NodeExists, 1),
             ([Delete(f"{a}/none"), Create(f"{a}/x")], NoNode, 0),
             ([Create(f"{a}/x"), Create("no path")], BadArguments, 1),
-        ):
+        ]
+        for operations, kind, index in refusals:
             with pytest.raises(kind) as refused:
                 await session.multi(operations)
             assert refused.value.operation_index == index
