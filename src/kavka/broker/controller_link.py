@@ -119,6 +119,12 @@ class ControllerLink:
             self._connected_to = endpoint
             return self._connection
 
+    def on_controller_changed(self) -> None:
+        """Another broker may be the controller: nobody waits for answers of the former one, which may be paused."""
+        endpoint = self._metadata.endpoint(self._metadata.controller_id, self._listener_name)
+        if endpoint is not None and endpoint != self._connected_to:
+            self.close()
+
     def close(self) -> None:
         """Ends the connection; what is in flight fails."""
         if self._connection is not None:
