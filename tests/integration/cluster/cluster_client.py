@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from broker_client import BrokerClient, Closed, batch, produce_of, read_records
+from broker_client import LATEST, BrokerClient, Closed, batch, produce_of, read_records
 from chaos.replica_logs import StoredBatch, read_log
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import CreateTopicsRequest, ElectLeadersRequest, MetadataRequest
@@ -172,9 +172,10 @@ class ClusterClient:
                     return found
                 found += read
 
-    def fetch_error(self, *, at: int, topic: str = TOPIC, offset: int = 0) -> ErrorCode:
+    def list_offsets_error(self, *, at: int, topic: str = TOPIC) -> ErrorCode:
+        """A question that only the leader answers; records are given by followers too."""
         with self.connection(at) as client:
-            return ErrorCode(client.fetch(topic, offset).error_code)
+            return ErrorCode(client.offset(topic, LATEST).error_code)
 
     # -- what a test waits for
 
@@ -203,6 +204,12 @@ class ClusterClient:
             return True
 
         eventually(f"broker {at} gives {values}", read, timeout_s=FAILOVER_S)
+
+    def wait_for_checkpoint(self, high_watermark: int, *, at: int, topic: str = TOPIC, partition: int = 0) -> None:
+        """Until the high watermark stands in the broker's checkpoint file."""
+        path = self.cluster.data_dir(at) / "replication-offset-checkpoint"
+        line = f"{topic} {partition} {high_watermark}"
+        eventually(f"{line!r} at {at}", lambda: line in path.read_text().splitlines())
 
     def wait_for_equal_logs(self, *broker_ids: int, topic: str = TOPIC, partition: int = 0) -> None:
         """Until the replicas' files hold the same batches."""

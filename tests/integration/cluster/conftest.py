@@ -24,6 +24,7 @@ SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "auto.leader.rebalance.enable": "false",
     "offsets.topic.num.partitions": "1",
+    "replica.high.watermark.checkpoint.interval.ms": "200",
     "log.segment.bytes": "1048576",
     "log.index.size.max.bytes": "65536",
 }

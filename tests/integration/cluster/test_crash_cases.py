@@ -100,10 +100,12 @@ def prepare(start_cluster: StartCluster) -> Prepare:
 
 
 def commit(client: ClusterClient) -> None:
-    """COMMITTED, and 1 knows that it is: a leader alone below min.insync.replicas may not raise the high watermark."""
+    """COMMITTED, and both know that it is, on disk too: Apache Kafka 3.9 does not raise the high watermark of a leader
+    that is alone below min.insync.replicas, not even to what it had before."""
     for offset, value in enumerate(COMMITTED):
         assert client.accepted(value, at=0) == offset
-    client.wait_for_values(*COMMITTED, at=1)
+    for broker_id in (0, 1):
+        client.wait_for_checkpoint(len(COMMITTED), at=broker_id)
 
 
 def assert_reads_go_on_and_all_is_refused(client: ClusterClient, leader: int) -> None:
@@ -121,7 +123,7 @@ def assert_nothing_goes(client: ClusterClient, *reachable: int) -> None:
         found = client.metadata(at=at)
         assert (found.leader, found.error) == (-1, ErrorCode.LEADER_NOT_AVAILABLE), (at, found)
     for at in set(reachable) - {CONTROLLER}:
-        assert client.fetch_error(at=at) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert client.list_offsets_error(at=at) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         for acks in (ALL, ONE):
             assert client.produce(b"refused", at=at, acks=acks).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -256,29 +258,29 @@ def test_c_both_die_at_once(start_cluster: StartCluster, flavour: str, first: in
 
 
 def test_a_record_that_only_the_dead_leader_had_was_never_seen_and_is_gone(start_cluster: StartCluster) -> None:
-    """acks=1: the leader has m1, m2, m3, one follower m1 and m2, the other m1. The leader dies."""
-    client = start_cluster(brokers=4, controller=CONTROLLER)
-    brokers = client.cluster.brokers
+    """acks=1: the leader has m1, m2, m3, one follower m1 and m2, the other m1. The leader dies.
+
+    The followers are kept from it by cuts: one that is stopped would find the next records in its socket."""
+    client = start_cluster(brokers=4, controller=CONTROLLER, network=True)
+    cluster = client.cluster
     client.create_topic(min_insync_replicas="1")
     assert client.accepted(b"m1", at=0) == 0
     client.wait_for_equal_logs(0, 1, 2)
-    brokers[2].pause()
+    cluster.cut(0, 2)
     assert client.produce(b"m2", at=0, acks=ONE) == Produced(ErrorCode.NONE, 1)
     eventually("1 has m2", lambda: client.end_of_stored(1) == 2)
-    brokers[1].pause()
+    cluster.cut(0, 1)
     assert client.produce(b"m3", at=0, acks=ONE) == Produced(ErrorCode.NONE, 2)
     assert client.values(at=0) == [b"m1"]
-    client.cluster.kill(0)
-    brokers[1].resume()
-    brokers[2].resume()
+    cluster.kill(0)
     state = client.wait_for_state("another leads", lambda state: state.leader in (1, 2))
     leader = state.leader
-    client.wait_for_isr(1, 2)
-    survived = [b"m1", b"m2"][: client.end_of_stored(leader)]
-    client.wait_for_values(*survived, at=leader)
     assert leader == 1, "the replicas' order prefers 1"
-    assert survived == [b"m1", b"m2"]
+    client.wait_for_isr(1, 2)
+    client.wait_for_values(b"m1", b"m2", at=1)
+    client.wait_for_equal_logs(1, 2)
 
+    cluster.heal_from_brokers(0)
     come_back(client, Death.KILL, 0)
     client.wait_for_isr(0, 1, 2)
     assert client.accepted(b"m3 anew", at=leader) == 2
