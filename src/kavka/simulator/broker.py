@@ -1,0 +1,307 @@
+"""A simulated broker: the production Broker and Dispatcher on a node's loop, with simulated ports.
+
+Decides only how a broker's process begins, ends and is talked to; `runtime.server` and `runtime.processor` do the same
+with sockets. A broker has many lives on one machine: each is a node loop of its own, over one disk.
+
+    I1  requests of one connection are handled in order, answers leave in the order of their requests
+    I2  a bug (an exception that a handler or a task lets through) is kept in `bugs`: the simulation fails with it
+    I3  a broker that halts (an invariant, no log directory left) is dead like one that was killed, and says why
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from kavka.broker.broker import Broker, Ports
+from kavka.broker.dispatcher import Dispatcher
+from kavka.broker.metadata_cache import Endpoint as BrokerAddress
+from kavka.config.broker import BrokerConfig
+from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
+from kavka.model import chunk_bytes
+from kavka.protocol.api import decode_request_header
+from kavka.protocol.connection import CLOSE_CONNECTION, ConnectionContext, Request, Response, ServerConnection, Slot
+from kavka.protocol.frames import BufferPool
+from kavka.simulator.disk import SimulatedDisk
+from kavka.simulator.network import Endpoint, SimulatedNetwork
+from kavka.simulator.scheduler import NodeLoop, Scheduler
+from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
+from kavka.zookeeper.client import ZooKeeperClient
+
+LISTENER: Final = "PLAINTEXT"
+PORT: Final = 9092
+LOG_DIRECTORY: Final = "/logs"
+MAX_OPEN_SEGMENTS: Final = 1_000
+FRAME_BYTES: Final = 4
+"""The length in front of a frame, which the simulated wire does not carry."""
+
+
+class Halt(NamedTuple):
+    """A broker that ended itself."""
+
+    at_ms: int
+    broker_id: int
+    why: str
+
+
+class SimulatedBroker:
+    """One broker of a simulation, through its lives. `bugs` and `halts` are shared by all of a world."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        network: SimulatedNetwork,
+        broker_id: int,
+        *,
+        connect_string: str,
+        settings: Mapping[str, str],
+        bugs: list[BaseException],
+        halts: list[Halt],
+    ) -> None:
+        self._scheduler = scheduler
+        self._network = network
+        self.broker_id = broker_id
+        self.node = f"broker-{broker_id}"
+        self._connect_string = connect_string
+        self._settings = dict(settings)
+        self._bugs = bugs
+        self._halts = halts
+        self.disk = SimulatedDisk(scheduler.new_random())
+        self.disk_delay_s = 0.0
+        self.clock_skew_ms = 0
+        self.life = 0
+        self.is_serving = False
+        self.loop: NodeLoop | None = None
+        self.broker: Broker | None = None
+        """The broker of this life, to look into; None while it is dead or starting."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self.loop is not None and not self.loop.is_killed
+
+    @property
+    def is_paused(self) -> bool:
+        return self.loop is not None and self.loop.is_paused
+
+    # -- lives
+
+    def start(self) -> None:
+        """Begins another life on the same disk; it serves some time later."""
+        assert not self.is_alive, f"{self.node} runs already"
+        self.life += 1
+        self.loop = self._scheduler.node(f"{self.node}.{self.life}")
+        self._network.machine_up(self.node)
+        self.loop.create_task(self._begin(self.loop)).add_done_callback(self._on_begun)
+
+    def kill(self) -> None:
+        """As SIGKILL: what was written is in the kernel's hands, connections are reset."""
+        loop = self._end()
+        self.disk.process_died(loop)
+        self._network.process_died(loop)
+
+    def power_cut(self) -> None:
+        """The machine dies: unsynced writes are lost or torn, and nobody is told."""
+        loop = self._end()
+        self.disk.process_died(loop)
+        self.disk.power_cut()
+        self._network.machine_died(self.node, loop)
+
+    def stop(self) -> asyncio.Task[None]:
+        """As SIGTERM: controlled shutdown, then a clean end. The task is done when the process is gone."""
+        assert self.loop is not None
+        return self.loop.create_task(self._stop())
+
+    def pause(self) -> None:
+        assert self.loop is not None
+        self.loop.pause()
+
+    def resume(self) -> None:
+        assert self.loop is not None
+        self.loop.resume()
+
+    def _end(self) -> NodeLoop:
+        loop = self.loop
+        assert loop is not None
+        self.collect_bugs()
+        loop.kill()
+        self.broker = None
+        self.is_serving = False
+        return loop
+
+    def collect_bugs(self) -> None:
+        """Moves what this life's tasks and callbacks let through into `bugs`."""
+        if self.loop is None:
+            return
+        for context in self.loop.failures:
+            failure = context.get("exception")
+            self._bugs.append(failure if isinstance(failure, BaseException) else RuntimeError(str(context)))
+        self.loop.failures.clear()
+
+    async def _begin(self, loop: NodeLoop) -> None:
+        filesystem = self.disk.port(loop)
+        filesystem.make_directory(LOG_DIRECTORY)
+        config = BrokerConfig.from_properties(
+            {
+                "broker.id": str(self.broker_id),
+                "listeners": f"{LISTENER}://{self.node}:{PORT}",
+                "log.dirs": LOG_DIRECTORY,
+                "zookeeper.connect": self._connect_string,
+                **self._settings,
+            }
+        )
+        network = self._network.port_of(self.node, loop)
+        rng = self._scheduler.new_random()
+        zookeeper = await ZooKeeperClient.connect(
+            network,
+            self._connect_string,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_time_ms,
+            rng=rng,
+            max_in_flight=config.zookeeper_max_in_flight_requests,
+        )
+        ports = Ports(
+            zookeeper,
+            filesystem,
+            rng,
+            self._wall_ms,
+            self._run_blocking,
+            self._halt,
+            MAX_OPEN_SEGMENTS,
+            lambda config: None,
+            network,
+            is_alone=False,
+        )
+        broker = Broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
+        await broker.start()
+        self.broker = broker
+        dispatcher = Dispatcher(broker)
+        network.listen(PORT, lambda endpoint: self._on_connection(loop, endpoint, dispatcher))
+        await broker.await_metadata(5.0)
+        self.is_serving = True
+
+    def _on_begun(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (failure := task.exception()) is None:
+            return
+        if isinstance(failure, KavkaError):
+            self._halt(f"did not start: {failure!r}")
+        else:
+            self._bugs.append(failure)
+
+    async def _stop(self) -> None:
+        broker, loop = self.broker, self.loop
+        assert broker is not None
+        assert loop is not None
+        await broker.leave_cluster()
+        broker.answer_waiting()
+        self._network.port_of(self.node, loop).close_listener(PORT)
+        await broker.stop()
+        self._scheduler.after(0, self._exited)
+
+    def _exited(self) -> None:
+        if self.is_alive:
+            self.kill()
+
+    # -- ports
+
+    def _wall_ms(self) -> int:
+        return WALL_CLOCK_START_MS + self._scheduler.now_ms + self.clock_skew_ms
+
+    async def _run_blocking(self, work: Callable[[], None]) -> None:
+        await asyncio.sleep(self.disk_delay_s)
+        work()
+
+    def _halt(self, why: str) -> None:
+        self._halts.append(Halt(self._scheduler.now_ms, self.broker_id, why))
+        if self.is_alive:
+            self.kill()
+
+    # -- connections
+
+    def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
+        connection = _Connection(endpoint, dispatcher, on_bug=self._bugs.append, on_violation=self._on_violation)
+        loop.create_task(connection.run(loop))
+
+    def _on_violation(self, violation: InvariantViolation) -> None:
+        self._bugs.append(violation)
+        self._halt(f"an invariant is broken: {violation}")
+
+
+class _Connection:
+    """One client's connection."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dispatcher: Dispatcher,
+        *,
+        on_bug: Callable[[BaseException], None],
+        on_violation: Callable[[InvariantViolation], None],
+    ) -> None:
+        host, port = endpoint.address
+        self._endpoint = endpoint
+        self._dispatcher = dispatcher
+        self._on_bug = on_bug
+        self._on_violation = on_violation
+        self._context = ConnectionContext(f"{host}:{port}", host, port, LISTENER)
+        self._slots = ServerConnection(self._context, BufferPool(), 0)
+
+    async def run(self, loop: NodeLoop) -> None:
+        try:
+            while not self._slots.closing:
+                frame = memoryview(bytearray(await self._endpoint.receive_frame()))
+                header, body = decode_request_header(frame)
+                request = Request(header, frame[body:], self._context)
+                try:
+                    outcome = self._dispatcher.handle(request)
+                except ProtocolViolation:
+                    return
+                except InvariantViolation as violation:
+                    self._on_violation(violation)
+                    return
+                except Exception as bug:  # the boundary of a handler, as in runtime.processor
+                    self._on_bug(bug)
+                    return
+                if isinstance(outcome, Response):
+                    self._slots.answer(header, outcome)
+                    self._send()
+                else:
+                    task: asyncio.Future[Response] = asyncio.ensure_future(outcome, loop=loop)
+                    slot = self._slots.defer(header)
+                    self._context.hold(task)
+                    task.add_done_callback(lambda task, slot=slot: self._complete(slot, task))  # type: ignore[misc]
+        except ConnectionFailed:
+            pass  # The client is gone.
+        finally:
+            self._slots.close()
+            self._endpoint.close()
+            self._context.end()
+
+    def _complete(self, slot: Slot, task: asyncio.Future[Response]) -> None:
+        self._context.release(task)
+        if task.cancelled() or self._slots.closing:
+            return
+        failure = task.exception()
+        if failure is None:
+            self._slots.complete(slot, task.result())
+        elif isinstance(failure, InvariantViolation):
+            self._on_violation(failure)
+            return
+        else:
+            if not isinstance(failure, ProtocolViolation):
+                self._on_bug(failure)
+            self._slots.complete(slot, CLOSE_CONNECTION)
+        self._send()
+
+    def _send(self) -> None:
+        """Sends the answers that are ready: each is a head with its length, then its chunks."""
+        stream = b"".join(map(chunk_bytes, self._slots.take_output()))
+        position = 0
+        while position < len(stream):
+            size = int.from_bytes(stream[position : position + FRAME_BYTES], "big")
+            end = position + FRAME_BYTES + size
+            self._endpoint.send_frame((stream[position + FRAME_BYTES : end],))
+            position = end
+        if self._slots.closing:
+            self._endpoint.close()
