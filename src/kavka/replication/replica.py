@@ -1,0 +1,113 @@
+"""RemoteReplica: what a leader knows of one follower, from its fetches in this leader epoch and from nothing else.
+
+Decides when a follower last was caught up. Must not know the log, the clock, or what being caught up is good for.
+
+    I1  a fetch that reaches the leader's log end counts as caught up now; one that reaches the log end as it was at
+        the fetch before counts as caught up then (KAFKA-4485: who catches up steadily is caught up, under any load)
+    I2  nothing from before the present leader epoch counts: a replica that was removed and put back has an empty log
+    I3  the time at which a replica was caught up never goes back
+
+Source: Kafka's Replica and ReplicaState; KIP-903 for broker epochs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kavka.model import NO_OFFSET, BrokerId, Offset
+
+NO_BROKER_EPOCH = -1
+"""A fetch before version 15 does not say its broker's epoch; who answers questions may not know it either."""
+NEVER_MS = -1 << 62
+"""Before any time that a clock shows."""
+
+
+class BrokerStanding(NamedTuple):
+    """How a live broker stands, at one moment. `broker_epoch` is -1 where it is not known."""
+
+    broker_epoch: int = NO_BROKER_EPOCH
+    is_shutting_down: bool = False
+
+
+class ReplicaEligibility(Protocol):
+    """Who may be in sync, as far as this broker knows the cluster."""
+
+    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
+        """How the broker stands, all of it from one snapshot (KAFKA-15221); None where it is not alive."""
+        ...
+
+
+class AllEligible:
+    """Takes every broker for alive, for want of a cluster to ask."""
+
+    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
+        return _STANDING
+
+
+_STANDING = BrokerStanding()
+
+
+class RemoteReplica:
+    """One follower as its leader sees it. Offsets are -1 until it has fetched in this leader epoch."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "in_maximal_isr",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "sent_high_watermark",
+    )
+
+    def __init__(self, broker_id: BrokerId) -> None:
+        self.broker_id = broker_id
+        self.in_maximal_isr = False
+        self.reset(0, in_sync=False, keep_caught_up=False)
+
+    def reset(self, now_ms: int, *, in_sync: bool, keep_caught_up: bool) -> None:
+        """Begins a leader epoch (I2). A member of the ISR has until `now_ms` plus the limit to show up.
+
+        With `keep_caught_up` (the same leader goes on in another epoch) a lagging member gets no new time.
+        """
+        self.log_start_offset: Offset = NO_OFFSET
+        self.log_end_offset: Offset = NO_OFFSET
+        self.last_fetch_leader_end_offset: Offset = NO_OFFSET
+        self.sent_high_watermark: Offset = NO_OFFSET
+        self.broker_epoch = NO_BROKER_EPOCH
+        if not in_sync:
+            self.last_caught_up_ms = self.last_fetch_ms = NEVER_MS
+        elif not keep_caught_up or self.last_caught_up_ms == NEVER_MS:
+            self.last_caught_up_ms = self.last_fetch_ms = now_ms
+
+    def on_fetch(
+        self,
+        fetch_offset: Offset,
+        *,
+        log_start_offset: Offset,
+        leader_end_offset: Offset,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """Takes a fetch's word; whether the follower's log end moved."""
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        moved = fetch_offset != self.log_end_offset
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_leader_end_offset = max(self.last_fetch_leader_end_offset, leader_end_offset)
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+        return moved
+
+    def is_eligible(self, standing: BrokerStanding | None) -> bool:
+        """Whether this replica, as it fetched last, may be in sync: alive, staying, and not a former self (KIP-903)."""
+        if standing is None or standing.is_shutting_down:
+            return False
+        return NO_BROKER_EPOCH in (self.broker_epoch, standing.broker_epoch) or (
+            self.broker_epoch == standing.broker_epoch
+        )
