@@ -36,6 +36,7 @@ from kavka.zookeeper.port import (
     Operation,
     OperationResult,
     SetData,
+    Stat,
     WatchEvent,
 )
 from kavka.zookeeper.znodes import (
@@ -65,15 +66,23 @@ class Writes:
         self.made = 0
         self.kill_before = self.kill_after = self.lose_before = self.lose_after = -1
         """The number of the multi, from 0, at which the controller dies or the connection is lost."""
+        self.outage_at = -1
+        """This one's answer is lost, and from then on the connection, until `outage` is over."""
+        self.outage = False
         self._multi = session.multi
-        session.multi = self.multi  # type: ignore[method-assign]  # a connection that fails where the test says
+        self._exists, self._get, self._get_many = session.exists, session.get, session.get_many
+        # A connection that fails where the test says.
+        session.multi = self.multi  # type: ignore[method-assign]
+        session.exists = self.exists  # type: ignore[method-assign]
+        session.get = self.get  # type: ignore[method-assign]
+        session.get_many = self.get_many  # type: ignore[method-assign]
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
         number = self.made
         self.made += 1
         if number == self.kill_before:
             raise Killed
-        if number == self.lose_before:
+        if number == self.lose_before or self.outage:
             raise ConnectionLoss
         before = {op.path: await self.world.read(op.path) for op in operations if isinstance(op, SetData)}
         results = await self._multi(operations)
@@ -82,9 +91,26 @@ class Writes:
                 self.world.check(op.path, before[op.path], op.data)
         if number == self.kill_after:
             raise Killed
-        if number == self.lose_after:
+        self.outage = self.outage or number == self.outage_at
+        if number == self.lose_after or self.outage:
             raise ConnectionLoss
         return results
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        self._fail_in_outage()
+        return await self._exists(path, watch=watch)
+
+    async def get(self, path: str, *, watch: bool = False) -> tuple[bytes | None, Stat]:
+        self._fail_in_outage()
+        return await self._get(path, watch=watch)
+
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        self._fail_in_outage()
+        return await self._get_many(paths)
+
+    def _fail_in_outage(self) -> None:
+        if self.outage:
+            raise ConnectionLoss
 
 
 class Controller:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reassignment_support import Controller, Killed, World, run
 
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.port import NodeExists
+from kavka.zookeeper.port import ConnectionLoss, NodeExists
 from kavka.zookeeper.znodes import REASSIGN_PARTITIONS_PATH, ReassignPartitions
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
@@ -35,9 +35,13 @@ class Fate:
         act = self._rng.choice((*acts, self._die, self._return, self._fail))
         try:
             await act()
-            await self._controller.work()
+            if self._rng.random() < 0.7:  # Else it decides on what it knew before.
+                await self._controller.work()
         except Killed:
             await self._succeed()
+        except ConnectionLoss:
+            writes, self._controller.has_work = self._controller.writes, True
+            writes.outage, writes.outage_at = False, -1
 
     async def settle(self) -> None:
         """The last fault is over: all brokers are back, and one controller goes on."""
@@ -105,7 +109,7 @@ class Fate:
         await self._controller.take_in_brokers()
 
     async def _fail(self) -> None:
-        fault = self._rng.choice(["kill_before", "kill_after", "lose_before", "lose_after"])
+        fault = self._rng.choice(["kill_before", "kill_after", "lose_before", "lose_after", "outage_at"])
         setattr(self._controller.writes, fault, self._controller.writes.made + self._rng.randint(0, 3))
 
 

@@ -12,7 +12,7 @@ from kavka.controller.reassignment import ReplicaAssignment
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.port import NoNode
+from kavka.zookeeper.port import ConnectionLoss, NoNode
 from kavka.zookeeper.znodes import (
     REASSIGN_PARTITIONS_PATH,
     ReassignPartitions,
@@ -446,6 +446,54 @@ def test_whatever_write_it_is_cut_off_at_the_next_controller_brings_it_to_an_end
         except Killed:
             controller = await world.new_controller()
             await controller.begin()
+        for _ in range(3):
+            controller.has_work = True
+            await world.run_on([T0])
+        final = (await world.assignment()).partitions[0]
+        assert set(final) in [set(end) for end in ends]
+        await rests_on(world, *final)
+        assert controller.reassignments.listing() == {}
+
+    run(tmp_path, scenario)
+
+
+def test_a_target_that_falls_out_of_sync_at_the_last_moment_stops_the_settling(tmp_path: Path) -> None:
+    """1. The controller read an ISR with all targets. 2. The leader drops one. 3. The write is decided anew."""
+
+    async def scenario(world: World) -> None:
+        controller = await begin(world)
+        await ask(controller, {T0: (1, 4)})
+        state, version = await world.state(T0)
+        await world.write_isr(T0, ids(1, 2, 3, 4), state, version)
+        await controller.leaders.load([T0])
+        await world.shrink(T0, BrokerId(4))
+        await controller.reassignments.advance()
+        assert (await world.state(T0))[0].isr == ids(1, 2, 3)
+        assert (await world.assignment()).adding_replicas == {0: (4,)}
+        await world.run_on([T0])
+        await rests_on(world, 1, 4)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(("act", "moving", "ends"), ACTS)
+@pytest.mark.parametrize("number", range(MOST_WRITES + 1))
+def test_after_an_outage_the_znodes_tell_how_far_it_came(
+    tmp_path: Path, act: Act, moving: bool, ends: list[tuple[int, ...]], number: int
+) -> None:
+    """A write was made, its answer is lost, and nothing can be read: the context does not know."""
+
+    async def scenario(world: World) -> None:
+        controller = await begin(world)
+        if moving:
+            await move(controller)
+        controller.writes.outage_at = controller.writes.made + number
+        try:
+            await act(controller)
+            await world.run_on([T0])
+        except ConnectionLoss:
+            pass  # The event is handled again.
+        controller.writes.outage, controller.writes.outage_at = False, -1
         for _ in range(3):
             controller.has_work = True
             await world.run_on([T0])

@@ -1,0 +1,129 @@
+"""What a reassignment makes of an assignment and of a partition's state, by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.controller.election import Elected, Succession
+from kavka.controller.reassignment import (
+    Refused,
+    ReplicaAssignment,
+    Step,
+    assigned,
+    begin,
+    dropped,
+    next_step,
+    plan_reassignment,
+    settle,
+    with_assigned,
+)
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER, BrokerId
+from kavka.zookeeper.znodes import PartitionState, TopicAssignment
+
+LIVE = tuple(map(BrokerId, range(1, 8)))
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def state(leader: int, *isr: int) -> PartitionState:
+    return PartitionState(BrokerId(leader), 7, ids(*isr), 1)
+
+
+REST = ReplicaAssignment(ids(1, 2, 3))
+ON_THE_WAY = ReplicaAssignment(ids(4, 1, 2, 3), ids(4), ids(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "planned"),
+    [
+        (REST, (4, 5, 6), ReplicaAssignment(ids(4, 5, 6, 1, 2, 3), ids(4, 5, 6), ids(1, 2, 3))),
+        (REST, (3, 1, 2), ReplicaAssignment(ids(3, 1, 2))),
+        (REST, (1,), ReplicaAssignment(ids(1, 2, 3), (), ids(2, 3))),
+        (REST, (1, 2, 3, 4), ReplicaAssignment(ids(1, 2, 3, 4), ids(4))),
+        (REST, (4, 1, 2), ReplicaAssignment(ids(4, 1, 2, 3), ids(4), ids(3))),
+        (ON_THE_WAY, (5, 1), ReplicaAssignment(ids(5, 1, 2, 3), ids(5), ids(2, 3))),
+        (ON_THE_WAY, (4, 1), ON_THE_WAY),
+        (ON_THE_WAY, (1, 2, 3), REST),
+        (ON_THE_WAY, None, REST),
+    ],
+)
+def test_a_wish_becomes_the_assignment_to_begin_with(
+    current: ReplicaAssignment, target: tuple[int, ...] | None, planned: ReplicaAssignment
+) -> None:
+    assert plan_reassignment(current, target, LIVE) == planned
+
+
+@given(st.lists(st.integers(1, 7), unique=True, min_size=1), st.lists(st.integers(1, 7), unique=True, min_size=1))
+def test_origin_and_target_can_be_told_from_the_three_lists_alone(origin: list[int], target: list[int]) -> None:
+    moved = ReplicaAssignment(ids(*origin)).moved_to(ids(*target))
+    assert moved.target == ids(*target)
+    assert sorted(moved.origin) == sorted(origin)
+    assert moved.is_being_reassigned == (sorted(origin) != sorted(target))
+    assert sorted(moved.moved_to(moved.origin).replicas) == sorted(origin)
+    assert sorted(dropped(moved, ReplicaAssignment(moved.target))) == sorted(set(origin) - set(target))
+
+
+def test_a_topics_znode_carries_the_lists_of_each_partition() -> None:
+    topic = TopicAssignment("t", {0: (4, 1, 2, 3), 1: (1, 2)}, None, {0: (4,)}, {0: (2, 3)})
+    assert assigned(topic, 0) == ON_THE_WAY
+    assert assigned(topic, 1) == ReplicaAssignment(ids(1, 2))
+    moved = with_assigned(topic, {0: ReplicaAssignment(ids(4, 1)), 1: ReplicaAssignment(ids(5, 1, 2), ids(5), ids(2))})
+    assert moved == TopicAssignment("t", {0: ids(4, 1), 1: ids(5, 1, 2)}, None, {1: ids(5)}, {1: ids(2)})
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "step"),
+    [
+        ((1, 2, 3), (1, 2, 3, 4), Step.CATCH_UP),
+        ((1, 2, 3, 4), (1, 2, 3, 4), Step.SETTLE),
+        ((4, 1), (1,), Step.SETTLE),
+        ((1, 2, 3, 4), (2, 3), Step.WAIT),
+        ((2, 3, 4), (1, 2, 3, 4), Step.CATCH_UP),
+    ],
+)
+def test_the_table_of_steps(isr: tuple[int, ...], live: tuple[int, ...], step: Step) -> None:
+    assert next_step(ON_THE_WAY, ids(*isr), ids(*live)) is step
+
+
+def test_a_beginning_changes_the_epoch_and_nothing_else() -> None:
+    assert begin(state(1, 1, 2), 9) == Succession(PartitionState(BrokerId(1), 8, ids(1, 2), 9), None)
+
+
+@pytest.mark.parametrize(
+    ("keep", "before", "live", "leader", "isr"),
+    [
+        ((4, 1), state(1, 1, 2, 3, 4), (1, 2, 3, 4), 1, (1, 4)),
+        ((4, 1), state(2, 1, 2, 4), (1, 2, 4), 4, (1, 4)),
+        ((4, 1), state(2, 1, 2, 4), (1, 2), 1, (1, 4)),
+        ((4, 1), state(1, 1, 4), (4,), 4, (1, 4)),
+        ((1, 2), state(NO_LEADER, 1, 4), (4,), NO_LEADER, (1,)),
+    ],
+)
+def test_leader_and_isr_come_onto_the_replicas_that_are_kept(
+    keep: tuple[int, ...], before: PartitionState, live: tuple[int, ...], leader: int, isr: tuple[int, ...]
+) -> None:
+    result = settle(ids(*keep), before, ids(*live), 9)
+    assert isinstance(result, Succession)
+    assert result.state == PartitionState(BrokerId(leader), 8, ids(*isr), 9)
+    assert isinstance(result.election, Elected) == (leader not in (before.leader, NO_LEADER))
+
+
+@pytest.mark.parametrize(
+    ("keep", "before", "live"),
+    [
+        ((1, 2), state(4, 4), (1, 2, 4)),
+        ((1, 2), state(NO_LEADER, 4), (1, 2)),
+        ((1, 2), state(4, 4, 1), (2, 4)),
+    ],
+)
+def test_what_would_leave_nobody_in_sync_or_nobody_to_lead_is_refused(
+    keep: tuple[int, ...], before: PartitionState, live: tuple[int, ...]
+) -> None:
+    result = settle(ids(*keep), before, ids(*live), 9)
+    assert isinstance(result, Refused)
+    assert result.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
