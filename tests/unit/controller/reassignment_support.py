@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 from cluster_support import NOW_MS, registration
@@ -174,6 +174,11 @@ class Controller:
         return Delivery()
 
 
+def registered(broker_ids: Iterable[BrokerId]) -> dict[BrokerId, LiveBroker]:
+    """Live brokers, as a context knows them."""
+    return {broker_id: LiveBroker(registration(broker_id), int(broker_id)) for broker_id in sorted(broker_ids)}
+
+
 class World:
     """Topic "t" and its replicas, wherever they are."""
 
@@ -187,6 +192,8 @@ class World:
         """The replicas that a leader knows of."""
         self.started: list[tuple[TopicPartition, BrokerId]] = []
         """Replicas that were ordered as new ones."""
+        self.may_add: set[TopicPartition] = set()
+        """Partitions for which an unclean election was asked for."""
         self.isr: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         """As it was written last."""
         self.decisions: list[Decision] = []
@@ -235,7 +242,7 @@ class World:
         return controller
 
     def live_brokers(self) -> dict[BrokerId, LiveBroker]:
-        return {broker_id: LiveBroker(registration(broker_id), int(broker_id)) for broker_id in sorted(self.live)}
+        return registered(self.live)
 
     # ------------------------------------------------------------------------------------------------------ brokers
 
@@ -325,7 +332,7 @@ class World:
             old, new = PartitionState.decode(partition, old_data), PartitionState.decode(partition, new_data)
             self.isr[partition] = new.isr
             assert new.isr, "the ISR is never emptied"
-            assert set(new.isr) <= set(old.isr), "nobody joins the ISR by a reassignment"
+            assert set(new.isr) <= set(old.isr) or partition in self.may_add, "nobody joins the ISR by a reassignment"
             assert new.leader == NO_LEADER or new.leader in new.isr
             assert new.leader_epoch == old.leader_epoch + 1
         elif path == topic_path("t"):

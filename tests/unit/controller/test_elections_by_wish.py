@@ -1,0 +1,255 @@
+"""Elections that an operator asks for, and leaderships that go back by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from reassignment_support import Controller, World, registered, run
+
+from kavka.controller.context import ControllerContext, KnownState, KnownTopic
+from kavka.controller.preferred import ElectionWish, is_needed
+from kavka.controller.rebalance import LeftOut, Rebalance, balances
+from kavka.decisions import DecisionKind
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.zookeeper.port import NoNode
+from kavka.zookeeper.znodes import (
+    PREFERRED_REPLICA_ELECTION_PATH,
+    RECOVERING,
+    PartitionState,
+    PreferredReplicaElection,
+    TopicAssignment,
+)
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+PREFERRED, UNCLEAN = ElectionWish.PREFERRED, ElectionWish.UNCLEAN
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+async def led_elsewhere(world: World, *partitions: int) -> Controller:
+    """Broker 1 died and came back: the partitions that it led are led by broker 2, with 1 in sync again."""
+    controller = await world.new_controller()
+    await controller.begin()
+    world.live.discard(BrokerId(1))
+    await controller.take_in_brokers()
+    world.live.add(BrokerId(1))
+    await controller.take_in_brokers()
+    for number in partitions:
+        partition = TopicPartition("t", number)
+        await world.catch_up(partition)
+        await controller.leaders.load([partition])
+        assert (await world.state(partition))[0].leader == 2
+    return controller
+
+
+async def elect(controller: Controller, wish: ElectionWish, *partitions: TopicPartition) -> list[ErrorCode]:
+    done = await controller.elections.elect(wish, partitions)
+    assert list(done.outcomes) == list(partitions)
+    return [outcome.code for outcome in done.outcomes.values()]
+
+
+@pytest.mark.parametrize(
+    ("wish", "leader", "alive", "needed"),
+    [
+        (PREFERRED, 1, (1, 2), False),
+        (PREFERRED, 2, (1, 2), True),
+        (PREFERRED, NO_LEADER, (1, 2), True),
+        (UNCLEAN, 2, (1, 2), False),
+        (UNCLEAN, 2, (1,), True),
+        (UNCLEAN, NO_LEADER, (1,), True),
+    ],
+)
+def test_where_an_election_is_needed(wish: ElectionWish, leader: int, alive: tuple[int, ...], needed: bool) -> None:
+    assert is_needed(wish, ids(1, 2), BrokerId(leader), ids(*alive)) is needed
+
+
+def test_the_preferred_replica_leads_again(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2, 3)})
+        controller = await led_elsewhere(world, 0)
+        before, _ = await world.state(T0)
+        assert await elect(controller, PREFERRED, T0) == [ErrorCode.NONE]
+        after, _ = await world.state(T0)
+        assert (after.leader, after.leader_epoch, after.isr) == (1, before.leader_epoch + 1, before.isr)
+        assert world.hosted[T0, BrokerId(3)] == after.leader_epoch, "every replica is told"
+        assert await elect(controller, PREFERRED, T0) == [ErrorCode.ELECTION_NOT_NEEDED]
+
+    run(tmp_path, scenario)
+
+
+def test_every_partition_has_its_own_answer(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2, 3), 1: (1, 2, 3)})
+        controller = await led_elsewhere(world, 0, 1)
+        await world.shrink(T1, BrokerId(1))
+        codes = await elect(controller, PREFERRED, TopicPartition("u", 0), T0, T1, TopicPartition("t", 9))
+        assert codes == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NONE,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert (await world.state(T1))[0].leader == 2
+        refused = [each for each in world.decisions if each.kind is DecisionKind.LEADER_NOT_ELECTED]
+        assert [each.partition for each in refused] == [T1]
+        controller.context.topics_to_delete["t"] = None
+        assert await elect(controller, PREFERRED, T1) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+    run(tmp_path, scenario)
+
+
+def test_all_partitions_are_meant_where_none_is_named(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2, 3), 1: (2, 3, 1)})
+        controller = await led_elsewhere(world, 0)
+        done = await controller.elections.elect(PREFERRED)
+        assert {key: outcome.code for key, outcome in done.outcomes.items()} == {
+            T0: ErrorCode.NONE,
+            T1: ErrorCode.ELECTION_NOT_NEEDED,
+        }
+
+    run(tmp_path, scenario)
+
+
+def test_an_unclean_election_leads_outside_the_isr_and_says_so(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2, 3)})
+        controller = await world.new_controller()
+        await controller.begin()
+        await world.shrink(T0, BrokerId(2))
+        await world.shrink(T0, BrokerId(3))
+        await controller.leaders.load([T0])
+        world.live.discard(BrokerId(1))
+        await controller.take_in_brokers()
+        assert (await world.state(T0))[0].leader == NO_LEADER
+        assert await elect(controller, PREFERRED, T0) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+        world.may_add.add(T0)
+        assert await elect(controller, UNCLEAN, T0) == [ErrorCode.NONE]
+        state, _ = await world.state(T0)
+        assert (state.leader, state.isr, state.leader_recovery_state) == (2, ids(2), RECOVERING)
+        assert await elect(controller, UNCLEAN, T0) == [ErrorCode.ELECTION_NOT_NEEDED]
+
+    run(tmp_path, scenario)
+
+
+def test_without_a_live_replica_nobody_is_elected(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2)})
+        controller = await world.new_controller()
+        await controller.begin()
+        world.live -= {BrokerId(1), BrokerId(2)}
+        await controller.take_in_brokers()
+        assert await elect(controller, UNCLEAN, T0) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
+
+    run(tmp_path, scenario)
+
+
+def test_the_old_tools_znode_is_worked_off_and_deleted(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2, 3)})
+        controller = await led_elsewhere(world, 0)
+        wish = PreferredReplicaElection((T0, TopicPartition("gone", 0)))
+        await world.admin.create(PREFERRED_REPLICA_ELECTION_PATH, wish.encode())
+        await controller.elections.take_submitted()
+        assert (await world.state(T0))[0].leader == 1
+        with pytest.raises(NoNode):
+            await world.read(PREFERRED_REPLICA_ELECTION_PATH)
+        await world.admin.create(PREFERRED_REPLICA_ELECTION_PATH, b"[]")
+        await controller.elections.take_submitted()
+        assert PREFERRED_REPLICA_ELECTION_PATH in controller.context.malformed
+
+    run(tmp_path, scenario)
+
+
+# ------------------------------------------------------------------------------------------------------------ balance
+
+
+def cluster(led: dict[int, tuple[int, int, tuple[int, ...]]]) -> ControllerContext:
+    """Partitions of "t": number to (preferred, leader, ISR)."""
+    context = ControllerContext(epoch=1)
+    context.set_brokers(registered({BrokerId(broker_id) for broker_id in (1, 2, 3)}))
+    others = {1: (2, 3), 2: (3, 1), 3: (1, 2)}
+    assignment = TopicAssignment("t", {number: (first, *others[first]) for number, (first, _, _) in led.items()}, None)
+    context.set_topic(KnownTopic(assignment, 0))
+    for number, (_, leader, isr) in led.items():
+        context.states[TopicPartition("t", number)] = KnownState(PartitionState(BrokerId(leader), 1, ids(*isr), 1), 0)
+    return context
+
+
+AT_HOME, AWAY, OUT_OF_SYNC = (1, 1, (1, 2, 3)), (1, 2, (1, 2, 3)), (1, 2, (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("led", "limit", "elected"),
+    [
+        ([AT_HOME] * 10, 10, 0),
+        ([AWAY] + [AT_HOME] * 9, 10, 0),  # Exactly the limit is no imbalance.
+        ([AWAY] + [AT_HOME] * 8, 10, 1),
+        ([AWAY] * 5 + [AT_HOME] * 5, 50, 0),
+        ([AWAY] * 6 + [AT_HOME] * 4, 50, 6),
+        ([AWAY] + [AT_HOME] * 99, 0, 1),
+        ([OUT_OF_SYNC] * 3 + [AT_HOME], 10, 0),
+        ([OUT_OF_SYNC] * 3 + [AWAY], 10, 1),
+        ([(1, NO_LEADER, (1,)), AT_HOME], 10, 1),
+    ],
+)
+def test_the_limit_decides_and_only_what_can_succeed_is_tried(
+    led: list[tuple[int, int, tuple[int, ...]]], limit: int, elected: int
+) -> None:
+    context = cluster(dict(enumerate(led)))
+    (balance,) = balances(context, limit_percent=limit, reassigning=False)
+    assert balance.broker_id == 1
+    assert len(balance.to_elect) == elected
+    if balance.imbalance > limit / 100:
+        assert set(balance.left_out.values()) <= {LeftOut.NOT_ELECTABLE}
+        assert len(balance.to_elect) + len(balance.left_out) == len(balance.elsewhere)
+
+
+def test_each_broker_is_looked_at_for_itself() -> None:
+    away, home = (2, 3, (1, 2, 3)), (1, 1, (1, 2, 3))
+    found = balances(cluster(dict(enumerate([away, *[home] * 20]))), limit_percent=10, reassigning=False)
+    assert [(each.broker_id, len(each.to_elect)) for each in found] == [(1, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda context: context.topics_to_delete.update({"t": None}),
+        lambda context: context.brokers.pop(BrokerId(1)),
+        lambda context: context.shutting_down.update({BrokerId(1): 1}),
+    ],
+)
+def test_nothing_is_given_to_a_broker_that_cannot_take_it(spoil: Callable[[ControllerContext], object]) -> None:
+    context = cluster({0: AWAY})
+    spoil(context)
+    assert not any(each.to_elect for each in balances(context, limit_percent=10, reassigning=False))
+
+
+def test_nothing_is_given_back_while_partitions_move() -> None:
+    (balance,) = balances(cluster({0: AWAY}), limit_percent=10, reassigning=True)
+    assert (balance.to_elect, balance.left_out) == ((), {T0: LeftOut.REASSIGNMENT})
+
+
+def test_the_check_elects_and_tells_why(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.create({0: (1, 2, 3), 1: (2, 3, 1)})
+        controller = await led_elsewhere(world, 0)
+        rebalance = Rebalance(
+            controller.reign, controller.elections, controller.reassignments, limit_percent=lambda: 10
+        )
+        await controller.reassignments.alter({T1: (2, 3, 4)})
+        await rebalance.run()
+        assert (await world.state(T0))[0].leader == 2, "not while another partition moves"
+        await world.run_on([T1])
+        await rebalance.run()
+        assert (await world.state(T0))[0].leader == 1
+        (told,) = [each for each in world.decisions if each.kind is DecisionKind.LEADERS_REBALANCED]
+        assert told.about_broker == 1
+        assert told.evidence["moved"] == 1
+
+    run(tmp_path, scenario)
