@@ -1,0 +1,62 @@
+"""AlterPartitionReassignments (key 45): moves partitions to other replicas, or stops that.
+
+Behaviour   Each partition for itself; null replicas cancel. When the answer goes out the wish is written and survives
+            this controller; it is fulfilled when ListPartitionReassignments names the partition no more. The rules are
+            in `controller.reassignment`. Only the controller answers; others say NOT_CONTROLLER.
+Versions    0 (KIP-455, flexible); 1 allow_replication_factor_change (KIP-860).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.controller.reign import Deposed
+from kavka.errors import ErrorCode
+from kavka.model import TopicPartition
+from kavka.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from kavka.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: Broker, request: Request, message: AlterPartitionReassignmentsRequest
+) -> Awaitable[AlterPartitionReassignmentsResponse]:
+    return _alter(broker, message)
+
+
+async def _alter(broker: Broker, message: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    may_change_factor = message.allow_replication_factor_change
+    wishes = {
+        TopicPartition(topic.name, partition.partition_index): partition.replicas
+        for topic in message.topics
+        for partition in topic.partitions
+    }
+    try:
+        outcomes = await broker.controller.reassignments.alter(wishes, may_change_factor=may_change_factor)
+    except Deposed as deposed:
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=may_change_factor,
+            error_code=ErrorCode.NOT_CONTROLLER,
+            error_message=str(deposed),
+        )
+    topics: dict[str, ReassignableTopicResponse] = {}
+    for (name, number), refused in outcomes.items():
+        topic = topics.setdefault(name, ReassignableTopicResponse(name=name, partitions=[]))
+        topic.partitions.append(
+            ReassignablePartitionResponse(
+                partition_index=number,
+                error_code=ErrorCode.NONE if refused is None else refused.code,
+                error_message=None if refused is None else refused.message,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change_factor, error_message=None, responses=list(topics.values())
+    )

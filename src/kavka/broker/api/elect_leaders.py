@@ -1,0 +1,79 @@
+"""ElectLeaders (key 43): preferred and unclean elections at an operator's wish.
+
+Behaviour   Each partition for itself, by the rules of `controller.preferred`. The answer comes when the brokers know
+            the new leaders, or after AWAIT_BROKERS_MS: then the leaders are elected, and a broker that hangs learns it
+            later (Kafka waits for the controller's own metadata only, up to the request's time-out). Without
+            partitions all are meant, and only those that needed an election are in the answer.
+            Only the controller answers; others say NOT_CONTROLLER, for each partition and, from version 1 on, for all.
+Versions    0 preferred elections; 1 election_type and an error for all (KIP-460); 2 flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kavka.controller.preferred import ElectionOutcome, ElectionWish
+from kavka.controller.reign import Deposed
+from kavka.errors import ErrorCode
+from kavka.model import TopicPartition
+from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from kavka.protocol.messages.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+AWAIT_BROKERS_MS: Final = 1_000
+"""How long an answer waits for brokers that do not answer their controller."""
+
+_WISHES: Final = {0: ElectionWish.PREFERRED, 1: ElectionWish.UNCLEAN}
+
+
+def handle(broker: Broker, request: Request, message: ElectLeadersRequest) -> Awaitable[ElectLeadersResponse]:
+    return _elect(broker, message)
+
+
+async def _elect(broker: Broker, message: ElectLeadersRequest) -> ElectLeadersResponse:
+    partitions: list[TopicPartition] | None = None
+    if message.topic_partitions is not None:
+        partitions = [
+            TopicPartition(topic.topic, number) for topic in message.topic_partitions for number in topic.partitions
+        ]
+    wish = _WISHES.get(message.election_type)
+    if wish is None:
+        return _refused(ErrorCode.INVALID_REQUEST, f"Unknown election type {message.election_type}.", partitions or ())
+    try:
+        done = await broker.controller.elections.elect(wish, partitions)
+    except Deposed as deposed:
+        return _refused(ErrorCode.NOT_CONTROLLER, str(deposed), partitions or ())
+    await done.delivery.wait(min(max(message.timeout_ms, 0), AWAIT_BROKERS_MS))
+    outcomes = done.outcomes
+    if partitions is None:
+        outcomes = {
+            partition: outcome
+            for partition, outcome in outcomes.items()
+            if outcome.code is not ErrorCode.ELECTION_NOT_NEEDED
+        }
+    return ElectLeadersResponse(replica_election_results=_results(outcomes.items()))
+
+
+def _refused(code: ErrorCode, message: str, partitions: Iterable[TopicPartition]) -> ElectLeadersResponse:
+    outcome = ElectionOutcome(code, message)
+    return ElectLeadersResponse(
+        error_code=code, replica_election_results=_results((partition, outcome) for partition in partitions)
+    )
+
+
+def _results(outcomes: Iterable[tuple[TopicPartition, ElectionOutcome]]) -> list[ReplicaElectionResult]:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for (name, number), outcome in outcomes:
+        topic = topics.setdefault(name, ReplicaElectionResult(topic=name, partition_result=[]))
+        topic.partition_result.append(
+            PartitionResult(partition_id=number, error_code=outcome.code, error_message=outcome.message)
+        )
+    return list(topics.values())

@@ -1,0 +1,48 @@
+"""ListPartitionReassignments (key 46): partitions on their way to other replicas.
+
+Behaviour   All of them, or those of the partitions named that are; partitions that are not, or do not exist, are left
+            out. Only the controller answers; others say NOT_CONTROLLER.
+Versions    0 (KIP-455, flexible).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.controller.reign import Deposed
+from kavka.errors import ErrorCode
+from kavka.model import TopicPartition
+from kavka.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from kavka.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: Broker, request: Request, message: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    try:
+        under_way = broker.controller.reassignments.listing()
+    except Deposed as deposed:
+        return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=str(deposed))
+    if message.topics is not None:
+        asked = [TopicPartition(topic.name, number) for topic in message.topics for number in topic.partition_indexes]
+        under_way = {partition: under_way[partition] for partition in asked if partition in under_way}
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for (name, number), assignment in under_way.items():
+        topic = topics.setdefault(name, OngoingTopicReassignment(name=name, partitions=[]))
+        topic.partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=number,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding),
+                removing_replicas=list(assignment.removing),
+            )
+        )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
