@@ -54,7 +54,10 @@ SERVED: dict[int, Served] = {
     ApiKey.DESCRIBE_LOG_DIRS: _row("describe_log_dirs", 1, 4),
     ApiKey.CREATE_PARTITIONS: _row("create_partitions", 0, 3),
     ApiKey.DELETE_GROUPS: _row("delete_groups", 0, 2),
+    ApiKey.ELECT_LEADERS: _row("elect_leaders", 0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _row("incremental_alter_configs", 0, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _row("alter_partition_reassignments", 0, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _row("list_partition_reassignments", 0, 0),
     ApiKey.DESCRIBE_CLUSTER: _row("describe_cluster", 0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),
 }
