@@ -207,7 +207,9 @@ class IsrAlterations:
         # A partition named twice: the last counts, as in Kafka.
         return list({proposal.partition: proposal for proposal in proposals}.values()), topics, unknown
 
-    async def _write(self, proposals: Sequence[Proposal], version: int, changed: list[TopicPartition]) -> list[Verdict]:
+    async def _write(
+        self, proposals: Sequence[Proposal], version: int, changed: list[TopicPartition]
+    ) -> list[Unchanged | Refused]:
         """Writes what is accepted; `changed` gets the partitions that were written, also if it fails in the end."""
         before = {proposal.partition: self._context.states.get(proposal.partition) for proposal in proposals}
         for attempt in range(MAX_WRITE_ATTEMPTS):

@@ -1,16 +1,16 @@
 """Controller: this broker's part in being or not being the one that decides for the cluster.
 
-A flow with one queue of events, handled one at a time: elect (the seat is empty, or may be), and brokers changed. As
-the controller it holds a `Reign`; requests of clients go through `topics`, and wait for their turn behind events.
+A flow around one queue of events, handled one at a time. It wins and loses the seat; as long as it has it, an `Office`
+does the work, and requests of clients and brokers go there and wait for their turn behind events.
 
 Election: one multi creates the ephemeral /controller and raises /controller_epoch, so there is never a controller
 without an epoch of its own, nor two with one epoch. An answer that was lost is looked up: /controller is owned by this
-session, or it is not. Who loses watches /controller.
+session, or it is not. Who loses watches /controller, and (`succession`) the process behind it.
 
 Invariants:
 I1  Every write of a reign is checked against the epoch that it began with (`Reign.write`).
 I2  After the session expired the reign is over at once, before anything else is handled.
-I3  A new controller gives orders for every partition: what the one before it wrote and did not send is sent.
+I3  A reign that is over sends nothing: its channels are closed with it.
 
 Source: Kafka's KafkaController; KAFKA-6082 for the multi.
 """
@@ -19,20 +19,41 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
-from kavka.controller.context import ControllerContext, KnownTopic, LiveBroker
+from kavka.controller.channels import ChannelPorts
+from kavka.controller.context import ControllerContext
+from kavka.controller.delivery import Delivery
+from kavka.controller.events import (
+    BrokersChanged,
+    ControllerEvent,
+    DeletionsChanged,
+    Elect,
+    ElectionsSubmitted,
+    EventQueue,
+    IsrNotified,
+    IsrsChanged,
+    LogDirNotified,
+    ReassignmentsSubmitted,
+    SeatDeserted,
+    TopicChanged,
+    TopicConfigChanged,
+    TopicsChanged,
+)
 from kavka.controller.leaders import Leaders
+from kavka.controller.office import RETRY_MS, ControllerSettings, Office
 from kavka.controller.orders import ClusterChange
-from kavka.controller.reign import CarryOut, Deposed, Reign, carried_out
-from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.preferred import Elections
+from kavka.controller.reassignments import Reassignments
+from kavka.controller.reign import CarryOut, Deposed, Reign
+from kavka.controller.succession import Incumbent, Succession, take_over_operations
 from kavka.controller.topic_admin import TopicAdmin
-from kavka.controller.topics import TopicRules
+from kavka.decisions import Decision, DecisionKind, Facts, RecordDecision, forget
 from kavka.errors import ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.protocol.messages.alter_partition_request import AlterPartitionRequest
+from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
 from kavka.zookeeper.port import (
     BadVersion,
     Create,
@@ -56,39 +77,37 @@ from kavka.zookeeper.znodes import (
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
     DELETE_TOPICS_PATH,
+    ISR_CHANGES_PATH,
+    LOG_DIR_EVENTS_PATH,
+    PREFERRED_REPLICA_ELECTION_PATH,
+    REASSIGN_PARTITIONS_PATH,
     TOPICS_PATH,
     BrokerRegistration,
     ControllerNode,
     MalformedZNode,
-    TopicAssignment,
     broker_path,
     decode_controller_epoch,
     encode_controller_epoch,
-    topic_path,
 )
+
+__all__ = ["Controller", "ControllerSettings"]
 
 MAX_ELECTION_ATTEMPTS: Final = 100
 """How often an election is tried on while others win and vanish, before it waits for the next event."""
 
+_LOOK_AT: Final[Mapping[str, ControllerEvent]] = {
+    CONTROLLER_PATH: Elect(),
+    BROKER_IDS_PATH: BrokersChanged(),
+    TOPICS_PATH: TopicsChanged(),
+    DELETE_TOPICS_PATH: DeletionsChanged(),
+    ISR_CHANGES_PATH: IsrNotified(),
+    LOG_DIR_EVENTS_PATH: LogDirNotified(),
+    REASSIGN_PARTITIONS_PATH: ReassignmentsSubmitted(),
+    PREFERRED_REPLICA_ELECTION_PATH: ElectionsSubmitted(),
+}
+"""What a watch on a path means."""
 
-RETRY_MS: Final = 1_000
-"""How long after a failure an event is handled again."""
-
-
-class ControllerEvent(Enum):
-    """What the controller may have to do; each waits in the queue at most once."""
-
-    ELECT = "elect"
-    BROKERS_CHANGED = "brokers changed"
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
-    """`unclean_allowed`: a topic's unclean.leader.election.enable; `deletion_enabled`: delete.topic.enable."""
-
-    rules: TopicRules = field(default_factory=TopicRules)
-    unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
-    deletion_enabled: bool = True
+T = TypeVar("T")
 
 
 class Controller:
@@ -100,30 +119,33 @@ class Controller:
         broker_id: BrokerId,
         *,
         settings: ControllerSettings,
-        carry_out: CarryOut,
         now_ms: Callable[[], int],
         rng: random.Random,
+        channels: ChannelPorts | None = None,
+        carry_out: CarryOut | None = None,
+        record: RecordDecision = forget,
         on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None,
     ) -> None:
-        """`now_ms` reads the wall clock. `carry_out` gets the orders of this broker's reigns; `on_controller_changed`
-        hears who the controller is, NO_LEADER while there is none."""
+        """`now_ms` reads the wall clock. `channels` reach the brokers; `carry_out` gets the orders instead, where
+        there is only this broker. `on_controller_changed` hears who the controller is, NO_LEADER while there is none.
+        """
         self._zookeeper = zookeeper
         self._broker_id = broker_id
         self._settings = settings
+        self._ports = channels
         self._carry_out = carry_out
         self._now_ms = now_ms
         self._rng = rng
+        self._record = record
         self._on_controller_changed = on_controller_changed
-        self._events: dict[ControllerEvent, None] = {}
-        self._failed: dict[ControllerEvent, None] = {}
-        self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._running: asyncio.Task[None] | None = None
-        self._retry: asyncio.TimerHandle | None = None
+        self._events = EventQueue(self._handle)
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._reign: Reign | None = None
-        self._topics: TopicAdmin | None = None
-        self._leaders: Leaders | None = None
+        self._office: Office | None = None
+        self._succession: Succession | None = None
+        if channels is not None and settings.fast_failover:
+            self._succession = Succession(
+                channels.open_peer, lambda incumbent: self._events.put(SeatDeserted(incumbent)), settings.limits
+            )
         self.controller_id: BrokerId = NO_LEADER
         self.last_failure: ZooKeeperError | None = None
         """Why the last event was not handled to its end; the next one tries again."""
@@ -136,9 +158,8 @@ class Controller:
         This broker must be registered. Raises ZooKeeperError if that cannot be done now.
         """
         self._unsubscribe = self._zookeeper.subscribe(self._on_event)
-        self._running = asyncio.get_running_loop().create_task(self._run())
-        self._running.add_done_callback(self._on_ended)
-        self._put(ControllerEvent.ELECT)
+        self._events.start(self._on_ended)
+        self._events.put(Elect())
         await self.settled()
         if self.last_failure is not None:
             raise self.last_failure
@@ -146,84 +167,126 @@ class Controller:
     async def stop(self) -> None:
         """Gives the seat up, if it is held, and handles no more events."""
         self._unsubscribe()
-        if self._retry is not None:
-            self._retry.cancel()
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
-        reign, self._reign = self._reign, None
-        if reign is not None:
+        if self._succession is not None:
+            self._succession.close()
+        await self._events.stop()
+        office = self._office
+        if office is not None and not office.reign.deposed:
             try:
-                await reign.write([Delete(CONTROLLER_PATH)])
+                await office.reign.write([Delete(CONTROLLER_PATH)])
             except (ZooKeeperError, Deposed):
                 pass  # It is another's, or goes with the session.
-            reign.deposed = True
+            office.reign.depose("this broker stops")
+        self._office = None
+
+    def abort(self) -> None:
+        """Stops at once and tells nobody, as a kill would."""
+        self._unsubscribe()
+        if self._succession is not None:
+            self._succession.close()
+        self._events.abort()
+        if self._office is not None:
+            self._office.end()
 
     async def settled(self) -> None:
         """Returns when no event is waiting or being handled. Raises what ended the handling of events, if it did."""
-        await self._idle.wait()
-        if self._running is not None and self._running.done() and not self._running.cancelled():
-            self._running.result()
+        await self._events.settled()
+
+    # ----------------------------------------------------------------------------------------------- who asks it
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._reign is not None and not self._reign.deposed
+        return self._office is not None and not self._office.reign.deposed
 
     @property
     def topics(self) -> TopicAdmin:
-        """What clients may ask of the controller. Raises Deposed if this broker is not it."""
-        if self._topics is None or not self.is_active:
-            raise Deposed(f"broker {self._broker_id} is not the controller")
-        return self._topics
+        """What clients may ask of the controller about topics. Raises Deposed if this broker is not it."""
+        return self._in_office().topics
+
+    @property
+    def reassignments(self) -> Reassignments:
+        """Partitions that move. Raises Deposed if this broker is not the controller."""
+        return self._in_office().reassignments
+
+    @property
+    def elections(self) -> Elections:
+        """Elections at a client's wish. Raises Deposed if this broker is not the controller."""
+        return self._in_office().elections
 
     @property
     def context(self) -> ControllerContext:
         """What the controller knows, to read. Raises Deposed if this broker is not it."""
-        if self._reign is None or self._reign.deposed:
+        return self._in_office().reign.context
+
+    async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+        """Judges and writes the ISRs that a leader proposes. Raises Deposed; ZooKeeperError where it stays unknown
+        whether they were written."""
+        office = self._in_office()
+        response, changed = await office.alterations.alter(request, version)
+        if changed and office.reassignments.any_under_way:
+            self._events.put(IsrsChanged())
+        return response
+
+    async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
+        """Takes a broker's leaderships away; returns those that nobody could take over yet.
+
+        Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), Deposed, ZooKeeperError.
+        """
+        return await self._in_office().controlled_shutdown.begin(broker_id, broker_epoch)
+
+    def topic_config_changed(self, topics: Sequence[str] | None) -> None:
+        """Settings of these topics, or (None) of the broker, changed: partitions without a leader may get one if
+        unclean elections are allowed now (S35). Nothing happens where this broker is not the controller."""
+        if self.is_active and (topics is None or topics):
+            self._events.put(TopicConfigChanged(tuple(topics or ())))
+
+    async def act(self, act: Callable[[Reign, Leaders], Awaitable[T]]) -> T:
+        """Does something in the reign, in its turn. Raises Deposed."""
+        office = self._in_office()
+        async with office.reign.turn:
+            return await act(office.reign, office.leaders)
+
+    def _in_office(self) -> Office:
+        if self._office is None or self._office.reign.deposed:
             raise Deposed(f"broker {self._broker_id} is not the controller")
-        return self._reign.context
+        return self._office
 
     # ----------------------------------------------------------------------------------------------------- events
 
     def _on_event(self, event: Event) -> None:
         match event:
             case SessionEvent(SessionState.EXPIRED):
-                if self._reign is not None:
-                    self._reign.deposed = True
+                if self._office is not None:
+                    self._office.reign.depose("its session expired")
                 self._set_controller(NO_LEADER)
             case SessionEvent(SessionState.CONNECTED):
-                self._put(ControllerEvent.ELECT)
-            case WatchEvent(_, path, _) if path == CONTROLLER_PATH:
-                if event.type is EventType.NODE_DELETED:
+                self._events.put(Elect())
+            case WatchEvent(event_type, path, _):
+                if path == CONTROLLER_PATH and event_type is EventType.NODE_DELETED:
                     self._set_controller(NO_LEADER)
-                self._put(ControllerEvent.ELECT)
-            case WatchEvent(_, path, _) if path == BROKER_IDS_PATH:
-                self._put(ControllerEvent.BROKERS_CHANGED)
+                self._on_watch(path)
             case _:
                 pass
 
-    def _put(self, event: ControllerEvent) -> None:
-        self._events[event] = None
-        self._idle.clear()
-        self._wake.set()
-
-    async def _run(self) -> None:
-        while True:
-            while self._events:
-                event = next(iter(self._events))
-                del self._events[event]
-                await self._handle(event)
-            self._idle.set()
-            self._wake.clear()
-            await self._wake.wait()
+    def _on_watch(self, path: str) -> None:
+        look = _LOOK_AT.get(path)
+        if look is None and path.startswith(f"{BROKER_IDS_PATH}/"):
+            look = BrokersChanged()
+        if look is None and path.startswith(f"{TOPICS_PATH}/"):
+            name = path[len(TOPICS_PATH) + 1 :]
+            if "/" not in name:
+                look = TopicChanged(name)
+        if look == Elect() or (look is not None and self._office is not None):
+            self._events.put(look)
+        if self._office is not None:
+            self._office.on_watch(path)
 
     def _on_ended(self, running: asyncio.Task[None]) -> None:
         """Only a bug, or a failure of this broker's own disk under `carry_out`, ends it before `stop` does."""
-        self._idle.set()
         if not running.cancelled() and (failure := running.exception()) is not None:
-            if self._reign is not None:
-                self._reign.deposed = True
+            if self._office is not None:
+                self._office.reign.depose("its events are handled no more")
             running.get_loop().call_exception_handler(
                 {"message": "the controller's events are handled no more", "exception": failure, "task": running}
             )
@@ -232,29 +295,21 @@ class Controller:
         self.last_failure = None
         try:
             match event:
-                case ControllerEvent.ELECT:
+                case Elect():
                     await self._elect()
-                case ControllerEvent.BROKERS_CHANGED:
-                    await self._take_in_brokers()
+                case SeatDeserted(incumbent):
+                    await self._take_over(incumbent)
+                case _:
+                    if self._office is not None and not self._office.reign.deposed:
+                        await self._office.handle(event)
         except Deposed:
             # What deposed it raises an event as well; this is for the case that it does not.
-            self._retry_later(ControllerEvent.ELECT)
+            self._events.put_later(Elect(), RETRY_MS)
         except SessionExpired as expired:
             self.last_failure = expired  # With the next session comes the next election.
         except ZooKeeperError as failure:
             self.last_failure = failure
-            self._retry_later(event)
-
-    def _retry_later(self, event: ControllerEvent) -> None:
-        self._failed[event] = None
-        if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._put_failed)
-
-    def _put_failed(self) -> None:
-        self._retry = None
-        failed, self._failed = self._failed, {}
-        for event in failed:
-            self._put(event)
+            self._events.put_later(event, RETRY_MS)
 
     def _set_controller(self, broker_id: BrokerId) -> None:
         if broker_id != self.controller_id:
@@ -266,10 +321,9 @@ class Controller:
     async def _elect(self) -> None:
         if self.is_active and await self._holds_the_seat():
             return
-        if self._reign is not None:
-            self._reign.deposed = True
-            self._reign = None
+        self._leave_office("another may have the seat")
         for _ in range(MAX_ELECTION_ATTEMPTS):
+            epoch, version = await self._read_epoch()
             if await self._zookeeper.exists(CONTROLLER_PATH, watch=True) is not None:
                 try:
                     data, stat = await self._zookeeper.get(CONTROLLER_PATH)
@@ -277,11 +331,10 @@ class Controller:
                     continue
                 controller_id = ControllerNode.decode(data).broker_id
                 if stat.ephemeral_owner != self._zookeeper.session_id:
-                    self._set_controller(controller_id)
+                    await self._follow(controller_id, epoch, version)
                     return
                 await self._begin(*await self._read_epoch())
                 return
-            epoch, version = await self._read_epoch()
             try:
                 results = await self._zookeeper.multi(
                     [
@@ -316,119 +369,95 @@ class Controller:
                 except NodeExists:
                     continue
 
+    async def _follow(self, controller_id: BrokerId, epoch: int, version: int) -> None:
+        """Another broker is the controller; its process is watched."""
+        self._set_controller(controller_id)
+        if self._succession is None or self._ports is None:
+            return
+        try:
+            data, stat = await self._zookeeper.get(broker_path(controller_id))
+            registration = BrokerRegistration.decode(controller_id, data)
+        except (NoNode, MalformedZNode):
+            return  # Its registration is gone before its seat: the session is ending.
+        for endpoint in registration.endpoints:
+            if endpoint.listener_name == self._ports.listener_name:
+                self._succession.watch(
+                    Incumbent(controller_id, stat.czxid, endpoint.host, endpoint.port, epoch, version)
+                )
+
+    async def _take_over(self, incumbent: Incumbent) -> None:
+        """The incumbent's process is gone: this broker takes its seat, unless somebody has done so."""
+        if self.is_active or self.controller_id != incumbent.broker_id:
+            return
+        try:
+            results = await self._zookeeper.multi(take_over_operations(incumbent, self._broker_id, self._now_ms()))
+        except (BadVersion, NoNode, NodeExists, OutcomeUnknown):
+            self._events.put(Elect())
+            return
+        raised = results[0]
+        assert isinstance(raised, Stat)
+        # The watch on /controller was spent on the incumbent's.
+        await self._zookeeper.exists(CONTROLLER_PATH, watch=True)
+        why = f"broker {incumbent.broker_id}, the controller of epoch {incumbent.epoch}, refuses connections"
+        lost = {incumbent.broker_id: incumbent.broker_epoch}
+        await self._begin(incumbent.epoch + 1, raised.version, lost=lost, why=why)
+
     # -------------------------------------------------------------------------------------------------- the reign
 
-    async def _begin(self, epoch: int, epoch_version: int) -> None:
+    async def _begin(
+        self, epoch: int, epoch_version: int, *, lost: Mapping[BrokerId, int] | None = None, why: str = ""
+    ) -> None:
         """This broker is the controller from here on: it reads everything, and gives orders for everything."""
+        if self._succession is not None:
+            self._succession.watch(None)
         context = ControllerContext(epoch=epoch, epoch_version=epoch_version)
-        reign = Reign(self._zookeeper, context, carried_out(self._carry_out))
-        leaders = Leaders(reign, self._settings.unclean_allowed)
-        topics = TopicAdmin(
-            reign,
-            leaders,
-            self._settings.rules,
-            self._rng,
-            deletion_enabled=self._settings.deletion_enabled,
+
+        async def send(change: ClusterChange) -> Delivery:
+            return await office.send(change)
+
+        reign = Reign(
+            self._zookeeper,
+            context,
+            send,
+            broker_id=self._broker_id,
+            now_ms=self._now_ms,
+            record=self._record,
+            on_deposed=lambda why: self._on_deposed(office, why),
         )
-        self._leaders, self._topics = leaders, topics
+        office = Office(reign, self._events, self._settings, self._rng, ports=self._ports, carry_out=self._carry_out)
+
+        def on_begun() -> None:
+            self._office = office
+            self._set_controller(self._broker_id)
+
         begun = False
         try:
-            async with reign.turn:
-                self._reign = None  # There is no reign to ask until all is read.
-                await self._load(context, leaders)
-                partitions = self._serving(context)
-                new = [key for key in partitions if context.partitions.state(key) is PartitionStatus.NEW]
-                changed = await leaders.initialise(new) + await leaders.react(partitions)
-                changes = {order.topic_partition: order for order in changed}
-                orders = [
-                    changes.get(key) or reign.partition_order(key, is_new=False)
-                    for key in partitions
-                    if key in context.states
-                ]
-                self._reign = reign
-                self._set_controller(self._broker_id)
-                await reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True))
-            await topics.complete_deletions()
+            self._note(DecisionKind.CONTROLLER_ELECTED, epoch, why or "the seat was empty", {"lost": tuple(lost or ())})
+            await office.begin(lost or {}, on_begun)
             begun = True
         finally:
             if not begun:
-                self._reign = None  # The seat stays held; the event is handled again.
+                office.end()
+                self._office = None  # The seat stays held; the event is handled again.
 
-    async def _load(self, context: ControllerContext, leaders: Leaders) -> None:
-        context.brokers = await self._read_brokers()
-        try:
-            names = await self._zookeeper.children(TOPICS_PATH)
-            marked = await self._zookeeper.children(DELETE_TOPICS_PATH)
-        except NoNode:
-            names, marked = [], []
-        nodes = await self._zookeeper.get_many([topic_path(name) for name in names])
-        for name, node in zip(names, nodes, strict=True):
-            if node is not None:
-                data, stat = node
-                try:
-                    context.set_topic(KnownTopic(TopicAssignment.decode(name, data), stat.version))
-                except MalformedZNode as malformed:
-                    context.malformed[malformed.path] = malformed
-        context.topics_to_delete = dict.fromkeys(marked)
-        partitions = [partition for topic in context.topics.values() for partition in topic.topic_partitions()]
-        await leaders.load(partitions)
-        for partition, known in context.states.items():
-            online = known.state.leader in context.brokers
-            context.partitions.load(partition, PartitionStatus.ONLINE if online else PartitionStatus.OFFLINE)
-        for replica in context.replicas_of(partitions):
-            online = replica.broker_id in context.brokers
-            context.replicas.load(replica, ReplicaStatus.ONLINE if online else ReplicaStatus.OFFLINE)
+    def _leave_office(self, why: str) -> None:
+        office, self._office = self._office, None
+        if office is not None:
+            office.reign.depose(why)
 
-    async def _read_brokers(self) -> dict[BrokerId, LiveBroker]:
-        try:
-            names = await self._zookeeper.children(BROKER_IDS_PATH, watch=True)
-        except NoNode:
-            return {}
-        ids = sorted(BrokerId(int(name)) for name in names if name.isdecimal())
-        nodes = await self._zookeeper.get_many([broker_path(broker_id) for broker_id in ids])
-        return {
-            broker_id: LiveBroker(BrokerRegistration.decode(broker_id, node[0]), node[1].czxid)
-            for broker_id, node in zip(ids, nodes, strict=True)
-            if node is not None
-        }
+    def _on_deposed(self, office: Office, why: str) -> None:
+        office.end()
+        self._events.drop_later()
+        self._note(DecisionKind.CONTROLLER_RESIGNED, office.reign.context.epoch, why, {})
 
-    @staticmethod
-    def _serving(context: ControllerContext) -> Sequence[TopicPartition]:
-        """Partitions of topics that are not being deleted."""
-        return [
-            partition
-            for name, topic in context.topics.items()
-            if name not in context.topics_to_delete
-            for partition in topic.topic_partitions()
-        ]
-
-    async def _take_in_brokers(self) -> None:
-        """Brokers came, went or came back: leaders are elected where that changes something."""
-        reign, leaders = self._reign, self._leaders
-        if reign is None or leaders is None or reign.deposed:
-            return
-        async with reign.turn:
-            context = reign.context
-            brokers = await self._read_brokers()
-            if {key: live.epoch for key, live in brokers.items()} == {
-                key: live.epoch for key, live in context.brokers.items()
-            }:
-                context.brokers = brokers
-                return
-            # A broker that came back with another epoch lost its leaderships with the old one: once without it.
-            steady = {
-                key: live
-                for key, live in brokers.items()
-                if key not in context.brokers or context.brokers[key].epoch == live.epoch
-            }
-            partitions = self._serving(context)
-            changes = {}
-            for present in (steady, brokers):
-                context.brokers = present
-                for order in await leaders.react(partitions):
-                    changes[order.topic_partition] = order
-            new = [key for key in partitions if key not in context.states]
-            for order in await leaders.initialise(new):
-                changes[order.topic_partition] = order
-            leaders.place_replicas(partitions)
-            await reign.order(ClusterChange(partitions=tuple(changes.values()), brokers_changed=True))
+    def _note(self, kind: DecisionKind, epoch: int, why: str, evidence: Facts) -> None:
+        self._record(
+            Decision(
+                kind,
+                self._now_ms(),
+                self._broker_id,
+                f"broker {self._broker_id}, controller epoch {epoch}: {why}",
+                controller_epoch=epoch,
+                evidence={"epoch": epoch, **evidence},
+            )
+        )

@@ -11,7 +11,7 @@ from kavka.controller.election import Elected, ElectionResult, NotElected, Succe
 from kavka.controller.state_machines import K, RefusedMove, Replica, S
 from kavka.decisions import Decision, DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.znodes import PartitionState
+from kavka.zookeeper.znodes import PartitionState, TopicAssignment
 
 
 def succession_decision(
@@ -103,4 +103,31 @@ def broker_decision(
         about_broker=about,
         controller_epoch=controller_epoch,
         evidence=evidence,
+    )
+
+
+def topic_decision(
+    kind: DecisionKind,
+    assignment: TopicAssignment,
+    added: Sequence[TopicPartition],
+    *,
+    at_ms: int,
+    broker_id: BrokerId,
+    controller_epoch: int,
+) -> Decision:
+    """A topic that was created, or partitions that were added to it."""
+    factor = len(assignment.partitions[added[0].partition]) if added else 0
+    return Decision(
+        kind,
+        at_ms,
+        broker_id,
+        f"topic {assignment.topic}: {len(added)} partitions with {factor} replicas each, "
+        f"{len(assignment.partitions)} in all",
+        controller_epoch=controller_epoch,
+        evidence={
+            "topic": assignment.topic,
+            "added": len(added),
+            "partitions": len(assignment.partitions),
+            "replication_factor": factor,
+        },
     )

@@ -74,8 +74,9 @@ class Reign:
         broker_id: BrokerId = NO_LEADER,
         now_ms: Callable[[], int] = lambda: 0,
         record: RecordDecision = forget,
+        on_deposed: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`now_ms` reads the wall clock, for the decisions that are recorded."""
+        """`now_ms` reads the wall clock, for recorded decisions; `on_deposed` hears why the reign ended."""
         self.zookeeper = zookeeper
         self.context = context
         self.turn = asyncio.Lock()
@@ -84,6 +85,13 @@ class Reign:
         self.now_ms = now_ms
         self.record = record
         self._send_orders = send_orders
+        self._on_deposed = on_deposed
+
+    def depose(self, why: str) -> None:
+        """The reign is over: nothing is written any more."""
+        if not self.deposed:
+            self.deposed = True
+            self._on_deposed(why)
 
     async def write(self, operations: Iterable[Operation]) -> list[OperationResult]:
         """Carries out the operations, in as few multis as they fit; the results of all.
@@ -97,12 +105,12 @@ class Reign:
             try:
                 results += (await self.zookeeper.multi(batch))[1:]
             except SessionExpired as expired:
-                self.deposed = True
+                self.depose("its session expired")
                 raise Deposed(f"the session of controller epoch {self.context.epoch} expired") from expired
             except (BadVersion, NoNode) as rejected:
                 if rejected.operation_index != 0:
                     raise
-                self.deposed = True
+                self.depose(f"controller epoch {self.context.epoch} is over")
                 raise Deposed(f"controller epoch {self.context.epoch} is over: {rejected}") from rejected
         return results
 

@@ -11,42 +11,47 @@ Source: Kafka's ZkAdminManager and TopicDeletionManager.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kavka.controller.context import KnownState, KnownTopic
+from kavka.controller.delivery import Delivery
 from kavka.controller.leaders import Leaders
-from kavka.controller.reign import ClusterChange, DeletedTopic, PartitionOrder, Reign
+from kavka.controller.orders import ClusterChange, PartitionOrder
+from kavka.controller.reasons import topic_decision
+from kavka.controller.reign import Reign
+from kavka.controller.topic_deletion import TopicDeletions
 from kavka.controller.topics import (
     PartitionsWish,
     Refusal,
     TopicRules,
     TopicWish,
-    deletion_operations,
     partitions_operations,
     plan_partitions,
     plan_topic,
     topic_operations,
     within_limit,
 )
+from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import TopicPartition
-from kavka.zookeeper.port import Create, Delete, NodeExists, Operation, OutcomeUnknown
+from kavka.zookeeper.port import Create, NodeExists, OutcomeUnknown
 from kavka.zookeeper.znodes import (
     PartitionState,
     TopicAssignment,
     delete_topic_path,
-    partition_path,
-    partition_state_path,
     topic_config_path,
-    topic_partitions_path,
     topic_path,
 )
 
 W = TypeVar("W")
+
+MAX_WAIT_MS: Final = 5_000
+"""How long an answer waits for brokers at the most. What was asked for is written by then, whoever is slow to obey."""
 
 
 class TopicOutcome(NamedTuple):
@@ -67,11 +72,19 @@ class TopicAdmin:
     """What clients ask of the controller about topics; one request at a time."""
 
     def __init__(
-        self, reign: Reign, leaders: Leaders, rules: TopicRules, rng: random.Random, *, deletion_enabled: bool = True
+        self,
+        reign: Reign,
+        leaders: Leaders,
+        deletions: TopicDeletions,
+        rules: TopicRules,
+        rng: random.Random,
+        *,
+        deletion_enabled: bool = True,
     ) -> None:
         """`deletion_enabled`: delete.topic.enable."""
         self._reign = reign
         self._leaders = leaders
+        self._deletions = deletions
         self._context = reign.context
         self._zookeeper = reign.zookeeper
         self._rules = rules
@@ -80,13 +93,16 @@ class TopicAdmin:
 
     # --------------------------------------------------------------------------------------------------- creation
 
-    async def create_topics(self, wishes: Sequence[TopicWish], *, validate_only: bool = False) -> list[TopicOutcome]:
+    async def create_topics(
+        self, wishes: Sequence[TopicWish], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
+    ) -> list[TopicOutcome]:
         """Creates the topics, each for itself; outcomes in the order of the wishes, a topic named twice is refused.
 
-        Raises Deposed.
+        The answer waits until the brokers that take connections have carried it out, at most `timeout_ms`. Raises
+        Deposed.
         """
         limited = within_limit(wishes, self._rules)
-        return await self._each([wish.name for wish in wishes], limited, self._create_topic, validate_only)
+        return await self._each([wish.name for wish in wishes], limited, self._create_topic, validate_only, timeout_ms)
 
     async def _create_topic(self, wish: TopicWish | Refusal, validate_only: bool) -> Granted:
         if isinstance(wish, Refusal):
@@ -113,15 +129,17 @@ class TopicAdmin:
                 return TopicOutcome(wish.name, ErrorCode.TOPIC_ALREADY_EXISTS, message), []
             raise
         added = self._context.set_topic(KnownTopic(plan.assignment, version=0))
+        self._note(DecisionKind.TOPIC_CREATED, plan.assignment, added)
         return _outcome(plan.assignment), self._take(added, plan.states)
 
     # ----------------------------------------------------------------------------------------------------- growth
 
     async def create_partitions(
-        self, wishes: Sequence[PartitionsWish], *, validate_only: bool = False
+        self, wishes: Sequence[PartitionsWish], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
     ) -> list[TopicOutcome]:
-        """Adds partitions to topics, each for itself; outcomes in the order of the wishes. Raises Deposed."""
-        return await self._each([wish.topic for wish in wishes], wishes, self._create_partitions, validate_only)
+        """Adds partitions to topics, each for itself; outcomes and waiting as for `create_topics`. Raises Deposed."""
+        names = [wish.topic for wish in wishes]
+        return await self._each(names, wishes, self._create_partitions, validate_only, timeout_ms)
 
     async def _create_partitions(self, wish: PartitionsWish, validate_only: bool) -> Granted:
         plan = plan_partitions(wish, self._context)
@@ -137,16 +155,24 @@ class TopicAdmin:
                 raise
             return _outcome(plan.assignment), orders
         added = self._context.set_topic(KnownTopic(plan.assignment, plan.known.version + 1))
+        self._note(DecisionKind.PARTITIONS_ADDED, plan.assignment, added)
         return _outcome(plan.assignment), self._take(added, plan.states)
 
     # --------------------------------------------------------------------------------------------------- deletion
 
-    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+    async def delete_topics(self, names: Sequence[str], *, timeout_ms: int = MAX_WAIT_MS) -> list[TopicOutcome]:
         """Deletes the topics, each for itself; outcomes in the order of the names. Raises Deposed.
 
-        The wish is written to /admin/delete_topics first, so that a controller that starts later completes it.
+        The wish is written to /admin/delete_topics first, so that a controller that starts later completes it. The
+        answer waits until the topics are gone, at most `timeout_ms`: a broker that is down may hold one up for long.
         """
-        return await self._each(names, names, self._delete_topic, False)
+        outcomes = await self._each(names, names, self._delete_topic, False, timeout_ms)
+        ends_at = asyncio.get_running_loop().time() + min(timeout_ms, MAX_WAIT_MS) / 1000
+        for outcome in outcomes:
+            if outcome.code is ErrorCode.NONE:
+                remaining_ms = int((ends_at - asyncio.get_running_loop().time()) * 1000)
+                await self._deletions.wait_deleted(outcome.name, max(remaining_ms, 0))
+        return outcomes
 
     async def _delete_topic(self, name: str, _validate_only: bool) -> Granted:
         known = self._context.topics.get(name)
@@ -159,45 +185,8 @@ class TopicAdmin:
             await self._reign.write([Create(delete_topic_path(name))])
         except NodeExists:
             pass  # An earlier wish was not completed.
-        self._context.topics_to_delete[name] = None
-        await self._complete_deletion(name)
+        await self._deletions.begin([name])
         return TopicOutcome(name, ErrorCode.NONE, topic_id=known.topic_id), []
-
-    async def complete_deletions(self) -> None:
-        """Deletes what earlier controllers were told to delete and did not. Raises Deposed, ZooKeeperError."""
-        async with self._reign.turn:
-            for name in list(self._context.topics_to_delete):
-                await self._complete_deletion(name)
-
-    async def _complete_deletion(self, name: str) -> None:
-        """Replicas first, then znodes: a crash in between leaves the mark, and the next controller begins again."""
-        known = self._context.topics.get(name)
-        if known is None:
-            await self._reign.write([Delete(delete_topic_path(name))])
-            del self._context.topics_to_delete[name]
-            return
-        await self._reign.order(ClusterChange(deleted_topics=(DeletedTopic(name, known.topic_id),)))
-        await self._reign.write(await self._deletion(name))
-        self._context.remove_topic(name)
-
-    async def _deletion(self, name: str) -> list[Operation]:
-        """The operations for what is there of the topic: an earlier attempt may have deleted a part."""
-        partitions = sorted(self._context.topics[name].assignment.partitions)
-        states = [partition_state_path(TopicPartition(name, partition)) for partition in partitions]
-        nodes = [partition_path(TopicPartition(name, partition)) for partition in partitions]
-        others = [topic_partitions_path(name), topic_config_path(name)]
-        found = await self._zookeeper.get_many([*states, *nodes, *others])
-        there = [node is not None for node in found]
-        count = len(partitions)
-        return list(
-            deletion_operations(
-                name,
-                [partition for partition, is_there in zip(partitions, there[:count], strict=True) if is_there],
-                [partition for partition, is_there in zip(partitions, there[count:-2], strict=True) if is_there],
-                partitions_node=there[-2],
-                config=there[-1],
-            )
-        )
 
     # --------------------------------------------------------------------------------------------------- in common
 
@@ -207,8 +196,10 @@ class TopicAdmin:
         wishes: Sequence[W],
         grant: Callable[[W, bool], Awaitable[Granted]],
         validate_only: bool,
+        timeout_ms: int,
     ) -> list[TopicOutcome]:
         """One wish after another, then one order to the brokers for all."""
+        delivery = Delivery()
         outcomes: list[TopicOutcome] = []
         orders: list[PartitionOrder] = []
         times_named = Counter(names)
@@ -228,7 +219,8 @@ class TopicAdmin:
                     outcomes.append(outcome._replace(name=name))
                     orders += more
             finally:
-                await self._reign.order(ClusterChange(partitions=tuple(orders)))
+                delivery = await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        await delivery.wait(min(timeout_ms, MAX_WAIT_MS))
         return outcomes
 
     def _take(self, added: Sequence[TopicPartition], states: Mapping[int, PartitionState]) -> list[PartitionOrder]:
@@ -237,6 +229,19 @@ class TopicAdmin:
         for partition in written:
             self._context.states[partition] = KnownState(states[partition.partition], version=0)
         return self._leaders.adopt(written, is_new=True)
+
+    def _note(self, kind: DecisionKind, assignment: TopicAssignment, added: Sequence[TopicPartition]) -> None:
+        reign = self._reign
+        reign.record(
+            topic_decision(
+                kind,
+                assignment,
+                added,
+                at_ms=reign.now_ms(),
+                broker_id=reign.broker_id,
+                controller_epoch=self._context.epoch,
+            )
+        )
 
     async def _complete(self, planned: TopicAssignment) -> list[PartitionOrder] | None:
         """After a failed write: if the topic's znode is as planned, completes what is below it; else None."""

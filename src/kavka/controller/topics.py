@@ -324,12 +324,19 @@ def partitions_operations(plan: PartitionsPlan) -> Iterator[Operation]:
 
 
 def deletion_operations(
-    topic: str, state_partitions: Iterable[int], partition_nodes: Iterable[int], *, partitions_node: bool, config: bool
+    topic: str,
+    state_partitions: Iterable[int],
+    partition_nodes: Iterable[int],
+    *,
+    partitions_node: bool,
+    config: bool,
+    topic_node: bool = True,
+    mark: bool = True,
 ) -> Iterator[Operation]:
     """The writes that remove what there is of a topic, children before parents and the mark of its deletion last.
 
-    `state_partitions` have a state node, `partition_nodes` a node at all; `partitions_node` and `config` say whether
-    these nodes exist.
+    `state_partitions` have a state node, `partition_nodes` a node at all; `partitions_node`, `config`, `topic_node`
+    and `mark` say whether these nodes exist.
     """
     for partition in state_partitions:
         yield Delete(partition_state_path(TopicPartition(topic, partition)))
@@ -337,10 +344,12 @@ def deletion_operations(
         yield Delete(partition_path(TopicPartition(topic, partition)))
     if partitions_node:
         yield Delete(topic_partitions_path(topic))
-    yield Delete(topic_path(topic))
+    if topic_node:
+        yield Delete(topic_path(topic))
     if config:
         yield Delete(topic_config_path(topic))
-    yield Delete(delete_topic_path(topic))
+    if mark:
+        yield Delete(delete_topic_path(topic))
 
 
 def guarded_multis(operations: Iterable[Operation], epoch_version: int) -> Iterator[list[Operation]]:

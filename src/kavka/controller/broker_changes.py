@@ -1,0 +1,234 @@
+"""BrokerChanges: what follows when brokers come, go, bounce, fall silent, or lose a log directory.
+
+A flow in a controller's reign; who leads afterwards is decided by `election`, through `leaders`. It must not know how
+it was found out, nor how orders travel.
+
+    came          its replicas are ONLINE, it is told everything; partitions without a leader may get one
+    went          its partitions get other leaders, it leaves every ISR; deletions wait for it
+    bounced       the same id with another epoch: it went and came (S26)
+    unreachable   registered, but nobody listens there: as if it went, and it stays registered. It leads nothing, and
+                  holds up no acknowledgement, until it takes connections again or its epoch changes
+    reachable     that is over: it may lead again
+    behind        requests to it were dropped, and it answers again: it is told everything
+    failed        replicas of it are in a failed log directory: they are out, the others of the broker go on
+
+Why it is safe to act on an unreachable broker before its session is over: nothing is given to anybody that the broker
+could contradict. A new leader comes from the ISR and so has every committed record; every state is written with a
+higher leader epoch, by compare-and-set. If the broker lives after all, what it still acknowledges as a leader of the
+old epoch must be in the whole old ISR, whose members refuse its epoch as soon as they know the new one; and a member
+that does not know it yet keeps what it fetched, since the new leader was in that ISR too.
+
+Invariants:
+I1  All that is dead or unreachable by the time of one event is dealt with together: members of an ISR that died in one
+    instant leave it as it was, and whichever returns first may lead (case C).
+I2  A broker's marks go with its epoch.
+
+Source: Kafka's KafkaController.onBrokerStartup and onBrokerFailure, processLeaderAndIsrResponseReceived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kavka.controller.context import LiveBroker
+from kavka.controller.leaders import Leaders
+from kavka.controller.orders import ClusterChange, PartitionOrder
+from kavka.controller.reasons import broker_decision
+from kavka.controller.reign import Reign
+from kavka.controller.state_machines import Replica
+from kavka.controller.topic_deletion import TopicDeletions
+from kavka.decisions import DecisionKind, Facts
+from kavka.model import BrokerId, TopicPartition
+
+
+class BrokerChanges:
+    """Takes in who is alive, in one reign. All methods are called with `turn` held; they raise Deposed and
+    ZooKeeperError."""
+
+    def __init__(self, reign: Reign, leaders: Leaders, deletions: TopicDeletions) -> None:
+        self._reign = reign
+        self._context = reign.context
+        self._leaders = leaders
+        self._deletions = deletions
+
+    def serving(self) -> list[TopicPartition]:
+        """Partitions of topics that are not being deleted."""
+        return [
+            partition
+            for name, topic in self._context.topics.items()
+            if name not in self._context.topics_to_delete
+            for partition in topic.topic_partitions()
+        ]
+
+    async def take_in(self, brokers: dict[BrokerId, LiveBroker]) -> list[BrokerId]:
+        """These brokers are registered now; returns those whose life changed."""
+        context, before = self._context, self._context.brokers
+        went = [key for key in before if key not in brokers]
+        bounced = [key for key, live in brokers.items() if key in before and before[key].epoch != live.epoch]
+        came = [key for key in brokers if key not in before]
+        if not went and not bounced and not came:
+            is_other = brokers != before
+            context.set_brokers(brokers)
+            if is_other:
+                await self._reign.order(ClusterChange(brokers_changed=True))
+            return []
+        for broker_id in went:
+            self._note(DecisionKind.BROKER_WENT, broker_id, "its session is over", before[broker_id].epoch)
+        for broker_id in bounced:
+            why = f"it is registered anew, before with epoch {before[broker_id].epoch}"
+            self._note(DecisionKind.BROKER_CAME, broker_id, why, brokers[broker_id].epoch)
+        for broker_id in came:
+            self._note(DecisionKind.BROKER_CAME, broker_id, "it is registered", brokers[broker_id].epoch)
+        partitions = self.serving()
+        changes: dict[TopicPartition, PartitionOrder] = {}
+        gone = set(went) | set(bounced)
+        try:
+            # Who bounced lost its leaderships with its former epoch: once without it.
+            context.set_brokers({key: live for key, live in brokers.items() if key not in bounced})
+            self._forget_failures(gone)
+            self._deletions.suspend(gone)
+            _merge(changes, await self._leaders.react(partitions))
+            context.set_brokers(brokers)
+            if bounced:
+                _merge(changes, await self._leaders.react(partitions))
+            if came or bounced:
+                new = [key for key in partitions if key not in context.states]
+                _merge(changes, await self._leaders.initialise(new))
+        except BaseException:
+            # To be found changed again by the next attempt: the brokers are as they were, what was written is ordered.
+            context.set_brokers(before)
+            await self._reign.order(ClusterChange(partitions=tuple(changes.values())))
+            raise
+        self._leaders.place_replicas(partitions)
+        await self._reign.order(
+            ClusterChange(
+                partitions=tuple(changes.values()), brokers_changed=True, new_brokers=tuple(sorted(came + bounced))
+            )
+        )
+        await self._deletions.resume(came + bounced)
+        return sorted({*went, *bounced, *came})
+
+    async def on_unreachable(self, lost: Mapping[BrokerId, int]) -> list[BrokerId]:
+        """These brokers, by id with their epoch, refuse connections. Returns those for which that is news."""
+        news = self.mark_unreachable(lost)
+        if news:
+            await self._react_on(news)
+        return news
+
+    def mark_unreachable(self, lost: Mapping[BrokerId, int]) -> list[BrokerId]:
+        """As `on_unreachable`, but whoever calls it has leaders elected."""
+        context = self._context
+        news = [
+            broker_id
+            for broker_id, epoch in lost.items()
+            if context.broker_epoch(broker_id) == epoch and broker_id not in context.unreachable
+        ]
+        for broker_id in news:
+            context.unreachable[broker_id] = lost[broker_id]
+            why = "its connection was reset and it refuses another; its session is not over yet"
+            self._note(DecisionKind.BROKER_UNREACHABLE, broker_id, why, lost[broker_id])
+        self._deletions.suspend(news)
+        return news
+
+    async def on_reachable(self, broker_id: BrokerId, epoch: int) -> None:
+        """A broker that was unreachable takes connections again."""
+        if self._context.unreachable.get(broker_id) != epoch:
+            return
+        del self._context.unreachable[broker_id]
+        self._note(DecisionKind.BROKER_CAME, broker_id, "it takes connections again", epoch)
+        await self._react_on([broker_id])
+        await self._deletions.resume([broker_id])
+
+    async def on_behind(self, broker_id: BrokerId, epoch: int) -> None:
+        """Requests to the broker were dropped: it is told everything."""
+        if self._context.broker_epoch(broker_id) == epoch:
+            await self._reign.order(ClusterChange(brokers_changed=True, new_brokers=(broker_id,)))
+            await self._deletions.resume([broker_id])
+
+    async def on_failed_replicas(self, broker_id: BrokerId, epoch: int, partitions: Sequence[TopicPartition]) -> None:
+        """The broker has these replicas in a failed log directory."""
+        context = self._context
+        if context.broker_epoch(broker_id) != epoch:
+            return
+        news = [
+            partition
+            for partition in partitions
+            if partition in context.states and Replica(partition, broker_id) not in context.failed_replicas
+        ]
+        if not news:
+            return
+        for partition in news:
+            context.failed_replicas[Replica(partition, broker_id)] = None
+        named = ", ".join(map(str, news[:MAX_NAMED]))
+        why = f"{len(news)} replicas of broker {broker_id} are in a failed log directory: {named}"
+        self._note(DecisionKind.LOG_DIRECTORY_OFFLINE, broker_id, why, epoch)
+        await self._react(news)
+
+    async def ask_for_failures(self, broker_id: BrokerId) -> None:
+        """A log directory of the broker failed: it is asked which replicas it lost, by being told of all of them."""
+        orders = tuple(
+            self._context.partition_order(partition, recipients=(broker_id,))
+            for partition in self._context.states
+            if partition.topic not in self._context.topics_to_delete
+            and broker_id in self._context.topics[partition.topic].replicas(partition.partition)
+        )
+        await self._reign.order(ClusterChange(partitions=orders))
+
+    async def elect_offline(self, topics: Iterable[str] | None) -> None:
+        """Partitions of these topics (None: of all) that have no leader get one if now they may."""
+        named = None if topics is None else set(topics)
+        await self._react(
+            [
+                partition
+                for partition, known in self._context.states.items()
+                if known.state.leader not in self._context.brokers
+                and partition.topic not in self._context.topics_to_delete
+                and (named is None or partition.topic in named)
+            ]
+        )
+
+    # ------------------------------------------------------------------------------------------------------ steps
+
+    async def _react_on(self, broker_ids: Sequence[BrokerId]) -> None:
+        """Elects what these brokers have replicas of."""
+        concerned = set(broker_ids)
+        await self._react(
+            [
+                partition
+                for partition in self.serving()
+                if not concerned.isdisjoint(self._context.topics[partition.topic].replicas(partition.partition))
+            ]
+        )
+
+    async def _react(self, partitions: Sequence[TopicPartition]) -> None:
+        orders = await self._leaders.react(partitions)
+        self._leaders.place_replicas(partitions)
+        await self._reign.order(ClusterChange(partitions=tuple(orders)))
+
+    def _forget_failures(self, broker_ids: Iterable[BrokerId]) -> None:
+        gone = set(broker_ids)
+        for replica in [each for each in self._context.failed_replicas if each.broker_id in gone]:
+            del self._context.failed_replicas[replica]
+
+    def _note(self, kind: DecisionKind, about: BrokerId, why: str, epoch: int) -> None:
+        evidence: Facts = {"broker_epoch": epoch, "registered": tuple(sorted(self._context.brokers))}
+        self._reign.record(
+            broker_decision(
+                kind,
+                about,
+                f"broker {about}: {why}",
+                at_ms=self._reign.now_ms(),
+                broker_id=self._reign.broker_id,
+                controller_epoch=self._context.epoch,
+                evidence=evidence,
+            )
+        )
+
+
+MAX_NAMED = 20
+"""Partitions that a record names at the most."""
+
+
+def _merge(changes: dict[TopicPartition, PartitionOrder], orders: Iterable[PartitionOrder]) -> None:
+    for order in orders:
+        changes[order.topic_partition] = order

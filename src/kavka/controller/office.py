@@ -1,0 +1,397 @@
+"""Office: what a controller does in one reign, event by event; and what clients and brokers may ask of it.
+
+A flow that joins the rest of this room: it begins the reign (everything is read, orders are given for everything), and
+then has each event handled by who knows how. It must not know how the seat was won, nor who else wants it.
+
+    event                     who handles it
+    brokers came, went, ...   BrokerChanges, then the reassignments that waited for it
+    topics, deletions         TopicChanges, TopicDeletions
+    notifications             Notifications
+    answers of brokers        here: replicas that failed or were deleted
+    wishes in znodes, timers  Reassignments, Elections, Rebalance
+
+Invariants:
+I1  A reign begins with orders for every partition: what the one before it wrote and did not send is sent (S33).
+I2  A watch is left by the read that it follows, so nothing is missed between the two (S32).
+
+Source: Kafka's KafkaController.onControllerFailover and process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from kavka.controller.alter_partition import IsrAlterations
+from kavka.controller.broker_changes import BrokerChanges
+from kavka.controller.channels import ChannelLimits, ChannelPorts, Channels
+from kavka.controller.context import LiveBroker
+from kavka.controller.controlled_shutdown import ControlledShutdown
+from kavka.controller.delivery import Delivery
+from kavka.controller.events import (
+    BrokerBehind,
+    BrokerReachable,
+    BrokersChanged,
+    BrokersLost,
+    ControllerEvent,
+    DeletionsChanged,
+    Elect,
+    ElectionsSubmitted,
+    EventQueue,
+    IsrNotified,
+    IsrsChanged,
+    LogDirNotified,
+    ReassignmentsSubmitted,
+    RebalanceDue,
+    ReplicasFailed,
+    ReplicasStopped,
+    SeatDeserted,
+    TopicChanged,
+    TopicConfigChanged,
+    TopicsChanged,
+)
+from kavka.controller.isr_notifications import Notifications
+from kavka.controller.leaders import Leaders
+from kavka.controller.orders import ClusterChange
+from kavka.controller.preferred import Elections
+from kavka.controller.reassignments import Reassignments
+from kavka.controller.rebalance import FIRST_CHECK_MS, Rebalance
+from kavka.controller.reign import CarryOut, Reign
+from kavka.controller.requests import ControlRequest, control_requests
+from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.topic_admin import TopicAdmin
+from kavka.controller.topic_changes import TopicChanges
+from kavka.controller.topic_deletion import TopicDeletions
+from kavka.controller.topics import TopicRules
+from kavka.errors import ErrorCode, ZooKeeperError
+from kavka.model import BrokerId, TopicPartition
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
+from kavka.protocol.messages.leader_and_isr_response import LeaderAndIsrResponse
+from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
+from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
+from kavka.protocol.schema import Message
+from kavka.zookeeper.port import NoNode
+from kavka.zookeeper.znodes import BROKER_IDS_PATH, BrokerRegistration, MalformedZNode, broker_path
+
+RETRY_MS: Final = 1_000
+"""How long after a failure an event is handled again."""
+GATHER_MS: Final = 50
+"""How long after the first broker was found unreachable others may be: what died in one instant is one event."""
+FIRST_CONTACT_MS: Final = 300
+"""How long a reign that began over a dead controller waits to learn who else is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """`unclean_allowed`: a topic's unclean.leader.election.enable; `deletion_enabled`: delete.topic.enable;
+    `fast_failover`: kavka.controller.fast.failover; `auto_rebalance`: auto.leader.rebalance.enable, every
+    `rebalance_interval_ms` where more than `rebalance_limit_percent` of a broker's partitions are led by others."""
+
+    rules: TopicRules = field(default_factory=TopicRules)
+    unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
+    deletion_enabled: bool = True
+    fast_failover: bool = True
+    auto_rebalance: bool = True
+    rebalance_interval_ms: int = 300_000
+    rebalance_limit_percent: Callable[[], int] = field(default=lambda: 10)
+    limits: ChannelLimits = field(default_factory=ChannelLimits)
+
+
+class Office:
+    """One reign's work. `carry_out` takes the place of channels where there is only this broker."""
+
+    def __init__(
+        self,
+        reign: Reign,
+        events: EventQueue,
+        settings: ControllerSettings,
+        rng: random.Random,
+        *,
+        ports: ChannelPorts | None,
+        carry_out: CarryOut | None = None,
+    ) -> None:
+        self.reign = reign
+        self._context = reign.context
+        self._zookeeper = reign.zookeeper
+        self._events = events
+        self._settings = settings
+        self._ports = ports
+        self._carry_out = carry_out
+        self._channels = None if ports is None else Channels(reign.broker_id, ports, self, settings.limits)
+        self._lost: dict[BrokerId, int] = {}
+        self.leaders = Leaders(reign, settings.unclean_allowed)
+        self.deletions = TopicDeletions(reign, self.leaders)
+        self.topics = TopicAdmin(
+            reign,
+            self.leaders,
+            self.deletions,
+            settings.rules,
+            rng,
+            deletion_enabled=settings.deletion_enabled,
+        )
+        self.brokers = BrokerChanges(reign, self.leaders, self.deletions)
+        self.topic_changes = TopicChanges(
+            reign, self.leaders, self.deletions, deletion_enabled=settings.deletion_enabled
+        )
+        self.notifications = Notifications(reign, self.leaders)
+        self.alterations = IsrAlterations(reign, self.leaders)
+        self.controlled_shutdown = ControlledShutdown(reign, self.leaders)
+        self.reassignments = Reassignments(
+            reign, self.leaders, on_work=lambda: events.put_later(IsrsChanged(), RETRY_MS)
+        )
+        self.elections = Elections(reign, self.leaders)
+        self.rebalance = Rebalance(
+            reign, self.elections, self.reassignments, limit_percent=settings.rebalance_limit_percent
+        )
+
+    # --------------------------------------------------------------------------------------------- begin and end
+
+    async def begin(self, lost: Mapping[BrokerId, int], on_begun: Callable[[], None]) -> None:
+        """Reads everything and gives orders for everything. `on_begun` is called when requests may come.
+
+        `lost` are brokers that are known to be unreachable, with their epochs. Raises Deposed, ZooKeeperError; `end`
+        then.
+        """
+        reign, context = self.reign, self._context
+        async with reign.turn:
+            context.set_brokers(await self._read_brokers())
+            if self._channels is not None:
+                self._channels.set_brokers(context.brokers, grace_ms=0, suspects=lost)
+                if lost:
+                    await self._channels.first_contact(FIRST_CONTACT_MS)
+            self.brokers.mark_unreachable({**lost, **self._lost})
+            await self.topic_changes.load()
+            await self._load_states()
+            partitions = self.brokers.serving()
+            new = [key for key in partitions if context.partitions.state(key) is PartitionStatus.NEW]
+            changed = await self.leaders.initialise(new) + await self.leaders.react(partitions)
+            changes = {order.topic_partition: order for order in changed}
+            orders = [
+                changes.get(key) or reign.partition_order(key, is_new=False)
+                for key in partitions
+                if key in context.states
+            ]
+            on_begun()
+            await reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True, is_complete=True))
+            marked = list(context.topics_to_delete)
+        await self._begin_deletions(marked)
+        await self.reassignments.resume()
+        await self.elections.take_submitted()
+        self._events.put(IsrNotified())
+        self._events.put(LogDirNotified())
+        if self._settings.auto_rebalance:
+            self._events.put_later(RebalanceDue(), FIRST_CHECK_MS)
+
+    def end(self) -> None:
+        """Nothing leaves this office any more."""
+        if self._channels is not None:
+            self._channels.close()
+
+    async def _begin_deletions(self, marked: list[str]) -> None:
+        async with self.reign.turn:
+            if self._settings.deletion_enabled:
+                await self.deletions.begin(marked)
+                return
+        for name in marked:
+            del self._context.topics_to_delete[name]
+        await self.topic_changes.look_for_deletions()
+
+    async def _load_states(self) -> None:
+        context = self._context
+        partitions = [partition for topic in context.topics.values() for partition in topic.topic_partitions()]
+        await self.leaders.load(partitions)
+        for partition, known in context.states.items():
+            online = known.state.leader in context.brokers
+            context.partitions.load(partition, PartitionStatus.ONLINE if online else PartitionStatus.OFFLINE)
+        for replica in context.replicas_of(partitions):
+            offline = context.is_offline(*replica)
+            context.replicas.load(replica, ReplicaStatus.OFFLINE if offline else ReplicaStatus.ONLINE)
+
+    async def _read_brokers(self) -> dict[BrokerId, LiveBroker]:
+        try:
+            names = await self._zookeeper.children(BROKER_IDS_PATH, watch=True)
+        except NoNode:
+            return {}
+        ids = sorted(BrokerId(int(name)) for name in names if name.isdecimal())
+        found = await asyncio.gather(*map(self._read_broker, ids))
+        return {broker_id: live for broker_id, live in zip(ids, found, strict=True) if live is not None}
+
+    async def _read_broker(self, broker_id: BrokerId) -> LiveBroker | None:
+        path = broker_path(broker_id)
+        try:
+            data, stat = await self._zookeeper.get(path, watch=True)
+        except NoNode:
+            return None
+        try:
+            return LiveBroker(BrokerRegistration.decode(broker_id, data), stat.czxid)
+        except MalformedZNode as malformed:
+            self._context.malformed[path] = malformed
+            return None
+
+    # ----------------------------------------------------------------------------------------------------- orders
+
+    async def send(self, change: ClusterChange) -> Delivery:
+        """Gives orders to the channels of the brokers."""
+        if self._carry_out is not None:
+            await self._carry_out(change)
+            for broker_id in dict.fromkeys(stop.broker_id for stop in change.stops):
+                stopped = tuple(each.topic_partition for each in change.stops if each.broker_id == broker_id)
+                epoch = self._context.broker_epoch(broker_id)
+                self._events.put(ReplicasStopped(broker_id, epoch, stopped, ()))
+        if self._channels is None or self._ports is None:
+            return Delivery()
+        if change.brokers_changed:
+            self._channels.set_brokers(self._context.brokers)
+        return self._channels.send(
+            control_requests(
+                change,
+                self._context,
+                controller_id=self.reign.broker_id,
+                listener_name=self._ports.listener_name,
+            )
+        )
+
+    # -------------------------------------------------------------------------------------- what channels tell it
+
+    def on_answer(self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, answer: Message) -> None:
+        """An answer: replicas that failed or were deleted are an event."""
+        if request.key is ApiKey.LEADER_AND_ISR:
+            failed = _failed_replicas(
+                cast("LeaderAndIsrRequest", request.message), cast("LeaderAndIsrResponse", answer)
+            )
+            if failed:
+                self._events.put(ReplicasFailed(broker_id, broker_epoch, failed))
+        elif request.key is ApiKey.STOP_REPLICA:
+            deleted, left = _deleted_replicas(
+                cast("StopReplicaRequest", request.message), cast("StopReplicaResponse", answer)
+            )
+            if deleted or left:
+                self._events.put(ReplicasStopped(broker_id, broker_epoch, deleted, left))
+
+    def on_unreachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
+        self._lost[broker_id] = broker_epoch
+        self._events.put_later(BrokersLost(), GATHER_MS)
+
+    def on_reachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
+        self._lost.pop(broker_id, None)
+        self._events.put(BrokerReachable(broker_id, broker_epoch))
+
+    def on_behind(self, broker_id: BrokerId, broker_epoch: int) -> None:
+        self._events.put(BrokerBehind(broker_id, broker_epoch))
+
+    def on_stale_controller(self, broker_id: BrokerId) -> None:
+        self._events.put(Elect())
+
+    def on_watch(self, path: str) -> None:
+        """A watch on this path fired: the reassignments may have left it."""
+        if self.reassignments.note_changed(path):
+            self._events.put(IsrsChanged())
+
+    # ----------------------------------------------------------------------------------------------------- events
+
+    async def handle(self, event: ControllerEvent) -> None:
+        """Does what the event asks for. Raises Deposed, ZooKeeperError: to be handled again then."""
+        match event:
+            case BrokersChanged():
+                await self._with_turn(self._take_in_brokers)
+            case BrokersLost():
+                await self._with_turn(self._take_in_lost)
+            case BrokerReachable(broker_id, epoch):
+                await self._with_turn(lambda: self.brokers.on_reachable(broker_id, epoch))
+                await self.reassignments.advance()
+            case BrokerBehind(broker_id, epoch):
+                await self._with_turn(lambda: self.brokers.on_behind(broker_id, epoch))
+            case ReplicasFailed(broker_id, epoch, partitions):
+                await self._with_turn(lambda: self.brokers.on_failed_replicas(broker_id, epoch, partitions))
+            case ReplicasStopped(broker_id, epoch, deleted, failed):
+                if self._context.broker_epoch(broker_id) == epoch:
+                    await self.deletions.on_stopped(broker_id, deleted, failed)
+            case TopicsChanged():
+                await self.topic_changes.look()
+            case TopicChanged(name):
+                await self.topic_changes.look_at(name)
+            case DeletionsChanged():
+                await self.topic_changes.look_for_deletions()
+            case IsrNotified():
+                async with self.reign.turn:
+                    changed = await self.notifications.take_isr_changes()
+                if changed:
+                    await self.reassignments.advance()
+            case LogDirNotified():
+                await self._with_turn(self._take_in_log_dir_events)
+            case IsrsChanged():
+                await self.reassignments.advance()
+            case ReassignmentsSubmitted():
+                await self.reassignments.take_submitted()
+            case ElectionsSubmitted():
+                await self.elections.take_submitted()
+            case RebalanceDue():
+                self._events.put_later(RebalanceDue(), self._settings.rebalance_interval_ms)
+                await self.rebalance.run()
+            case TopicConfigChanged(topics):
+                await self._with_turn(lambda: self.brokers.elect_offline(topics or None))
+            case Elect() | SeatDeserted():
+                raise AssertionError(f"{event} is not for a reign")
+
+    async def _with_turn(self, act: Callable[[], Awaitable[None]]) -> None:
+        async with self.reign.turn:
+            await act()
+
+    async def _take_in_brokers(self) -> None:
+        if await self.brokers.take_in(await self._read_brokers()):
+            self._events.put(IsrsChanged())
+
+    async def _take_in_lost(self) -> None:
+        lost, self._lost = self._lost, {}
+        try:
+            news = await self.brokers.on_unreachable(lost)
+        except ZooKeeperError:
+            self._lost = {**lost, **self._lost}
+            raise
+        if news:
+            self._events.put(IsrsChanged())
+
+    async def _take_in_log_dir_events(self) -> None:
+        while True:
+            broker_ids, paths = await self.notifications.log_dir_brokers()
+            if not paths:
+                return
+            for broker_id in broker_ids:
+                await self.brokers.ask_for_failures(broker_id)
+            await self.notifications.remove(paths)
+
+
+def _failed_replicas(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> tuple[TopicPartition, ...]:
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    return tuple(
+        TopicPartition(names[topic.topic_id], error.partition_index)
+        for topic in answer.topics
+        if topic.topic_id in names
+        for error in topic.partition_errors
+        if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    )
+
+
+def _deleted_replicas(
+    request: StopReplicaRequest, answer: StopReplicaResponse
+) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+    """(deleted, not deleted) of what was to be deleted."""
+    wanted = [
+        TopicPartition(topic.topic_name, state.partition_index)
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if state.delete_partition
+    ]
+    if answer.error_code:
+        return (), tuple(wanted)
+    failed = {
+        TopicPartition(error.topic_name, error.partition_index) for error in answer.partition_errors if error.error_code
+    }
+    return (
+        tuple(partition for partition in wanted if partition not in failed),
+        tuple(partition for partition in wanted if partition in failed),
+    )

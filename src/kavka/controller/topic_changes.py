@@ -1,0 +1,153 @@
+"""TopicChanges: topics and partitions that appear in ZooKeeper, whoever wrote them, and wishes to delete topics.
+
+A flow in a controller's reign. What this controller writes itself is in the context already when its watch fires, and
+is found to be nothing new. Topics that a tool or another broker wrote have no partition states yet: they get them here.
+
+Invariants:
+I1  The znode of every known topic is watched: read and watch are one call, so that no change falls in between (S32).
+I2  A topic's znode that cannot be read is left alone until it is changed; the others go on.
+
+Source: Kafka's KafkaController.processTopicChange, processPartitionModifications and processTopicDeletion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kavka.controller.context import KnownTopic
+from kavka.controller.leaders import Leaders
+from kavka.controller.orders import ClusterChange
+from kavka.controller.reasons import topic_decision
+from kavka.controller.reign import Reign
+from kavka.controller.topic_deletion import TopicDeletions
+from kavka.decisions import DecisionKind
+from kavka.model import TopicPartition
+from kavka.zookeeper.port import Delete, NoNode
+from kavka.zookeeper.znodes import (
+    DELETE_TOPICS_PATH,
+    TOPICS_PATH,
+    MalformedZNode,
+    TopicAssignment,
+    delete_topic_path,
+    topic_path,
+)
+
+READS_AT_ONCE: Final = 1_000
+"""Znodes that are asked for before the first answer came."""
+
+
+class TopicChanges:
+    """Takes in topics, in one reign."""
+
+    def __init__(
+        self, reign: Reign, leaders: Leaders, deletions: TopicDeletions, *, deletion_enabled: bool = True
+    ) -> None:
+        """`deletion_enabled`: delete.topic.enable."""
+        self._reign = reign
+        self._context = reign.context
+        self._zookeeper = reign.zookeeper
+        self._leaders = leaders
+        self._deletions = deletions
+        self._deletion_enabled = deletion_enabled
+        self._watched: dict[str, None] = {}
+
+    async def load(self) -> None:
+        """All topics as they are, into an empty context; watched from now on. With `turn` held."""
+        await self._read(await self._children(TOPICS_PATH))
+        self._context.topics_to_delete = dict.fromkeys(await self._children(DELETE_TOPICS_PATH))
+
+    async def look(self) -> None:
+        """The set of topics changed. Takes `turn`; raises Deposed, ZooKeeperError."""
+        async with self._reign.turn:
+            names = await self._children(TOPICS_PATH)
+            present = set(names)
+            for name in [name for name in self._context.topics if name not in present]:
+                self._context.remove_topic(name)  # Somebody deleted its znode by hand.
+            for name in [name for name in self._watched if name not in present]:
+                del self._watched[name]
+            await self._take([name for name in names if name not in self._watched])
+
+    async def look_at(self, name: str) -> None:
+        """A topic's znode changed. Takes `turn`; raises Deposed, ZooKeeperError."""
+        async with self._reign.turn:
+            self._watched.pop(name, None)
+            await self._take([name])
+
+    async def look_for_deletions(self) -> None:
+        """The set of topics to be deleted changed. Takes `turn`; raises Deposed, ZooKeeperError."""
+        async with self._reign.turn:
+            marked = await self._children(DELETE_TOPICS_PATH)
+            new = [name for name in marked if name not in self._context.topics_to_delete]
+            if self._deletion_enabled:
+                await self._deletions.begin(new)
+                return
+            for name in new:
+                try:
+                    await self._reign.write([Delete(delete_topic_path(name))])
+                except NoNode:
+                    pass  # Somebody else removed it.
+
+    # ------------------------------------------------------------------------------------------------------ steps
+
+    async def _take(self, names: Sequence[str]) -> None:
+        """Reads the topics; partitions that are new get their first leaders."""
+        known = {name: name in self._context.topics for name in names}
+        added = await self._read(names)
+        if not added:
+            return
+        orders = await self._leaders.initialise(added)
+        self._leaders.place_replicas(added)
+        for name in dict.fromkeys(partition.topic for partition in added):
+            kind = DecisionKind.PARTITIONS_ADDED if known.get(name) else DecisionKind.TOPIC_CREATED
+            self._note(kind, name, [partition for partition in added if partition.topic == name])
+        await self._reign.order(ClusterChange(partitions=tuple(orders)))
+
+    async def _read(self, names: Sequence[str]) -> list[TopicPartition]:
+        """Takes the topics' znodes into the context, watched; returns partitions that were not known."""
+        added: list[TopicPartition] = []
+        for start in range(0, len(names), READS_AT_ONCE):
+            some = names[start : start + READS_AT_ONCE]
+            for name, known in zip(some, await asyncio.gather(*map(self._read_one, some)), strict=True):
+                before = self._context.topics.get(name)
+                if known is None or (before is not None and known.version <= before.version):
+                    continue
+                if name in self._context.topics_to_delete and before is not None:
+                    continue  # Partitions are not added to what is being deleted.
+                added += self._context.set_topic(known)
+        return added
+
+    async def _read_one(self, name: str) -> KnownTopic | None:
+        try:
+            data, stat = await self._zookeeper.get(topic_path(name), watch=True)
+        except NoNode:
+            return None
+        self._watched[name] = None
+        try:
+            topic = KnownTopic(TopicAssignment.decode(name, data), stat.version)
+        except MalformedZNode as malformed:
+            self._context.malformed[malformed.path] = malformed
+            return None
+        self._context.malformed.pop(topic_path(name), None)
+        return topic
+
+    async def _children(self, path: str) -> list[str]:
+        """Names of the children, watched; none where the parent is missing (every broker makes it at its start)."""
+        try:
+            return await self._zookeeper.children(path, watch=True)
+        except NoNode:
+            return []
+
+    def _note(self, kind: DecisionKind, name: str, added: Iterable[TopicPartition]) -> None:
+        reign = self._reign
+        reign.record(
+            topic_decision(
+                kind,
+                self._context.topics[name].assignment,
+                list(added),
+                at_ms=reign.now_ms(),
+                broker_id=reign.broker_id,
+                controller_epoch=self._context.epoch,
+            )
+        )
