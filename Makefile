@@ -5,9 +5,12 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # More workers than cores: most tests wait for a client, a timer or a process most of the time.
 WORKERS ?= 4
+# Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
+CHAOS_SECONDS ?= 300
+CHAOS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance demo bench fuzz kill9 messages clean
+.PHONY: help setup check test unit conformance demo bench bench-cluster chaos fuzz kill9 messages clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,13 +31,20 @@ unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property
 
 conformance: setup ## every client and Apache Kafka itself beside kavka
-	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client
+	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
+	  tests/integration/cluster
 
 demo: setup ## a broker, 336,776 real records in and out, kill -9 half-way, nothing lost
 	@$(PYTHON) -m demo.demo
 
 bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
 	@$(PYTHON) -m benchmarks.run
+
+bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,000 partitions (over an hour)
+	@$(PYTHON) -m benchmarks.cluster
+
+chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
+	@PYTHONPATH=tests $(PYTHON) -m chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
 
 fuzz: setup ## malformed requests for every API, from the message schemas
 	@$(PYTHON) tools/fuzz_protocol.py

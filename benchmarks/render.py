@@ -15,6 +15,7 @@ DOCUMENT = PROJECT / "docs" / "benchmarks.md"
 RESULTS = PROJECT / "benchmarks" / "results"
 # A measured pair keeps both cores busy by itself at times, which alone gives a load average of one or two a core.
 BUSY_LOAD_PER_CORE = 2
+SHAPES = {"one-broker": "One broker: kavka", "three-brokers": "Three brokers: kavka"}
 PEERS = {"kraft": "Apache Kafka, KRaft mode", "zk": "Apache Kafka, ZooKeeper mode"}
 
 ROW_NAMES = {
@@ -32,6 +33,16 @@ ROW_NAMES = {
     "latency_acks_1": "one record at a time, acks=1",
     "latency_end_to_end": "one record at a time, end to end",
     "partitions_1000": "topic of 1,000 partitions",
+    "cluster_startup": "start-up of three brokers",
+    "cluster_idle": "three idle brokers",
+    "cluster_produce_1k": "produce 1 KiB, replication factor 3, acks=all",
+    "cluster_produce_1k_java": "the same with Kafka's Java producer (16 KiB batches)",
+    "cluster_after_load": "after that load",
+    "cluster_latency": "one record at a time, replication factor 3, acks=all",
+    "cluster_failover": "kill -9 of a broker, replication factor 3",
+    "cluster_failover_controller": "kill -9 of the controller's broker",
+    "cluster_partitions_1000": "topic of 1,000 partitions, replication factor 3",
+    "cluster_partitions_10000": "10,000 partitions, replication factor 3",
 }
 FIGURE_NAMES = {
     "first_answer_s": "launch to first Metadata answer, s",
@@ -54,21 +65,41 @@ FIGURE_NAMES = {
     "kb_per_partition": "memory per partition, KB",
     "broker_user_s": "broker user CPU, s",
     "broker_system_s": "broker system CPU, s",
+    "all_answer_s": "launch until all answer, s",
+    "brokers_cpu_s": "CPU of all until then, s",
+    "brokers_cpu_s_per_million": "CPU of all brokers, s per million",
+    "brokers_user_s_per_million": "- of it user",
+    "brokers_system_s_per_million": "- of it system",
+    "p50_ms": "p50, ms",
+    "p99_ms": "p99, ms",
+    "all_acknowledge_s": "until every partition acknowledges, s",
+    "median_partition_s": "- the median partition",
+    "led_by_it_s": "- the slowest that it led",
+    "not_led_by_it_s": "- the slowest that it only followed",
+    "full_isr_after_restart_s": "restart until it is in sync everywhere, s",
+    "errors": "records given up by the client",
+    "kb_per_replica": "memory per replica, KB",
+    "brokers_user_s": "user CPU of all brokers, s",
+    "brokers_system_s": "system CPU of all brokers, s",
+    "controller_failover_s": "kill -9 of the controller until all have a live leader, s",
 }
 
 OPENING = """# Benchmarks
 
-kavka and Apache Kafka, one broker each, measured in turn (A B A B) on one machine with the same load generator: a C
-program on librdkafka ([load.c](../benchmarks/load/load.c)). Each round gives each candidate a new process on a fresh
-directory with its default settings, warmed up by the same load. Right before each row that writes, as many bytes are
-written and deleted, so that both get memory for their page cache that has been in use: on a virtual machine that gives
-free pages back to its host, memory in first use costs several times the copy into it, and that is what the spread of
-the rows that write shows most. CPU seconds are the broker process's own, user and system apart; the client's are those
-of the measured time. A ratio is kavka / Apache Kafka of the same round; its median is the figure that counts, and what
-a target is set for.
+kavka and Apache Kafka, one broker each and three of each, measured in turn (A B A B) on one machine with the same load
+generator: a C program on librdkafka ([load.c](../benchmarks/load/load.c)). Each round gives each candidate a new
+process on a fresh directory with its default settings, warmed up by the same load. Right before each row that writes,
+as many bytes are written and deleted, so that both get memory for their page cache that has been in use: on a virtual
+machine that gives free pages back to its host, memory in first use costs several times the copy into it, and that is
+what the spread of the rows that write shows most. CPU seconds are the broker process's own, user and system apart; the
+client's are those of the measured time. A ratio is kavka / Apache Kafka of the same round; its median is the figure
+that counts, and what a target is set for.
 
 This page is rendered by `python -m benchmarks.render` from [benchmarks/results](../benchmarks/results); `make bench`
-measures and renders.
+measures and renders, and `make bench-cluster` for three brokers: `kavka server` three times on one `kavka zookeeper`,
+beside three of Apache Kafka with a heap of 1 GB each. Memory and CPU are those of the three broker processes together.
+Times after a kill -9 are those of a client with librdkafka's default back-offs that writes to six partitions with a
+replica on every broker. CPU figures of clusters are divided by the records produced, of which each is written thrice.
 """
 
 
@@ -102,10 +133,11 @@ def spread_text(spread: Spread | None) -> str:
 def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
     """Write the document from whatever results there are."""
     parts = [OPENING]
-    for peer, title in PEERS.items():
-        runs = read(results / f"one-broker-{peer}.json")
-        if runs:
-            parts.append("\n".join(_section(peer, title, runs)))
+    for shape, subject in SHAPES.items():
+        for peer, title in PEERS.items():
+            runs = read(results / f"{shape}-{peer}.json")
+            if runs:
+                parts.append("\n".join(_section(peer, f"{subject} and {title}", runs)))
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text("\n".join(parts))
 
@@ -114,7 +146,7 @@ def _section(peer: str, title: str, runs: list[Run]) -> Iterator[str]:
     comparisons = [one for run in runs for one in compare(run["measurements"], "kavka", peer)]
     judged = [one for one in comparisons if one.verdict]
     reached = [one for one in judged if one.verdict == "reached"]
-    yield f"## kavka and {title}\n"
+    yield f"## {title}\n"
     yield f"Targets reached: {len(reached)} of {len(judged)}."
     for one in judged:
         if one.verdict == "short" and one.ratio is not None:

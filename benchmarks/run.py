@@ -50,7 +50,7 @@ def main() -> int:
             if name != "kavka":
                 installed(name)
         load_generator.build()
-        run = start_run(names, place, sizes)
+        run = start_run({name: candidate(name).version() for name in names}, place, sizes._asdict())
         for measured in measure([candidate(name) for name in names], groups, rounds, sizes, place, run):
             run["measurements"].append(measured)
             show(measured)
@@ -62,7 +62,7 @@ def main() -> int:
     to_keep = arguments.subject == "kavka" and not arguments.quick
     directory = render.RESULTS if to_keep else PROJECT / "build" / "benchmarks"
     for peer in names[1:]:
-        keep(run, arguments.subject, peer, directory)
+        keep(run, arguments.subject, peer, directory / f"one-broker-{peer}.json")
         show_comparison(run, arguments.subject, peer)
     if to_keep:
         render.render()
@@ -91,16 +91,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parsed
 
 
-def start_run(names: list[str], place: Path, sizes: Sizes) -> Run:
-    versions = {name: candidate(name).version() for name in names}
+def start_run(versions: dict[str, str], place: Path, operations: dict[str, int], module: str = "benchmarks.run") -> Run:
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
     return Run(
         started=time.strftime("%Y-%m-%d %H:%M"),
-        command=["python", "-m", "benchmarks.run", *sys.argv[1:]],
+        command=["python", "-m", module, *sys.argv[1:]],
         machine=machine(place),
         versions={**versions, "java": java[0] if java else "", "harness": f"Python {platform.python_version()}"},
         broker_commands={},
-        operations=sizes._asdict(),
+        operations=operations,
         measurements=[],
     )
 
@@ -133,10 +132,9 @@ def show(measured: Measured) -> None:
     )
 
 
-def keep(run: Run, subject: str, peer: str, directory: Path) -> None:
+def keep(run: Run, subject: str, peer: str, path: Path) -> None:
     """Put the run, less the measurements of other peers, into the file of the peer."""
     theirs = [one for one in run["measurements"] if one["candidate"] in (subject, peer)]
-    path = directory / f"one-broker-{peer}.json"
     write(path, merge(read(path), Run(**{**run, "measurements": theirs})))
 
 

@@ -1,4 +1,4 @@
-"""Targets: what one kavka broker aims at, as the ratio kavka / Apache Kafka measured in one run.
+"""Targets: what kavka aims at, as the ratio kavka / Apache Kafka measured in one run.
 
 Each is set for a figure of a row (rows.py). A ratio of 0.25 for seconds means a quarter of Kafka's time.
 """
@@ -49,4 +49,18 @@ TARGETS: dict[tuple[str, str], Target] = {
     ("partitions_1000", "answered_s"): at_most(1 / 4),
     ("partitions_1000", "every_log_answers_s"): at_most(1 / 4),
     ("partitions_1000", "kb_per_partition"): at_most(1 / 4),
+    ("cluster_startup", "all_answer_s"): at_most(1 / 10),
+    ("cluster_idle", "resident_mb"): at_most(1 / 8),
+    ("cluster_produce_1k", "megabytes_per_s"): at_least(1.5),
+    ("cluster_produce_1k", "brokers_cpu_s_per_million"): at_most(0.6),
+    ("cluster_produce_1k_java", "megabytes_per_s"): at_least(2),
+    ("cluster_produce_1k_java", "brokers_cpu_s_per_million"): at_most(1 / 2),
+    ("cluster_latency", "p50_ms"): at_most(1 / 3),
+    ("cluster_latency", "p99_ms"): at_most(1 / 3),
+    ("cluster_failover", "all_acknowledge_s"): at_most(1 / 10),
+    ("cluster_failover_controller", "all_acknowledge_s"): at_most(1 / 10),
+    ("cluster_failover", "full_isr_after_restart_s"): at_most(1 / 4),
+    ("cluster_failover_controller", "full_isr_after_restart_s"): at_most(1 / 4),
+    ("cluster_partitions_1000", "every_log_answers_s"): at_most(1 / 4),
+    ("cluster_partitions_1000", "kb_per_replica"): at_most(1 / 4),
 }

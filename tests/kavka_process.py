@@ -66,8 +66,8 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def answers_metadata(port: int, *, host: str = HOST, timeout_s: float = 2.0) -> bool:
-    """Whether a broker answers Metadata (version 4) with at least one live broker and a controller."""
+def answers_metadata(port: int, *, host: str = HOST, brokers: int = 1, timeout_s: float = 2.0) -> bool:
+    """Whether a broker answers Metadata (version 4) with at least so many live brokers and a controller."""
     client_id = b"ready"
     header_and_body = struct.pack(">hhih", 3, 4, 1, len(client_id)) + client_id + struct.pack(">ib", 0, 0)
     try:
@@ -78,12 +78,12 @@ def answers_metadata(port: int, *, host: str = HOST, timeout_s: float = 2.0) -> 
             with connection.makefile("rb") as answer:
                 (size,) = struct.unpack(">i", answer.read(4))
                 body = answer.read(size)
-        return _names_a_controller(body)
+        return _names_a_controller(body, brokers)
     except (OSError, struct.error):
         return False
 
 
-def _names_a_controller(body: bytes) -> bool:
+def _names_a_controller(body: bytes, brokers: int) -> bool:
     """Metadata response v4: correlation id, throttle time, brokers (id, host, port, rack), cluster id, controller."""
     (broker_count,) = struct.unpack_from(">i", body, 8)
     position = 12
@@ -95,7 +95,7 @@ def _names_a_controller(body: bytes) -> bool:
     (cluster_id_length,) = struct.unpack_from(">h", body, position)
     position += 2 + max(cluster_id_length, 0)
     (controller_id,) = struct.unpack_from(">i", body, position)
-    return bool(broker_count > 0 and controller_id >= 0)
+    return bool(broker_count >= brokers and controller_id >= 0)
 
 
 def cpu_seconds(pid: int) -> CpuSeconds:

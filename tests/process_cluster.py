@@ -179,18 +179,20 @@ class ProcessCluster:
         kind: str = "kavka",
         zookeeper: str = "kavka",
         lab: NetworkLab | None = None,
+        defaults: Mapping[str, str] = BROKER_SETTINGS,
         settings: Mapping[str, str] | None = None,
         own_settings: Mapping[int, Mapping[str, str]] | None = None,
         disk_mb: int = 0,
     ) -> None:
         """kind: "kavka" or "kafka" (Apache Kafka 3.9 in ZooKeeper mode). zookeeper: "kavka", "apache" or "ensemble".
-        settings: for all brokers, beyond BROKER_SETTINGS; own_settings: for single ones. disk_mb: of each broker's own
+        settings: for all brokers, beyond the defaults; own_settings: for single ones. disk_mb: of each broker's own
         file system; 0 for a directory. Raises PeerMissing where Apache's jars are needed and cannot be had."""
         self.directory = directory.resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.kind = kind
         self.lab = lab
         self._disk_mb = disk_mb
+        self._defaults = defaults
         self._kazoo: KazooClient | None = None
         self.zookeepers = self._lay_zookeepers(zookeeper)
         self.brokers = {
@@ -290,7 +292,7 @@ class ProcessCluster:
             "advertised.listeners": f"PLAINTEXT://{host}:{port}",
             "zookeeper.connect": self.zookeeper_connect,
             "log.dirs": str(self.data_dir(number)),
-            **BROKER_SETTINGS,
+            **self._defaults,
             **settings,
         }
         path = directory / "server.properties"
