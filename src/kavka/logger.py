@@ -11,7 +11,7 @@ I1  A line that cannot be written harms nobody: whoever wrote it goes on. Lines 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -21,6 +21,11 @@ _silent: set[str] = set()
 
 on_broker: ContextVar[int | None] = ContextVar("on_broker", default=None)
 """Set by a host that has several brokers in its process: whose line it is. Tasks and timers inherit it."""
+
+Sink = Callable[[str, str, Mapping[str, Any]], None]
+sink: ContextVar[Sink | None] = ContextVar("sink", default=None)
+"""Takes level, event and keys of lines instead of structlog, for brokers that are guests in somebody else's program:
+how its lines look is that program's matter. Called from any of the broker's threads; must not raise."""
 
 
 def set_level(level: str) -> None:
@@ -57,11 +62,15 @@ class Logger:
         self._write("error", event, keys)
 
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
-        if level in _silent:
-            return
         broker_id = on_broker.get()
         if broker_id is not None:
             keys = {"on_broker": broker_id, **keys}
+        take = sink.get()
+        if take is not None:
+            take(level, event, keys)
+            return
+        if level in _silent:
+            return
         try:
             import structlog
 

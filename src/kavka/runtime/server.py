@@ -16,6 +16,7 @@ ZooKeeper is one of three:
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import socket
 import time
@@ -104,6 +105,12 @@ class Server:
         assert self._broker is not None, "the server was not started"
         return self._broker
 
+    @property
+    def zookeeper(self) -> ZooKeeper:
+        """The broker's session; there after `start`."""
+        assert self._session is not None, "the server was not started"
+        return self._session
+
     async def start(self) -> Started:
         """Serves when it returns. Raises `KavkaError` after letting go of all that it had taken."""
         began = time.perf_counter()
@@ -176,13 +183,17 @@ class Server:
             await self._zookeeper_host.stop()
         self._workers.shutdown()
 
-    def abort(self) -> None:
-        """Lets go of sockets and locks, and writes nothing. Tasks of the broker are left to whoever ends its loop."""
+    def abort_sockets(self) -> None:
+        """Closes every socket at once, as the kernel does when a process has ended."""
         if self._sockets is not None:
             self._sockets.abort()
+
+    def abort(self) -> None:
+        """Lets go of sockets and locks, and writes nothing. Tasks of the broker are left to whoever ends its loop."""
+        self.abort_sockets()
         if self._broker is not None:
             self._broker.abort()
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._workers.shutdown(cancel_futures=True)
 
     # -- parts
 
@@ -241,7 +252,9 @@ class Server:
         }
 
     async def _run_blocking(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._workers, work)
+        # With the context, so that lines of a worker are told apart as the broker's others are.
+        context = contextvars.copy_context()
+        await asyncio.get_running_loop().run_in_executor(self._workers, context.run, work)
 
 
 class _Door:
