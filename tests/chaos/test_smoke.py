@@ -1,0 +1,34 @@
+"""A short campaign on every change: three brokers, kill -9 and stops, nothing lost. `make chaos` is the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.nemesis import Fault
+from chaos.run import Campaign, run
+
+SEED = 20_190_601
+# Without network faults and small disks it needs no privileges.
+SMOKE = Campaign(
+    seconds=24,
+    seed=SEED,
+    faults=(Fault.KILL, Fault.PAUSE, Fault.LONG_PAUSE, Fault.ZOOKEEPER_KILL),
+    network=False,
+    small_disks=False,
+    producers=2,
+    rate=200,
+    interval_s=3.0,
+)
+FEWEST_FAULTS, FEWEST_RECORDS = 3, 2000
+
+
+@pytest.mark.timeout(180)
+def test_nothing_acknowledged_is_lost_moved_or_repeated_under_kills_and_stops(tmp_path: Path) -> None:
+    outcome = run(SMOKE, tmp_path / "chaos")
+    print("\n".join(outcome.lines))
+    assert outcome.failures == []
+    # Otherwise the campaign showed nothing.
+    assert outcome.faults >= FEWEST_FAULTS
+    assert outcome.acknowledged >= FEWEST_RECORDS

@@ -1,0 +1,34 @@
+"""Write gaps are told by partition, and put down to the faults that they overlap."""
+
+from __future__ import annotations
+
+from chaos.history import History
+from chaos.nemesis import Done, Fault
+from chaos.report import gaps, lines
+
+
+def acknowledged_at(history: History, partition: int, *times: float) -> None:
+    producer = history.producer()
+    for offset, at in enumerate(times):
+        value = producer.send(partition, at=at - 0.01)
+        producer.acknowledge(value.number, offset, at=at)
+
+
+def test_a_gap_is_the_time_between_two_acknowledgements_of_one_partition() -> None:
+    history = History(2)
+    acknowledged_at(history, 0, 1.0, 1.05, 4.05)
+    acknowledged_at(history, 1, 1.0, 1.04, 1.08)
+    (gap,) = gaps(history)
+    assert (gap.partition, gap.began_at, gap.seconds) == (0, 1.05, 3.0)
+
+
+def test_the_longest_gap_is_told_for_the_fault_that_it_overlaps() -> None:
+    history = History(1)
+    acknowledged_at(history, 0, 10.0, 12.5, 12.52, 20.0, 20.3)
+    done = [Done(Fault.KILL, "broker-1", 10.1, 11.0), Done(Fault.PAUSE, "broker-0", 20.1, 20.2)]
+    text = "\n".join(lines(history, done, 60.0))
+    assert "records acknowledged and checked: 5 of 5 sent" in text
+    assert "faults: 2, 2.0 a minute" in text
+    assert "1 x kill -9: longest write gap median 2.50 s" in text
+    assert "1 x short pause: longest write gap median 0.30 s" in text
+    assert "longest 7.48 s" in text
