@@ -7,7 +7,8 @@ Operations on several things at once return what failed, by name, as `RequestErr
 was done. An operation may have been carried out although it raises `ConnectionFailed`.
 
 Source: Kafka's Admin interface; KIP-4, KIP-107 (delete records), KIP-113 (log directories), KIP-195 (partitions),
-KIP-339 (incremental configurations), KIP-222 (groups), KIP-700 (describe cluster).
+KIP-339 (incremental configurations), KIP-222 (groups), KIP-455 (reassignments), KIP-460 (elections), KIP-700 (describe
+cluster), KIP-860 (replication factors).
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from kavka.client.settings import ConsumerSettings
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kavka.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from kavka.protocol.messages.create_topics_request import (
@@ -52,6 +59,8 @@ from kavka.protocol.messages.describe_groups_request import DescribeGroupsReques
 from kavka.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kavka.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from kavka.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
+from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from kavka.protocol.messages.elect_leaders_response import ElectLeadersResponse
 from kavka.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -60,6 +69,11 @@ from kavka.protocol.messages.incremental_alter_configs_request import (
 from kavka.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.list_groups_response import ListGroupsResponse
+from kavka.protocol.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from kavka.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest
@@ -178,6 +192,25 @@ class LogDirectory(NamedTuple):
     total_bytes: int
     usable_bytes: int
     replicas: tuple[ReplicaInfo, ...]
+
+
+class ElectionType(IntEnum):
+    """Who may lead: the preferred replica alone, or, where nobody leads, one that is not in sync."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class Reassignment(NamedTuple):
+    """A partition on its way to other replicas: all that it has now, and which of them come and go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 class GroupListing(NamedTuple):
@@ -395,6 +428,111 @@ class Admin:
         ids = list(broker_ids)
         return dict(zip(ids, await asyncio.gather(*map(self._log_dirs, ids)), strict=True))
 
+    async def elect_leaders(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, RequestError | None]:
+        """Elects leaders for these partitions, or wherever an election is needed. None says: elected.
+
+        A partition that needs no election has ELECTION_NOT_NEEDED, and is left out where none were named.
+        """
+        request = ElectLeadersRequest(
+            election_type=election_type,
+            topic_partitions=None
+            if partitions is None
+            else [TopicPartitions(topic=name, partitions=numbers) for name, numbers in _by_topic(partitions).items()],
+            timeout_ms=OPERATION_TIMEOUT_MS,
+        )
+
+        async def elect() -> dict[TopicPartition, RequestError | None]:
+            answer = await self._cluster.ask(
+                ApiKey.ELECT_LEADERS, request, ElectLeadersResponse, to_controller=True, timeout_ms=_patience_ms()
+            )
+            raise_for(answer.error_code, "elections")
+            outcomes: dict[TopicPartition, RequestError | None] = {}
+            for topic in answer.replica_election_results:
+                for each in topic.partition_result:
+                    name = TopicPartition(topic.topic, each.partition_id)
+                    outcomes[name] = _failure(each.error_code, each.error_message, str(name))
+            return outcomes
+
+        return await self._cluster.retry(elect, what="elect leaders")
+
+    async def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
+    ) -> dict[TopicPartition, RequestError]:
+        """Has each partition move to these brokers, the preferred leader first; None cancels. Returns what failed.
+
+        The moves are under way then, not done: `list_partition_reassignments` tells which still are.
+        """
+
+        def request(version: int) -> AlterPartitionReassignmentsRequest:
+            if version < 1 and not allow_replication_factor_change:
+                message = "the broker is too old to hold replication factors fast (KIP-860)"
+                raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
+            topics: dict[str, ReassignableTopic] = {}
+            for (name, number), replicas in targets.items():
+                topic = topics.setdefault(name, ReassignableTopic(name=name, partitions=[]))
+                wanted = None if replicas is None else list(replicas)
+                topic.partitions.append(ReassignablePartition(partition_index=number, replicas=wanted))
+            return AlterPartitionReassignmentsRequest(
+                timeout_ms=OPERATION_TIMEOUT_MS,
+                allow_replication_factor_change=allow_replication_factor_change,
+                topics=list(topics.values()),
+            )
+
+        async def alter() -> dict[TopicPartition, RequestError]:
+            answer = await self._cluster.ask(
+                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+                request,
+                AlterPartitionReassignmentsResponse,
+                to_controller=True,
+                timeout_ms=_patience_ms(),
+            )
+            raise_for(answer.error_code, "reassignments", answer.error_message)
+            failures: dict[TopicPartition, RequestError] = {}
+            for topic in answer.responses:
+                for each in topic.partitions:
+                    name = TopicPartition(topic.name, each.partition_index)
+                    failure = _failure(each.error_code, each.error_message, str(name))
+                    if failure is not None:
+                        failures[name] = failure
+            return failures
+
+        return await self._cluster.retry(alter, what="reassign partitions")
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The partitions that are on their way to other replicas, of these or of all."""
+        request = ListPartitionReassignmentsRequest(
+            timeout_ms=OPERATION_TIMEOUT_MS,
+            topics=None
+            if partitions is None
+            else [
+                ListPartitionReassignmentsTopics(name=name, partition_indexes=numbers)
+                for name, numbers in _by_topic(partitions).items()
+            ],
+        )
+
+        async def ask() -> dict[TopicPartition, Reassignment]:
+            answer = await self._cluster.ask(
+                ApiKey.LIST_PARTITION_REASSIGNMENTS,
+                request,
+                ListPartitionReassignmentsResponse,
+                to_controller=True,
+                timeout_ms=_patience_ms(),
+            )
+            raise_for(answer.error_code, "reassignments", answer.error_message)
+            return {
+                TopicPartition(topic.name, each.partition_index): Reassignment(
+                    tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+                )
+                for topic in answer.topics
+                for each in topic.partitions
+            }
+
+        return await self._cluster.retry(ask, what="list reassignments")
+
     async def list_groups(self) -> list[GroupListing]:
         """All groups of all brokers that answer, by id."""
         await self._cluster.refresh([])
@@ -548,6 +686,23 @@ def _failures(results: Iterable[tuple[str, int, str | None]]) -> dict[str, Reque
                 raise error
             failures[name] = error
     return failures
+
+
+def _failure(code: int, message: str | None, what: str) -> RequestError | None:
+    """One partition's failure; a retriable one is raised, as in `_failures`."""
+    if not code:
+        return None
+    error = RequestError(error_of(code), message or f"{what}: {error_of(code).name}")
+    if error.code is ErrorCode.NOT_CONTROLLER:
+        raise error
+    return error
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return topics
 
 
 def _by_broker(resources: Sequence[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
