@@ -37,22 +37,8 @@ from kavka_process import HOST, ProcessFailed, free_port
 
 TICK_MS: Final = 500
 """A session's time-out is 2 to 120 of it here: 1 s to 60 s."""
-DEBIAN_JARS: Final = Path("/usr/share/java")
-"""Where Debian's package `zookeeper` (libzookeeper-java) and those it needs put theirs."""
-_DEBIAN_NAMES = (
-    "zookeeper",
-    "zookeeper-jute",
-    "slf4j-api",
-    "slf4j-reload4j",
-    "slf4j-log4j12",
-    "reload4j",
-    "log4j-1.2",
-    "netty-*",
-    "metrics-core",
-    "snappy-java",
-    "commons-cli",
-    "jackson-*",
-)
+DEBIAN_JAR: Final = Path("/usr/share/java/zookeeper.jar")
+"""Of Debian's package `zookeeper`; it names the jars that it needs itself."""
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORTS_PER_MEMBER = 3
 
@@ -67,8 +53,8 @@ def class_path() -> str:
     beside_kafka = home / f"kafka-{VERSIONS['zk']}"
     if any(beside_kafka.glob("zookeeper-jute-*.jar")):
         return f"{beside_kafka}/*"
-    if (DEBIAN_JARS / "zookeeper.jar").exists():
-        return ":".join(str(jar) for name in _DEBIAN_NAMES for jar in sorted(DEBIAN_JARS.glob(f"{name}.jar")))
+    if DEBIAN_JAR.exists():
+        return str(DEBIAN_JAR)
     try:
         return f"{installed('zk')}/*"
     except PeerMissing as missing:

@@ -20,6 +20,9 @@ I2  After the session came back, whoever holds a watch that stays (add_watch) mu
     one-shot watches missed, not what the others did. `SessionEvent(CONNECTED)` is the sign; it comes before the events
     that were missed.
 
+A creation within a multi is answered without its stat by some servers (3.8.0). What of it does not follow from the
+request is then read behind the multi; where the node is gone by then its zxids and times are 0.
+
 Not supported: setACL within a multi (ZooKeeper has none), authentication, TLS, read-only servers. Servers before 3.9 do
 not say of which transaction an event is; `WatchEvent.zxid` is -1 then. ZooKeeper 3.5 is the oldest that knows all
 requests but addWatch (3.6).
@@ -53,6 +56,7 @@ from kavka.zookeeper.jute import (
     MultiRequest,
     NumberAnswer,
     OpCode,
+    PathAnswer,
     PathRequest,
     PathsAnswer,
     RequestRecord,
@@ -226,7 +230,17 @@ class ZooKeeperClient:
                 raise _at(index, error_of(part.error, operations[index].path))
         if len(answer.parts) != len(operations) or any(isinstance(part, ErrorAnswer) for _, part in answer.parts):
             raise ConnectionLoss(f"MULTI {first}: {len(operations)} operations, results {answer.parts}")
-        return [self._result(part) for _, part in answer.parts]
+        results = [self._result(part) for _, part in answer.parts]
+        for index, (_, part) in enumerate(answer.parts):
+            if isinstance(part, PathAnswer):
+                results[index] = await self._read_created(operations[index], self._relative(part.path))
+        return results
+
+    async def _read_created(self, operation: Operation, path: str) -> Created:
+        stat = await self.exists(path)
+        data = operation.data if isinstance(operation, Create) else None
+        czxid, ctime, owner = (stat.czxid, stat.ctime, stat.ephemeral_owner) if stat is not None else (0, 0, 0)
+        return Created(path, Stat(czxid, czxid, ctime, ctime, 0, 0, 0, owner, len(data or b""), 0, czxid))
 
     async def _write(self, operation: Operation) -> AnswerRecord | None:
         op, record = self._request(operation)
