@@ -21,6 +21,8 @@ from kavka.errors import ConfigError
         (["up", "--port", "0", "-d", "x", "--json"], Start(port=0, data="x", as_json=True)),
         (["up", "--port=19092", "-s", "a=b=c", "--set", "d=e"], Start(port=19092, settings=("a=b=c", "d=e"))),
         (["up", "--host", "0.0.0.0", "--advertise=h:1"], Start(host="0.0.0.0", advertise="h:1")),
+        (["up", "--brokers", "3"], Start(brokers=3)),
+        (["up", "-n", "5", "--processes", "--zookeeper-port=0"], Start(brokers=5, processes=True, zookeeper_port=0)),
         (["server", "f", "--log-level", "debug"], Start(file="f", log_level="debug")),
         (["server", "--set", "a=b", "f"], Start(file="f", settings=("a=b",))),
     ],
@@ -43,6 +45,12 @@ def test_plain_command_lines_take_the_short_way(words: list[str], plan: Start) -
         ["up", "--port", "65536"],
         ["up", "--log-level", "loud"],
         ["up", "--json=yes"],
+        ["up", "--brokers", "many"],
+        ["up", "--brokers", "-1"],
+        ["up", "--brokers", "101"],
+        ["up", "--processes=yes"],
+        ["up", "--zookeeper-port", "65536"],
+        ["server", "f", "--brokers", "3"],
         ["up", "file"],
         ["server"],
         ["server", "f", "g"],
@@ -65,6 +73,7 @@ def test_the_short_way_knows_every_option_that_typer_knows() -> None:
 
 def test_typer_makes_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["up", "-p", "7", "--host", "::1", "-d", "x", "-s", "a=b", "--log-level", "error", "--json"]
+    words += ["--brokers", "3", "--processes", "--zookeeper-port", "2181"]
     plans: list[Start] = []
     monkeypatch.setattr(application, "start", lambda plan: plans.append(plan) or 3)
     assert application.run(words) == 3
