@@ -211,6 +211,8 @@ class Scheduler:
         """The one source of chance; nodes are given generators seeded from it."""
         self.now_ns = 0
         self.steps = 0
+        self.last_node: NodeLoop | None = None
+        """Whose step the last one was; None if it was a moment's, at which something came due."""
         self._timers: list[tuple[int, float, int, NodeLoop | None, _Call | Callable[[], object]]] = []
         self._timer_number = 0
         self._runnable: list[NodeLoop] = []
@@ -266,6 +268,7 @@ class Scheduler:
     def step(self) -> bool:
         """One step: a callback of one node, or the next moment at which something is due. False if nothing is left."""
         if self._timers and self._timers[0][0] <= self.now_ns:
+            self.last_node = None
             self._fire()
             return True
         if self._runnable:
@@ -273,11 +276,13 @@ class Scheduler:
             node = self._runnable[0 if count == 1 else int(self.random.random() * count)]
             self.steps += 1
             self.now_ns += STEP_NS
+            self.last_node = node
             node.run_one()
             return True
         if not self._timers:
             return False
         self.now_ns = max(self.now_ns, self._timers[0][0])
+        self.last_node = None
         self._fire()
         return True
 

@@ -48,6 +48,11 @@ class SimulatedZooKeeper:
     def connect_string(self) -> str:
         return f"{NODE}:{PORT}"
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process, serving or about to."""
+        return not self.loop.is_killed
+
     def start(self) -> None:
         """Begins to serve, from its disk; sessions in it have their time-out to come back."""
         self._life += 1

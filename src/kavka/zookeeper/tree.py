@@ -328,6 +328,11 @@ class Tree:
         return self._sessions
 
     @property
+    def by_path(self) -> Mapping[str, Node]:
+        """All nodes by path, to look at; not to be changed."""
+        return self._nodes
+
+    @property
     def node_count(self) -> int:
         return len(self._nodes)
 

@@ -1,0 +1,145 @@
+"""Clients of a simulated cluster: producers that number their records, a reader that never stops, their memories.
+
+Decides what is written and read, and tells the observer what was acknowledged and seen. The clients are kavka's own
+(client/), with their retries, idempotence and metadata. A record's value names its producer and number, so that a lost,
+doubled or moved one is known by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kavka.client.cluster import Cluster
+from kavka.client.consumer import Consumer
+from kavka.client.producer import Producer
+from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset, ProducerSettings
+from kavka.errors import KavkaError
+from kavka.model import Offset, TopicPartition
+from kavka.simulator.invariants import Observer
+from kavka.simulator.network import SimulatedNetwork
+from kavka.simulator.scheduler import NodeLoop, Scheduler
+
+if TYPE_CHECKING:
+    from random import Random
+
+CLIENT_SETTINGS = ClientSettings(
+    client_id="simulated", connect_timeout_ms=2_000, request_timeout_ms=5_000, api_timeout_ms=10_000
+)
+
+
+class Clients:
+    """What all clients of a world share. A failure that is no KavkaError is a bug and ends the simulation."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        network: SimulatedNetwork,
+        bootstrap: list[tuple[str, int]],
+        observer: Observer,
+        partitions: list[TopicPartition],
+        bugs: list[BaseException],
+    ) -> None:
+        self._scheduler = scheduler
+        self._network = network
+        self._bootstrap = bootstrap
+        self._observer = observer
+        self._partitions = partitions
+        self._bugs = bugs
+        self._count = 0
+        self.is_writing = True
+        self.sent = 0
+        self.acked = 0
+        self.failed = 0
+        self.consumed = 0
+
+    def node(self, kind: str) -> NodeLoop:
+        self._count += 1
+        return self._scheduler.node(f"{kind}-{self._count}")
+
+    def cluster(self, loop: NodeLoop) -> Cluster:
+        network = self._network.port_of(loop.name, loop)
+        return Cluster(network, self._bootstrap, CLIENT_SETTINGS, random=self._scheduler.new_random())
+
+    def add_producer(self, *, mean_pause_s: float) -> None:
+        """A producer that writes a few records at a time, to all partitions, until `is_writing` is False."""
+        loop = self.node("producer")
+        work = self._produce(loop, self._scheduler.new_random(), mean_pause_s)
+        loop.create_task(work).add_done_callback(self._on_done)
+
+    def add_consumer(self) -> None:
+        """A reader of all partitions, from their beginnings on, for good."""
+        loop = self.node("consumer")
+        loop.create_task(self._consume(loop)).add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._bugs.append(failure)
+
+    async def _produce(self, loop: NodeLoop, random: Random, mean_pause_s: float) -> None:
+        name = loop.name
+        number = 0
+        cluster = self.cluster(loop)
+        settings = ProducerSettings(acks=-1, linger_ms=0, delivery_timeout_ms=20_000, timeout_ms=3_000)
+        producer = Producer(cluster, settings, now_ms=lambda: round(loop.time() * 1000))
+        waiting: dict[asyncio.Task[None], None] = {}
+        while self.is_writing:
+            await asyncio.sleep(random.expovariate(1 / mean_pause_s))
+            partition = self._partitions[int(random.random() * len(self._partitions))]
+            for _ in range(1 + int(random.random() * 4)):
+                number += 1
+                self.sent += 1
+                value = f"{name}:{number}".encode()
+                task = loop.create_task(self._send(producer, partition, value))
+                waiting[task] = None
+                task.add_done_callback(lambda task: waiting.pop(task, None))
+        while waiting:
+            await asyncio.wait(list(waiting))
+        await producer.close()
+        await cluster.close()
+
+    async def _send(self, producer: Producer, partition: TopicPartition, value: bytes) -> None:
+        sent_after = self._observer.last_acked(partition)
+        try:
+            pending = await producer.send(partition.topic, value, partition=partition.partition)
+            delivery = await pending
+        except KavkaError:
+            self.failed += 1  # Its outcome is open: it may be in the log.
+            return
+        self.acked += 1
+        self._observer.on_acked(partition, delivery.offset, value, sent_after)
+
+    async def _consume(self, loop: NodeLoop) -> None:
+        while True:
+            try:
+                async with self.cluster(loop) as cluster:
+                    await self._read(cluster)
+            except KavkaError:
+                await asyncio.sleep(0.5)
+
+    async def _read(self, cluster: Cluster) -> None:
+        async with Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
+            consumer.assign(self._partitions)
+            positions: dict[TopicPartition, Offset] = {}
+            while True:
+                for record in await consumer.poll(timeout_ms=1_000):
+                    partition = TopicPartition(record.topic, record.partition)
+                    assert record.value is not None
+                    self._observer.on_consumed(partition, record.offset, bytes(record.value))
+                    self.consumed += 1
+                    positions[partition] = record.offset
+
+    async def read_all(self, loop: NodeLoop) -> dict[TopicPartition, dict[Offset, bytes]]:
+        """Everything that is there, by partition and offset: for the end, when all is healed."""
+        found: dict[TopicPartition, dict[Offset, bytes]] = {partition: {} for partition in self._partitions}
+        async with (
+            self.cluster(loop) as cluster,
+            Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer,
+        ):
+            consumer.assign(self._partitions)
+            ends = await consumer.end_offsets()
+            while not consumer.reached(ends):
+                for record in await consumer.poll(timeout_ms=1_000):
+                    assert record.value is not None
+                    found[TopicPartition(record.topic, record.partition)][record.offset] = bytes(record.value)
+        return found

@@ -1,0 +1,194 @@
+"""A whole simulated cluster: ZooKeeper, brokers, clients, faults and the observer, from one seed.
+
+    world = World(seed=7)
+    world.start()
+    world.run_swarm(hours=1.0)      # writes, reads and faults, every rule checked after every step
+    world.settle()                  # healed, everything must come together, and nothing be lost
+
+A run's trace is a chain of digests over what happened (`digest`): two runs of one seed have one digest.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Final
+
+from kavka.client.admin import Admin, NewTopic
+from kavka.model import TopicPartition
+from kavka.simulator.broker import PORT, Halt, SimulatedBroker
+from kavka.simulator.faults import FaultMix, Faults
+from kavka.simulator.invariants import Observer
+from kavka.simulator.network import Link, SimulatedNetwork
+from kavka.simulator.scheduler import Scheduler, SimulationStuck
+from kavka.simulator.workload import Clients
+from kavka.simulator.zookeeper import SimulatedZooKeeper
+
+TOPIC: Final = "orders"
+SETTINGS: Final[Mapping[str, str]] = {
+    "zookeeper.session.timeout.ms": "6000",
+    "replica.lag.time.max.ms": "10000",
+    "replica.fetch.wait.max.ms": "500",
+    "min.insync.replicas": "2",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "log.segment.bytes": "65536",
+    "offsets.topic.num.partitions": "1",
+    "kavka.decisions.topic.enable": "false",
+}
+CONVERGENCE_S: Final = 180.0
+"""R20's bound: by then everything has come together, after the last fault was healed."""
+
+
+class BrokerBug(Exception):
+    """A broker's code let an exception through."""
+
+
+class World:
+    """One simulation."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        brokers: int = 3,
+        partitions: int = 3,
+        settings: Mapping[str, str] | None = None,
+        mix: FaultMix | None = None,
+    ) -> None:
+        self.scheduler = Scheduler(seed)
+        random = self.scheduler.new_random()
+        self.network = SimulatedNetwork(self.scheduler, link=Link(0.000_05, 0.000_1 * 10 ** (random.random() * 1.5)))
+        self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)
+        self.bugs: list[BaseException] = []
+        self.halts: list[Halt] = []
+        self.brokers = {
+            broker_id: SimulatedBroker(
+                self.scheduler,
+                self.network,
+                broker_id,
+                connect_string=self.zookeeper.connect_string,
+                settings={**SETTINGS, **(settings or {})},
+                bugs=self.bugs,
+                halts=self.halts,
+            )
+            for broker_id in range(1, brokers + 1)
+        }
+        self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
+        self.observer = Observer(self.zookeeper, topics=[TOPIC])
+        self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
+        self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
+        self.mix = mix or FaultMix.draw(random)
+        self.faults = Faults(self, self.mix)
+        self.trace: list[str] = []
+        self.digest = 0
+
+    def note(self, what: str) -> None:
+        """Adds a line to the trace."""
+        line = f"{self.scheduler.now_ms} {what}"
+        self.trace.append(line)
+        self.digest = zlib.crc32(line.encode(), self.digest)
+
+    # -- the phases
+
+    def start(self) -> None:
+        """All brokers serve, the topic is there and fully replicated."""
+        for broker in self.brokers.values():
+            broker.start()
+        self.run_until(lambda: all(broker.is_serving for broker in self.brokers.values()), within_s=60)
+        loop = self.clients.node("admin")
+
+        async def create() -> None:
+            async with self.clients.cluster(loop) as cluster:
+                failures = await Admin(cluster).create_topics(
+                    [NewTopic(TOPIC, len(self.partitions), min(3, len(self.brokers)))]
+                )
+                for failure in failures.values():
+                    raise failure
+
+        task = loop.create_task(create())
+        self.run_until(task.done, within_s=60)
+        task.result()
+        self.run_until(self.is_fully_replicated, within_s=60)
+
+    def run_swarm(self, *, hours: float, producers: int = 2, mean_pause_s: float = 0.5) -> None:
+        """Writes, reads and faults for so long."""
+        for _ in range(producers):
+            self.clients.add_producer(mean_pause_s=mean_pause_s)
+        self.clients.add_consumer()
+        self.faults.start()
+        end_ns = self.scheduler.now_ns + round(hours * 3_600 * 1e9)
+        self.run_until(lambda: self.scheduler.now_ns >= end_ns, within_s=hours * 3_600 + 60)
+
+    def settle(self) -> None:
+        """The liveness phase: healed, everything comes together (R20), and every acknowledged record is there (R7)."""
+        self.faults.heal()
+        self.clients.is_writing = False
+        try:
+            self.run_until(lambda: self.is_healthy() and not self._missing(), within_s=CONVERGENCE_S)
+        except SimulationStuck as stuck:
+            raise SimulationStuck(f"R20: {stuck}: {self._missing()}") from stuck
+        loop = self.clients.node("auditor")
+        task = loop.create_task(self.clients.read_all(loop))
+        self.run_until(task.done, within_s=60)
+        self.observer.check_nothing_lost(task.result())
+
+    # -- questions
+
+    def is_healthy(self) -> bool:
+        return all(broker.is_serving for broker in self.brokers.values())
+
+    def is_fully_replicated(self) -> bool:
+        """Whether every partition has a leader and all of its replicas in sync, as it is stored."""
+        stored = self.observer.stored
+        return all(
+            partition in stored
+            and stored[partition].state.leader >= 0
+            and len(stored[partition].state.isr) == min(3, len(self.brokers))
+            for partition in self.partitions
+        )
+
+    def _missing(self) -> list[str]:
+        return self.observer.check_converged(self.brokers)
+
+    # -- steps
+
+    def run_until(self, condition: object, *, within_s: float) -> None:
+        """Runs until `condition()`; after each step what it touched is checked."""
+        assert callable(condition)
+        scheduler = self.scheduler
+        end_ns = scheduler.now_ns + round(within_s * 1e9)
+        by_loop = {broker.node: broker for broker in self.brokers.values()}
+        check_broker, check_znodes = self.observer.check_broker, self.observer.check_znodes
+        while not condition():
+            if scheduler.now_ns > end_ns:
+                raise SimulationStuck(f"not within {within_s} s of virtual time")
+            if not scheduler.step():
+                raise SimulationStuck("nothing is left that could happen")
+            node = scheduler.last_node
+            if node is None:
+                continue
+            broker = by_loop.get(node.name.rpartition(".")[0])
+            if broker is None:
+                check_znodes(scheduler.now_ms)
+                continue
+            if node.failures:
+                broker.collect_bugs()
+            check_broker(broker, scheduler.now_ms)
+            if self.bugs:
+                raise BrokerBug(f"at {scheduler.now_ms} ms: {self.bugs[0]!r}") from self.bugs[0]
+
+    def summary(self) -> dict[str, object]:
+        """Figures of the run so far."""
+        return {
+            "seed": self.scheduler.seed,
+            "digest": f"{self.digest:08x}",
+            "simulated_hours": round(self.scheduler.now_ms / 3_600_000, 3),
+            "steps": self.scheduler.steps,
+            "events_checked": self.observer.events_checked,
+            "faults": dict(self.faults.counts),
+            "sent": self.clients.sent,
+            "acknowledged": self.clients.acked,
+            "failed": self.clients.failed,
+            "consumed": self.clients.consumed,
+            "halts": [halt.why for halt in self.halts],
+        }
