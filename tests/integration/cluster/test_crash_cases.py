@@ -123,7 +123,10 @@ def assert_nothing_goes(client: ClusterClient, *reachable: int) -> None:
         found = client.metadata(at=at)
         assert (found.leader, found.error) == (-1, ErrorCode.LEADER_NOT_AVAILABLE), (at, found)
     for at in set(reachable) - {CONTROLLER}:
-        assert client.list_offsets_error(at=at) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # One that led before it was stopped or cut off has to be told first.
+        eventually(
+            f"{at} does not lead", lambda at=at: client.list_offsets_error(at=at) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
         for acks in (ALL, ONE):
             assert client.produce(b"refused", at=at, acks=acks).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 

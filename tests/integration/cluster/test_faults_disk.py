@@ -9,10 +9,12 @@ import pytest
 from checked_load import checked_load, wait_for_progress
 from cluster_client import FAILOVER_S, TOPIC, ClusterClient
 
+from chaos.replica_logs import BYTES_BEFORE_LENGTH_COUNTS, HEADER
 from conftest import BOTH, StartCluster
 from process_cluster import eventually
 
 VALUES = [b"%04d" % number + b"." * 200 for number in range(300)]
+BATCHES = 10
 CHECKPOINTS = ["replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"]
 GARBAGE = b"\x00\xffgarbage\n\n-1 x\n"
 
@@ -23,8 +25,8 @@ def filled(start_cluster: StartCluster, *, disk_mb: int = 0) -> ClusterClient:
     """VALUES are acknowledged, in many batches; 2 is the controller and leads nothing."""
     client = start_cluster(controller=2, disk_mb=disk_mb)
     client.create_topic(min_insync_replicas="2")
-    for start in range(0, len(VALUES), 30):
-        client.accepted(*VALUES[start : start + 30], at=0)
+    for start in range(0, len(VALUES), len(VALUES) // BATCHES):
+        client.accepted(*VALUES[start : start + len(VALUES) // BATCHES], at=0)
     client.wait_for_equal_logs(0, 1, 2)
     return client
 
@@ -43,7 +45,12 @@ def segment(client: ClusterClient, broker_id: int) -> Path:
     return sorted(client.cluster.log_dir(broker_id, TOPIC, 0).glob("*.log"))[0]
 
 
-def flip(path: Path, position: int) -> None:
+def damage(path: Path, *, batch: int) -> None:
+    """Another byte among the records of one batch, so that its checksum is wrong and its length is not."""
+    data, position = path.read_bytes(), 0
+    for _ in range(batch):
+        position += BYTES_BEFORE_LENGTH_COUNTS + int.from_bytes(data[position + 8 : position + 12], "big")
+    position += HEADER.size + 100
     with path.open("r+b") as file:
         file.seek(position)
         (byte,) = file.read(1)
@@ -77,10 +84,12 @@ def test_a_follower_with_damaged_checkpoints_and_epochs_comes_back_whole(
     start_cluster: StartCluster, data: bytes
 ) -> None:
     client = filled(start_cluster)
+    if client.cluster.kind == "kafka" and data:
+        pytest.skip("Apache Kafka takes the whole directory offline for it")
     client.cluster.kill(1)
     client.wait_for_isr(0, 2)
     client.accepted(b"meanwhile", at=0)
-    if client.cluster.kind == "kavka":  # Apache Kafka does not start with a damaged checkpoint of a whole directory
+    if client.cluster.kind == "kavka":  # nor does Apache Kafka start with an empty checkpoint
         for name in CHECKPOINTS:
             (client.cluster.data_dir(1) / name).write_bytes(data)
     (client.cluster.log_dir(1, TOPIC, 0) / "leader-epoch-checkpoint").write_bytes(data)
@@ -88,14 +97,12 @@ def test_a_follower_with_damaged_checkpoints_and_epochs_comes_back_whole(
     wait_until_whole(client)
 
 
-@pytest.mark.parametrize("where", ["middle", "end"])
-def test_a_follower_with_a_damaged_segment_gets_the_damaged_part_again(start_cluster: StartCluster, where: str) -> None:
+@pytest.mark.parametrize("batch", [BATCHES // 2, BATCHES - 1], ids=["middle", "end"])
+def test_a_follower_with_a_damaged_segment_gets_the_damaged_part_again(start_cluster: StartCluster, batch: int) -> None:
     client = filled(start_cluster)
     client.cluster.kill(1)
     client.wait_for_isr(0, 2)
-    path = segment(client, 1)
-    size = path.stat().st_size
-    flip(path, size // 2 if where == "middle" else size - 10)
+    damage(segment(client, 1), batch=batch)
     start_again(client, 1)
     wait_until_whole(client)
     # What it serves when it leads is right too.
@@ -114,8 +121,7 @@ def test_a_leaders_damaged_segment_is_copied_to_nobody_and_stops_no_other_partit
     client.cluster.kill(1)
     client.wait_for_isr(0, 2)
     shutil.rmtree(client.cluster.log_dir(1, TOPIC, 0))
-    path = segment(client, 0)
-    flip(path, path.stat().st_size // 2)
+    damage(segment(client, 0), batch=BATCHES // 2)
     damaged = client.stored(0)
     start_again(client, 1)
     client.wait_for_isr(0, 1, 2, topic="other")

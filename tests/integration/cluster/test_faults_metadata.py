@@ -35,9 +35,8 @@ def test_a_second_broker_with_the_same_id_ends_with_a_clear_error(start_cluster:
     properties = (first.directory / "server.properties").read_text()
     properties = properties.replace(str(first.port), str(port)).replace(str(first.directory), str(directory))
     (directory / "server.properties").write_text(properties)
-    command = [
-        str(directory / "server.properties") if part.endswith("server.properties") else part for part in first.command
-    ]
+    its_file = str(first.directory / "server.properties")
+    command = [str(directory / "server.properties") if part == its_file else part for part in first.command]
     twin = Server("twin", command, host=first.host, port=port, directory=directory)
     twin.start()
     try:
