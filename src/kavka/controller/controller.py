@@ -185,8 +185,9 @@ class Controller:
         if self._succession is not None:
             self._succession.close()
         self._events.abort()
-        if self._office is not None:
-            self._office.end()
+        office, self._office = self._office, None
+        if office is not None:
+            office.end()
 
     async def settled(self) -> None:
         """Returns when no event is waiting or being handled. Raises what ended the handling of events, if it did."""

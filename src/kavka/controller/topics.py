@@ -185,7 +185,7 @@ def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, 
         )
     replicas = _replicas_of(wish, context, rules, rng)
     rules.check_config(wish.config)
-    live = set(context.live_broker_ids())
+    live = set(context.electable_broker_ids())
     return TopicPlan(
         TopicAssignment(wish.name, replicas, random_uuid(rng.randbytes(16))),
         {name: value for name, value in wish.config.items() if value is not None},
@@ -289,7 +289,7 @@ def _plan_partitions(wish: PartitionsWish, context: ControllerContext) -> Partit
         raise RequestError(*_too_many(increase))
     added = _added_replicas(wish, context, known, existing, increase)
     assignment = TopicAssignment(wish.topic, {**known.assignment.partitions, **added}, known.assignment.topic_id)
-    states = initial_states(added, set(context.live_broker_ids()), context.epoch)
+    states = initial_states(added, set(context.electable_broker_ids()), context.epoch)
     return PartitionsPlan(known, assignment, tuple(added), states)
 
 
