@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: lays .venv with kavka and its development tools in it, and the system packages that the tests talk to.
 # Everything that is there already is left alone, so that a second run costs a few milliseconds.
-# Python is a must. The rest (kcat, a JDK, Maven) is installed where this runs as root on a machine with apt, and named
+# Python is a must. The rest (kcat, a JDK, Maven, ZooKeeper) is installed where this runs as root on a machine with apt, and named
 # in one sentence otherwise: what needs it is then skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -46,6 +46,9 @@ lay_venv() {
 }
 
 missing_packages() { # the Debian packages whose programs are missing
+  # tests/zookeeper_ensemble.py takes the jars that lie beside Apache Kafka's, else those of the package.
+  compgen -G "${PEERS_HOME:-$HOME/.cache/kavka-peers}/kafka-3*/zookeeper-jute-*.jar" > /dev/null \
+    || [ -f /usr/share/java/zookeeper.jar ] || echo zookeeper
   command -v kcat > /dev/null || command -v kafkacat > /dev/null || echo kcat
   command -v javac > /dev/null || echo default-jdk-headless
   command -v mvn > /dev/null || echo maven
@@ -64,7 +67,7 @@ system_packages() {
     [ -n "$missing" ] || return 0
     say "could not install $missing; the tests that need them are skipped (remove $tried to try again)"
   else
-    say "the tests with kcat and with Java's clients are skipped without: $missing (apt-get install $missing as root)"
+    say "the tests with kcat, Java's clients and a ZooKeeper ensemble are skipped without: $missing (apt-get install $missing as root)"
   fi
   echo "$missing" > "$tried"
 }
