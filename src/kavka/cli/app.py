@@ -31,6 +31,10 @@ topics_app = typer.Typer(help="Create, list, describe, alter and delete topics."
 configs_app = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
 app.add_typer(topics_app, name="topics", context_settings=HELP_NAMES)
 app.add_typer(configs_app, name="configs", context_settings=HELP_NAMES)
+reassign_app = typer.Typer(
+    help="Move partitions to other brokers: plan, execute, status, cancel.", no_args_is_help=True
+)
+app.add_typer(reassign_app, name="reassign", context_settings=HELP_NAMES)
 
 Bootstrap = Annotated[
     str | None,
@@ -540,6 +544,180 @@ def dump_log(
     from kavka.cli.dump_log import dump_log as dump
 
     dump(paths, records=records, verify_only=verify_only, as_json=as_json)
+
+
+# Replicas and leaders
+
+PlanFile = Annotated[str | None, typer.Argument(metavar="FILE", help="A plan; without it all that moves.")]
+OfTopic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="The partitions of this topic.")]
+OnePartition = Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Only this one of the topic.")]
+
+
+@reassign_app.command("plan")
+def reassign_plan(
+    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", metavar="NAME", help="Of these topics.")] = None,
+    brokers: Annotated[
+        str | None, typer.Option("--brokers", metavar="ID,ID,...", help="Where replicas may be; all live brokers.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", "-r", min=1, help="How many each partition is to have; as many as now.")
+    ] = None,
+    internal: Annotated[bool, typer.Option("--internal", "-a", help="Topics of the brokers themselves, too.")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Say where replicas should be, as JSON, and what that would copy; nothing is moved.
+
+    Replicas are spread evenly over the brokers, and over racks where every broker has one, with as little copied as
+    that takes. Without --topic all topics are planned together. The JSON is that of kafka-reassign-partitions.
+
+    [bold]Examples[/bold]
+
+    kavka reassign plan --brokers 1,2,3,4 > move.json
+
+    kavka reassign plan --topic orders --replicas 3 > more.json
+    """
+    from kavka.cli.reassign import plan
+
+    plan(bootstrap, topics or [], brokers=_broker_ids(brokers), replicas=replicas, internal=internal)
+
+
+@reassign_app.command("execute")
+def reassign_execute(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A plan, as plan writes it; - for standard input.")],
+    throttle: Annotated[
+        int | None,
+        typer.Option("--throttle", metavar="BYTES", min=1, help="Copy no faster than so many bytes/s per broker."),
+    ] = None,
+    additional: Annotated[
+        bool, typer.Option("--additional", help="Although others move; those in the file move as it says now.")
+    ] = False,
+    keep_factor: Annotated[
+        bool, typer.Option("--keep-factor", help="Refuse to change how many replicas a partition has (Kafka 4.1).")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even below min.insync.replicas.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Begin the moves of a plan. What undoes them is printed first.
+
+    Partitions can be written and read all along: replicas are added, catch up, and only then others are removed. The
+    controller goes on with it after failures, its own included.
+
+    [bold]Examples[/bold]
+
+    kavka reassign execute move.json --throttle 50000000 > undo.json
+
+    kavka reassign plan --brokers 1,2,3 | kavka reassign execute -
+    """
+    from kavka.cli.reassign import execute
+
+    execute(
+        bootstrap,
+        file,
+        throttle=throttle,
+        additional=additional,
+        keep_factor=keep_factor,
+        force=force,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+@reassign_app.command("status")
+def reassign_status(
+    file: PlanFile = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Lift the throttles when nothing moves any more.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Return when all is done.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer than this.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show how far moves are.
+
+    [bold]Examples[/bold]
+
+    kavka reassign status
+
+    kavka reassign status move.json --wait --clear
+    """
+    from kavka.cli.reassign import status
+
+    status(bootstrap, file, clear=clear, wait=wait, timeout_s=timeout, as_json=as_json)
+
+
+@reassign_app.command("cancel")
+def reassign_cancel(
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help="A plan: its partitions.")] = None,
+    topic: OfTopic = None,
+    partition: OnePartition = None,
+    everything: Annotated[bool, typer.Option("--all", help="Whatever moves.")] = False,
+    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Leave the throttles as they are.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Stop moves: the replicas are what they were, and what was copied is deleted.
+
+    [bold]Example[/bold]
+
+    kavka reassign cancel --topic orders --partition 3
+    """
+    from kavka.cli.reassign import cancel
+
+    cancel(
+        bootstrap,
+        file,
+        topic=topic,
+        partition=partition,
+        everything=everything,
+        keep_throttle=keep_throttle,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def elect(
+    preferred: Annotated[
+        bool, typer.Option("--preferred/--unclean", help="The first replica leads; or any replica where nobody leads.")
+    ] = True,
+    topic: OfTopic = None,
+    partition: OnePartition = None,
+    everything: Annotated[bool, typer.Option("--all", help="Wherever it is needed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an unclean election.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Have preferred replicas lead again; or, with --unclean, any live replica where nobody can lead.
+
+    An unclean election loses the records that the new leader does not have, and asks first.
+
+    [bold]Examples[/bold]
+
+    kavka elect --all
+
+    kavka elect --unclean --topic orders --partition 3
+    """
+    from kavka.cli.elect import elect as hold
+
+    hold(
+        bootstrap,
+        unclean=not preferred,
+        topic=topic,
+        partition=partition,
+        everything=everything,
+        yes=yes,
+        as_json=as_json,
+    )
+
+
+def _broker_ids(text: str | None) -> list[int]:
+    """Broker ids, each once; all live brokers where there are none."""
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if not all(word.isdecimal() for word in words) or (text is not None and not words):
+        usage(f"--brokers {text}: brokers are named by their numbers", "for example --brokers 1,2,3")
+    return sorted({int(word) for word in words})
 
 
 # Settings

@@ -1,0 +1,81 @@
+"""`kavka elect`: have preferred replicas lead again, or any replica where nobody leads."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kavka.cli.output import Failure, note, show_json, usage
+from kavka.cli.session import with_cluster
+
+if TYPE_CHECKING:
+    from kavka.client.cluster import Cluster
+    from kavka.errors import RequestError
+    from kavka.model import TopicPartition
+
+
+def elect(
+    bootstrap: str | None,
+    *,
+    unclean: bool,
+    topic: str | None,
+    partition: int | None,
+    everything: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Holds elections. Raises Failure where a partition that needs a leader did not get one."""
+    if (topic is not None) == everything:
+        usage("elections of which partitions?", "give --topic NAME (and --partition N), or --all")
+    if partition is not None and topic is None:
+        usage("--partition without --topic", "for example --topic orders --partition 3")
+    if unclean and not yes:
+        if not sys.stdin.isatty():
+            usage("an unclean election may lose records that were acknowledged", "add --yes to say that you mean it")
+        answer = input("Replicas that are not in sync may lead, and records be lost. Type yes: ")
+        if answer.strip().lower() not in ("y", "yes"):
+            raise Failure("nobody was elected")
+
+    async def work(cluster: Cluster) -> dict[TopicPartition, RequestError | None]:
+        from kavka.client.admin import Admin, ElectionType
+        from kavka.model import TopicPartition
+
+        admin = Admin(cluster)
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        if topic is None:
+            return await admin.elect_leaders(kind)
+        if partition is not None:
+            return await admin.elect_leaders(kind, [TopicPartition(topic, partition)])
+        (described,) = await admin.describe_topics([topic])
+        return await admin.elect_leaders(kind, [TopicPartition(topic, each.partition) for each in described.partitions])
+
+    outcomes = with_cluster(bootstrap, work)
+    elected = [each for each, error in outcomes.items() if error is None]
+    settled = [
+        each for each, error in outcomes.items() if error is not None and error.code.name == "ELECTION_NOT_NEEDED"
+    ]
+    failed = {each: error for each, error in outcomes.items() if error is not None and each not in settled}
+    if as_json:
+        show_json(
+            {
+                "elected": list(map(str, elected)),
+                "not_needed": list(map(str, settled)),
+                "failed": {str(each): {"error": e.code.name, "message": e.message} for each, e in failed.items()},
+            }
+        )
+    else:
+        who = "a leader" if unclean else "its preferred leader"
+        for each in elected:
+            print(f"{each} has {who} again.")
+        if not elected and not failed:
+            note("No election was needed.")
+    for each, error in failed.items():
+        raise Failure(f"{each}: {error.message}", _next_step(error.code.name))
+
+
+def _next_step(code: str) -> str:
+    return {
+        "PREFERRED_LEADER_NOT_AVAILABLE": "wait until the preferred replica is in sync: `kavka topics describe`",
+        "ELIGIBLE_LEADERS_NOT_AVAILABLE": "start a broker that has a replica: `kavka topics describe` names them",
+        "UNKNOWN_TOPIC_OR_PARTITION": "see `kavka topics describe`",
+    }.get(code, "")
