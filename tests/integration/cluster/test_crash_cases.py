@@ -197,7 +197,9 @@ def test_b_the_leader_dies_and_then_the_last(prepare: Prepare, death: Death) -> 
     client.cluster.start_broker(2)
     for at in (0, 2, CONTROLLER):
         eventually(f"broker {at} says so", lambda at=at: client.metadata(at=at).leader == -1)
-    assert_nothing_goes(client, 0, 2, CONTROLLER)
+    # Apache Kafka does not tell a leader that was stopped or cut off that there is no leader now: it goes on as one.
+    told = [0, 2] if death is Death.KILL or client.cluster.kind == "kavka" else [2]
+    assert_nothing_goes(client, *told, CONTROLLER)
     # Whoever asks: a preferred election, a reassignment, another controller.
     assert client.elect_preferred(at=CONTROLLER) is not ErrorCode.NONE
     ask_for_reassignment(client, [0, 2])
@@ -207,7 +209,7 @@ def test_b_the_leader_dies_and_then_the_last(prepare: Prepare, death: Death) -> 
     assert client.cluster.controller_epoch() > epoch
     holds_for(1.5, "neither 0 nor 2 leads", lambda: client.cluster.state(TOPIC).leader == -1)
     assert client.cluster.state(TOPIC).isr == (1,)
-    assert_nothing_goes(client, 0, 2)
+    assert_nothing_goes(client, *told)
     ask_for_reassignment(client, None)
 
     come_back(client, death, 1)
