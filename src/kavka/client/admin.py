@@ -467,7 +467,7 @@ class Admin:
 
         def request(version: int) -> AlterPartitionReassignmentsRequest:
             if version < 1 and not allow_replication_factor_change:
-                message = "the broker is too old to hold replication factors fast (KIP-860)"
+                message = "the broker is too old to refuse another replication factor (KIP-860)"
                 raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
             topics: dict[str, ReassignableTopic] = {}
             for (name, number), replicas in targets.items():
