@@ -34,6 +34,7 @@ SERVED: dict[int, Served] = {
     ApiKey.LEADER_AND_ISR: _row("leader_and_isr", 0, 7),
     ApiKey.STOP_REPLICA: _row("stop_replica", 0, 4),
     ApiKey.UPDATE_METADATA: _row("update_metadata", 0, 8),
+    ApiKey.CONTROLLED_SHUTDOWN: _row("controlled_shutdown", 0, 3),
     ApiKey.OFFSET_COMMIT: _row("offset_commit", 2, 10),
     ApiKey.OFFSET_FETCH: _row("offset_fetch", 1, 10),
     ApiKey.FIND_COORDINATOR: _row("find_coordinator", 0, 6),
@@ -58,6 +59,7 @@ SERVED: dict[int, Served] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _row("incremental_alter_configs", 0, 1),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _row("alter_partition_reassignments", 0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _row("list_partition_reassignments", 0, 0),
+    ApiKey.ALTER_PARTITION: _row("alter_partition", 0, 3),
     ApiKey.DESCRIBE_CLUSTER: _row("describe_cluster", 0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),
 }

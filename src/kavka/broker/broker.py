@@ -17,11 +17,13 @@ import asyncio
 import importlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
 from kavka.broker.api_table import SERVED
 from kavka.broker.controller_link import ControllerLink
+from kavka.broker.decision_log import DecisionLog
+from kavka.broker.decision_topic import ReplicatedDecisionTopic
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
@@ -36,18 +38,18 @@ from kavka.broker.metadata_cache import (
 from kavka.broker.offsets_log import OffsetsTopicLog
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
-from kavka.broker.state_changes import StateChanges
+from kavka.broker.state_changes import Fetchers, StateChanges
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import validate_overrides
+from kavka.controller.channels import ChannelLimits, ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.orders import ClusterChange, StopOrder
 from kavka.controller.reign import Deposed
-from kavka.controller.requests import EPOCH_DURING_DELETE, control_requests
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
 from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError, StorageError, ZooKeeperError
 from kavka.filesystem import FileSystem
 from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
@@ -55,9 +57,14 @@ from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.network import Network
 from kavka.protocol.api_keys import ApiKey
+from kavka.replication.lag_policy import TimeLagPolicy
+from kavka.replication.partition import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.zookeeper.port import Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
 from kavka.zookeeper.znodes import TOPICS_PATH, BrokerEndpoint, BrokerRegistration
+
+if TYPE_CHECKING:
+    from kavka.protocol.peer import PeerConnection
 
 logger = Logger(__name__)
 
@@ -148,6 +155,24 @@ class Broker:
             listener_name=config.inter_broker_listener,
             answer_locally=self._answer_locally,
         )
+        self._decision_topic = ReplicatedDecisionTopic(
+            ports.network,
+            self.metadata,
+            self.replicas,
+            broker_id=self.broker_id,
+            listener_name=config.inter_broker_listener,
+            config=lambda: self.config,
+            create_topic=self._create_one,
+            wall_ms=ports.wall_ms,
+        )
+        self._decisions = DecisionLog(
+            self._decision_topic,
+            ports.filesystem,
+            config.log_directories[0],
+            id_prefix=f"{self.broker_id}-{ports.wall_ms():x}",
+            ring_bytes=config.kavka_decisions_ring_bytes,
+            quiet=(DecisionKind.CONTROLLER_ELECTED, DecisionKind.BROKER_CAME) if ports.is_alone else (),
+        )
         self.logs: LogManager
         self.state_changes: StateChanges
         self._controller: Controller
@@ -187,6 +212,8 @@ class Broker:
             logs=self.logs,
             groups=self.groups,
             topics=self.configs,
+            rules=self._partition_rules(),
+            new_fetchers=self._new_fetchers,
             inter_broker_listener=self._static_config.inter_broker_listener,
             offsets_partition_count=lambda: self._static_config.offsets_topic_num_partitions,
             broker_epoch=lambda: self.broker_epoch,
@@ -194,21 +221,28 @@ class Broker:
             on_storage_error=self.on_storage_error,
             spawn=self.spawn,
         )
-        await self._register()
+        await self._register_first()
         self._unsubscribe = zookeeper.subscribe(self._on_session_event)
+        config = self._static_config
         self._controller = Controller(
             zookeeper,
             self.broker_id,
             settings=ControllerSettings(
                 TopicRules(
-                    self._static_config.num_partitions,
-                    self._static_config.default_replication_factor,
+                    config.num_partitions,
+                    config.default_replication_factor,
                     lambda overrides: validate_overrides(overrides, self.config),
                 ),
                 unclean_allowed=lambda topic: self.configs.topic(topic).unclean_leader_election_enable,
-                deletion_enabled=self._static_config.delete_topic_enable,
+                deletion_enabled=config.delete_topic_enable,
+                fast_failover=config.kavka_controller_fast_failover,
+                auto_rebalance=config.auto_leader_rebalance_enable,
+                rebalance_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+                rebalance_limit_percent=lambda: self.config.leader_imbalance_per_broker_percentage,
+                limits=ChannelLimits(socket_timeout_ms=config.controller_socket_timeout_ms),
             ),
-            carry_out=self._carry_out,
+            channels=ChannelPorts(self._open_peer, config.inter_broker_listener, self._deliver_locally),
+            record=self.record,
             now_ms=self._ports.wall_ms,
             rng=self._ports.random,
             on_controller_changed=self._on_controller_changed,
@@ -223,6 +257,7 @@ class Broker:
             run_blocking=self._ports.run_blocking,
         )
         self._maintenance.start()
+        self._decisions.start()
         if self._controller.is_active:
             await self.state_changes.informed.wait()
         return report
@@ -290,9 +325,11 @@ class Broker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.controller_link.close()
+        self._decision_topic.close()
         await self.configs.stop()
         await self._maintenance.stop()
         await self._controller.stop()
+        await self._decisions.stop()
         self.logs.close(self._ports.wall_ms(), broker_epoch=self.broker_epoch)
         await self._ports.zookeeper.close()
 
@@ -302,7 +339,11 @@ class Broker:
         for task in list(self._tasks):
             task.cancel()
         self.controller_link.close()
+        self._decision_topic.close()
+        self._decisions.abort()
         self.configs.abort()
+        if hasattr(self, "_controller"):
+            self._controller.abort()
         if hasattr(self, "_maintenance"):
             self._maintenance.abort()
         if hasattr(self, "logs"):
@@ -345,7 +386,23 @@ class Broker:
             self._static_config.broker_rack,
         )
 
+    def _partition_rules(self) -> PartitionRules:
+        config = self._static_config
+        return PartitionRules(
+            TimeLagPolicy(config.replica_lag_time_max_ms), eligibility=self.metadata, record=self.record
+        )
+
     # -- the session with ZooKeeper
+
+    async def _register_first(self) -> None:
+        """Registers after the logs were loaded, which may take longer than a session lives that nobody keeps alive."""
+        while True:
+            try:
+                await self._register()
+            except SessionExpired:
+                await self._ports.zookeeper.renew()
+            else:
+                return
 
     async def _register(self) -> None:
         zookeeper = self._ports.zookeeper
@@ -359,10 +416,16 @@ class Broker:
 
     def _on_session_event(self, event: Event) -> None:
         if event == SessionEvent(SessionState.EXPIRED):
-            logger.warning(
-                "session expired",
-                broker_epoch=self.broker_epoch,
-                why="ZooKeeper did not hear of this broker in zookeeper.session.timeout.ms",
+            self.record(
+                Decision(
+                    DecisionKind.SESSION_EXPIRED,
+                    self.now_ms(),
+                    self.broker_id,
+                    "ZooKeeper did not hear of this broker in zookeeper.session.timeout.ms; it registers anew",
+                    about_broker=self.broker_id,
+                    before={"broker_epoch": self.broker_epoch},
+                    evidence={"zookeeper.session.timeout.ms": self._static_config.zookeeper_session_timeout_ms},
+                )
             )
             self.spawn(self._rejoin())
 
@@ -396,6 +459,11 @@ class Broker:
         return await module.answer(self, message, version)
 
     @property
+    def record(self) -> RecordDecision:
+        """Takes note of decisions."""
+        return self._decisions.record
+
+    @property
     def controller(self) -> Controller:
         """This broker's part in controlling the cluster."""
         return self._controller
@@ -405,32 +473,32 @@ class Broker:
         """What clients may ask of the controller. Raises Deposed while this broker is not it."""
         return self._controller.topics
 
-    async def _carry_out(self, change: ClusterChange) -> None:
-        """Obeys what the controller wrote."""
-        context = self._controller.context
-        stops = tuple(
-            StopOrder(partition, self.broker_id, EPOCH_DURING_DELETE, delete=True)
-            for topic in change.deleted_topics
-            for partition in context.topics[topic.name].topic_partitions()
+    async def _open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
+        """A connection to another broker."""
+        from kavka.protocol.peer import PeerConnection
+
+        return await PeerConnection.open(
+            self._ports.network, host, port, client_id=str(self.broker_id), connect_timeout_ms=connect_timeout_ms
         )
-        requests = control_requests(
-            change._replace(stops=stops),
-            context,
-            controller_id=self.broker_id,
-            listener_name=self._static_config.inter_broker_listener,
-        )
-        for request in requests.get(self.broker_id, ()):
-            await self._deliver_locally(request.key, request.message)
+
+    def _new_fetchers(self) -> Fetchers:
+        """What fetches the partitions that this broker follows; a broker alone never needs it."""
+        from kavka.replication.fetcher_manager import FetcherManager
+
+        raise NotImplementedError(FetcherManager)
 
     def _on_topic_config(self, name: str) -> None:
         self.state_changes.apply_topic_config(name)
+        self._controller.topic_config_changed([name])
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
         self.state_changes.apply_broker_config()
+        self._controller.topic_config_changed(None)
         self._ports.on_config(config)
 
     def _on_controller_changed(self, controller_id: BrokerId) -> None:
         self.metadata.controller_id = controller_id
+        self.controller_link.on_controller_changed()
 
     # -- topics that nobody asked for by CreateTopics
 
@@ -480,6 +548,10 @@ class Broker:
             1 if self._ports.is_alone else config.offsets_topic_replication_factor,
             config=offsets_topic_settings(config),
         )
+
+    async def _create_one(self, wish: TopicWish) -> ErrorCode:
+        """NONE where the topic is there now."""
+        return (await self._create([wish])).get(wish.name, ErrorCode.NONE)
 
     async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
         """Creates topics here or, where another broker is the controller, there; errors but for what is there now."""

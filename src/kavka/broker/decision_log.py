@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
-from kavka.decisions import RING_FILES, Decision, RecordedDecision, encode_decision
+from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.errors import KavkaError, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.logger import Logger
@@ -34,6 +34,8 @@ MAX_PENDING: Final = 10_000
 """Decisions that wait for the topic: 5 MB. The oldest go when there are more; the ring has them."""
 MAX_BATCH: Final = 500
 MAX_LINES_PER_SECOND: Final = 50
+_DETAILS: Final = (DecisionKind.LEADERSHIP_TAKEN, DecisionKind.FOLLOWING)
+"""What every partition does when a topic is made or a broker starts: debug lines; Kafka has a log apart for them."""
 LINGER_S: Final = 0.05
 LOOK_S: Final = 2.0
 """How often it is asked whether the topic is wanted by now."""
@@ -67,8 +69,11 @@ class DecisionLog:
         *,
         id_prefix: str,
         ring_bytes: int,
+        quiet: Collection[DecisionKind] = (),
     ) -> None:
-        """`id_prefix` is another one for every life of every broker. The ring is made with the first decision."""
+        """`id_prefix` is another one for every life of every broker. The ring is made with the first decision. `quiet`
+        are kinds that are no news on this broker: debug lines."""
+        self._quiet = quiet
         self._topic = topic
         self._filesystem = filesystem
         self._directory = directory
@@ -111,9 +116,10 @@ class DecisionLog:
                     "more decisions", count=self._lines - MAX_LINES_PER_SECOND, instead="kavka why shows all of them"
                 )
             self._window_s, self._lines = second, 0
+        say = logger.debug if decision.kind in _DETAILS or decision.kind in self._quiet else logger.info
         self._lines += 1
         if self._lines <= MAX_LINES_PER_SECOND:
-            logger.info(decision.kind.value, subject=decision.subject, why=decision.why, **_changes(decision))
+            say(decision.kind.value, subject=decision.subject, why=decision.why, **_changes(decision))
 
     # -- the ring
 
@@ -155,6 +161,15 @@ class DecisionLog:
         if self._flushing is not None:
             self._flushing.cancel()
             self._flush()
+        if self._ring is not None:
+            self._ring.close()
+
+    def abort(self) -> None:
+        """Carries no more, at once; what was not written yet is lost, as in a kill."""
+        if self._running is not None:
+            self._running.cancel()
+        if self._flushing is not None:
+            self._flushing.cancel()
         if self._ring is not None:
             self._ring.close()
 

@@ -16,12 +16,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr
+from kavka.replication.replica import BrokerStanding
 
 NO_TOPIC_ID = uuid.UUID(int=0)
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 """Topics that only the broker itself writes."""
+_ALIVE = BrokerStanding()
 
 
 class Endpoint(NamedTuple):
@@ -82,6 +84,14 @@ class MetadataCache:
 
     def is_alive(self, broker_id: BrokerId) -> bool:
         return broker_id in self._brokers
+
+    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
+        """How the broker stands, None where it is not alive.
+
+        Neither its epoch nor that it is about to stop is in UpdateMetadata: the controller, which knows both, looks at
+        them when it is asked for an ISR with that broker.
+        """
+        return _ALIVE if broker_id in self._brokers else None
 
     def topics(self) -> Iterable[TopicMetadata]:
         return self._topics.values()

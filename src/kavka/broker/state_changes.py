@@ -53,7 +53,7 @@ from kavka.log.log_manager import LogManager
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
-from kavka.replication.partition import Partition
+from kavka.replication.partition import Partition, PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ Errors = dict[TopicPartition, ErrorCode]
 
 class Fetchers(Protocol):
     """What fetches the partitions that this broker follows (`replication.fetcher_manager`)."""
+
+    def follow(self, partitions: Sequence[Partition]) -> None:
+        """Fetches them from their leaders, as their states say."""
+        ...
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
 
@@ -135,6 +139,8 @@ class StateChanges:
         logs: LogManager,
         groups: GroupCoordinator,
         topics: Topics,
+        rules: PartitionRules,
+        new_fetchers: Callable[[], Fetchers],
         inter_broker_listener: str,
         offsets_partition_count: Callable[[], int],
         broker_epoch: Callable[[], int],
@@ -142,7 +148,10 @@ class StateChanges:
         on_storage_error: Callable[[StorageError], None],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        """`offsets_partition_count` is how many partitions `__consumer_offsets` has if it is made with this broker's
+        """`rules` hold for every partition. `new_fetchers` makes what fetches from other brokers, when the first
+        partition is to be followed.
+
+        `offsets_partition_count` is how many partitions `__consumer_offsets` has if it is made with this broker's
         settings. `broker_epoch` is that of the present registration.
         """
         self._broker_id = broker_id
@@ -151,6 +160,8 @@ class StateChanges:
         self._logs = logs
         self._groups = groups
         self._topics = topics
+        self._rules = rules
+        self._new_fetchers = new_fetchers
         self._fetchers: Fetchers | None = None
         self._inter_broker_listener = inter_broker_listener
         self._offsets_partition_count = offsets_partition_count
@@ -201,17 +212,22 @@ class StateChanges:
 
     def _take_roles(self, orders: Sequence[_Order], errors: Errors) -> None:
         now_ms = self._wall_ms()
+        followed: list[Partition] = []
         for order in orders:
             error, partition = self._host(order, now_ms)
             if partition is not None:
                 try:
                     if order.state.leader == self._broker_id:
-                        self._lead(partition, order)
+                        error = self._lead(partition, order, now_ms)
+                    else:
+                        error = self._follow(partition, order, now_ms, followed)
                 except StorageError as failure:
                     self._on_storage_error(failure)
                     self.take_offline([order.topic_partition])
                     error = ErrorCode.KAFKA_STORAGE_ERROR
             errors[order.topic_partition] = error
+        if followed:
+            self._fetch(followed)
 
     def _host(self, order: _Order, now_ms: int) -> tuple[ErrorCode, Partition | None]:
         """The partition that the order is for, made if it is new here; None, and why, where it is not obeyed."""
@@ -248,6 +264,7 @@ class StateChanges:
             log,
             local_broker_id=self._broker_id,
             min_insync_replicas=config.min_insync_replicas,
+            rules=self._rules,
         )
         self._replicas.host(partition)
         return ErrorCode.NONE, partition
@@ -262,10 +279,20 @@ class StateChanges:
             self._logs.set_aside(topic_partition)
             return self._logs.get_or_create(topic_partition, topic_id, now_ms, config=config)
 
-    def _lead(self, partition: Partition, order: _Order) -> None:
-        # Before it leads: what a fetcher would still bring is another leader's.
-        self._unfollow([order.topic_partition])
-        if partition.become_leader(order.state, order.replicas):
+    def _lead(self, partition: Partition, order: _Order, now_ms: int) -> ErrorCode:
+        change = partition.become_leader(
+            order.state,
+            order.replicas,
+            adding=order.adding,
+            removing=order.removing,
+            now_ms=now_ms,
+            is_new=order.is_new,
+        )
+        if change.is_stale:
+            return _stale(partition, order)
+        if change.is_new_epoch:
+            self._unfollow([order.topic_partition])
+        if change.high_watermark_advanced:
             self._replicas.on_high_watermark_advanced(partition)
         held_back = self._held_back.get(order.topic_partition)
         if held_back is not None and held_back.state.leader_epoch <= partition.leader_epoch:
@@ -273,6 +300,32 @@ class StateChanges:
         topic, index = order.topic_partition
         if topic == GROUP_METADATA_TOPIC:
             self._spawn(self._groups.load(index, order.state.leader_epoch))
+        return ErrorCode.NONE
+
+    def _follow(self, partition: Partition, order: _Order, now_ms: int, followed: list[Partition]) -> ErrorCode:
+        """Follows from now on; `followed` gets the partition if it is to be fetched."""
+        topic, index = order.topic_partition
+        change = partition.become_follower(
+            order.state, order.replicas, adding=order.adding, removing=order.removing, now_ms=now_ms
+        )
+        if change.is_stale:
+            return _stale(partition, order)
+        if change.was_leader:
+            # Who waits for what it had as a leader is told that it leads no more.
+            self._replicas.on_high_watermark_advanced(partition)
+        if topic == GROUP_METADATA_TOPIC:
+            self._groups.unload(index, order.state.leader_epoch)
+        if order.state.leader == NO_LEADER:
+            self._unfollow([order.topic_partition])
+        else:
+            followed.append(partition)
+        return ErrorCode.NONE
+
+    def _fetch(self, partitions: Sequence[Partition]) -> None:
+        if self._fetchers is None:
+            self._fetchers = self._new_fetchers()
+            self._fetchers.set_endpoints(self._endpoints())
+        self._fetchers.follow(partitions)
 
     def _unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
         if self._fetchers is not None:
@@ -490,6 +543,12 @@ UNKNOWN_PARTITION: Final = PartitionMetadata((), LeaderAndIsr(NO_LEADER, NO_EPOC
 """A partition below the highest known one that nothing was heard of yet."""
 
 
+def _stale(partition: Partition, order: _Order) -> ErrorCode:
+    """What is answered to an order that changed nothing: one that is known already is no error."""
+    is_known = order.state.leader_epoch == partition.leader_epoch
+    return ErrorCode.NONE if is_known else ErrorCode.STALE_CONTROLLER_EPOCH
+
+
 def _log_refusal(message: str, controller_id: int, controller_epoch: int, refusal: ErrorCode) -> None:
     logger.warning(
         "controller's message refused",
@@ -567,6 +626,5 @@ def _stops(request: StopReplicaRequest) -> Iterator[_Stop]:
             yield _Stop(TopicPartition(topic.name, index), NO_EPOCH, request.delete_partitions)
     for state in request.topic_states:
         for stop in state.partition_states:
-            yield _Stop(
-                TopicPartition(state.topic_name, stop.partition_index), stop.leader_epoch, stop.delete_partition
-            )
+            topic_partition = TopicPartition(state.topic_name, stop.partition_index)
+            yield _Stop(topic_partition, stop.leader_epoch, stop.delete_partition)

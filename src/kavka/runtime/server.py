@@ -117,12 +117,14 @@ class Server:
         try:
             return await self._start(began)
         except BaseException:
-            self.abort()
+            self._let_go()
             if self._session is not None:
                 with suppress(ZooKeeperError):
                     await self._session.close()
             if self._zookeeper_host is not None:
                 await self._zookeeper_host.stop()
+            # Last: the embedded ZooKeeper wrote with them until here.
+            self._workers.shutdown(cancel_futures=True)
             raise
 
     async def _start(self, began: float) -> Started:
@@ -171,11 +173,15 @@ class Server:
             time.perf_counter() - began,
         )
 
-    async def stop(self) -> None:
-        """Stops in order; what was acknowledged is on its way to the disk, and the logs are marked clean."""
+    async def stop(self, *, hand_over: bool = True) -> None:
+        """Stops in order; what was acknowledged is on its way to the disk, and the logs are marked clean.
+
+        `hand_over` False: whoever asks knows that no other broker is left that could take the partitions.
+        """
         assert self._sockets is not None
         assert self._broker is not None
-        await self._broker.leave_cluster()
+        if hand_over:
+            await self._broker.leave_cluster()
         self._broker.answer_waiting()
         await self._sockets.stop()
         await self._broker.stop()
@@ -189,11 +195,14 @@ class Server:
             self._sockets.abort()
 
     def abort(self) -> None:
-        """Lets go of sockets and locks, and writes nothing. Tasks of the broker are left to whoever ends its loop."""
+        """Lets go of sockets, tasks and locks, and writes nothing."""
+        self._let_go()
+        self._workers.shutdown(cancel_futures=True)
+
+    def _let_go(self) -> None:
         self.abort_sockets()
         if self._broker is not None:
             self._broker.abort()
-        self._workers.shutdown(cancel_futures=True)
 
     # -- parts
 

@@ -40,6 +40,7 @@ from kavka.protocol.messages.update_metadata_request import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from kavka.replication.partition import Partition, PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
 
@@ -71,6 +72,25 @@ class Settings:
         pass
 
 
+class Fetching:
+    """What is fetched from whom: partition -> (leader, leader epoch)."""
+
+    def __init__(self) -> None:
+        self.followed: dict[TopicPartition, tuple[int, int]] = {}
+        self.endpoints: dict[BrokerId, Endpoint] = {}
+
+    def follow(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            self.followed[partition.topic_partition] = (partition.state.leader, partition.leader_epoch)
+
+    def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            self.followed.pop(topic_partition, None)
+
+    def set_endpoints(self, endpoints: Mapping[BrokerId, Endpoint]) -> None:
+        self.endpoints = dict(endpoints)
+
+
 class Room:
     """A broker's state changes on a real disk, with what they act on."""
 
@@ -99,6 +119,7 @@ class Room:
             random=random.Random(1),
             offset_metadata_max_bytes=4096,
         )
+        self.fetching = Fetching()
         self.changes = StateChanges(
             BrokerId(OWN),
             metadata=self.metadata,
@@ -106,6 +127,8 @@ class Room:
             logs=self.logs,
             groups=self.groups,
             topics=Settings(config),
+            rules=PartitionRules(),
+            new_fetchers=lambda: self.fetching,
             inter_broker_listener="PLAINTEXT",
             offsets_partition_count=lambda: 2,
             broker_epoch=lambda: BROKER_EPOCH,
@@ -343,6 +366,84 @@ def test_a_failed_log_directory_is_answered_for_its_partitions(tmp_path: Path) -
         assert published is not None
         assert published.state.leader == NO_LEADER
         assert published.offline_replicas == (OWN,)
+
+    runs(tmp_path, scenario)
+
+
+# -- following
+
+
+def test_a_follower_fetches_from_its_leader_in_the_leaders_epoch(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        assert await room.lead(leader=OTHER, leader_epoch=3, replicas=(OTHER, OWN)) is ErrorCode.NONE
+        assert room.fetching.followed == {ORDERS_0: (OTHER, 3)}
+        assert room.fetching.endpoints[BrokerId(OTHER)] == Endpoint("here", 9000 + OTHER)
+        assert await room.lead(leader=THIRD, leader_epoch=4, replicas=(THIRD, OWN)) is ErrorCode.NONE
+        assert room.fetching.followed == {ORDERS_0: (THIRD, 4)}
+
+    runs(tmp_path, scenario)
+
+
+def test_who_leads_or_has_no_leader_fetches_nothing(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        replicas = (OTHER, OWN)
+        assert await room.lead(leader=OTHER, leader_epoch=3, replicas=replicas) is ErrorCode.NONE
+        assert await room.lead(leader=OWN, leader_epoch=4, replicas=replicas) is ErrorCode.NONE
+        assert room.fetching.followed == {}
+        assert await room.lead(leader=OTHER, leader_epoch=5, replicas=replicas) is ErrorCode.NONE
+        assert await room.lead(leader=NO_LEADER, leader_epoch=6, replicas=replicas) is ErrorCode.NONE
+        assert room.fetching.followed == {}
+
+    runs(tmp_path, scenario)
+
+
+def test_a_stopped_or_offline_replica_fetches_nothing(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        replicas = (OTHER, OWN)
+        assert await room.lead(leader=OTHER, leader_epoch=3, replicas=replicas) is ErrorCode.NONE
+        assert await room.stop(leader_epoch=3, delete=False) is ErrorCode.NONE
+        assert room.fetching.followed == {}
+        # It is still here, and follows again when it is told to.
+        assert await room.lead(leader=OTHER, leader_epoch=4, replicas=replicas) is ErrorCode.NONE
+        assert room.fetching.followed == {ORDERS_0: (OTHER, 4)}
+        room.changes.take_offline([ORDERS_0])
+        assert room.fetching.followed == {}
+
+    runs(tmp_path, scenario)
+
+
+def test_a_late_order_to_follow_stops_no_leader(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        replicas = (OWN, OTHER)
+        assert await room.lead(leader_epoch=5, replicas=replicas) is ErrorCode.NONE
+        late = await room.lead(leader=OTHER, leader_epoch=4, replicas=replicas)
+        assert late is ErrorCode.STALE_CONTROLLER_EPOCH
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert hosted.is_leader
+        assert room.fetching.followed == {}
+
+    runs(tmp_path, scenario)
+
+
+def test_where_brokers_are_reached_is_told_to_who_fetches(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead(leader=OTHER, leader_epoch=3, replicas=(OTHER, OWN)) is ErrorCode.NONE
+        assert room.fetching.endpoints == {}
+        assert await room.publish({0: OTHER}, leader_epoch=3) is ErrorCode.NONE
+        assert set(room.fetching.endpoints) == {OWN, OTHER, THIRD}
+
+    runs(tmp_path, scenario)
+
+
+def test_the_same_epoch_again_keeps_a_stopped_fetcher_going(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        replicas = (OTHER, OWN)
+        assert await room.lead(leader=OTHER, leader_epoch=3, replicas=replicas) is ErrorCode.NONE
+        assert await room.stop(leader_epoch=3, delete=False) is ErrorCode.NONE
+        assert await room.lead(leader=OTHER, leader_epoch=3, replicas=replicas) is ErrorCode.NONE
+        assert room.fetching.followed == {ORDERS_0: (OTHER, 3)}
 
     runs(tmp_path, scenario)
 

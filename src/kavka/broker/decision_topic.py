@@ -1,0 +1,149 @@
+"""ReplicatedDecisionTopic: the way of this broker's decisions into `__kavka_decisions`, wherever its leader is.
+
+Decides when the topic is wanted, what it is created with, and to whom a batch goes: to this broker's own replica, or to
+the leader as any producer's would. Must not know what is in a batch.
+
+    I1  an append that raises nothing is committed: acks=all
+    I2  decisions that come of an append to this topic do not make it fail: at most one append is under way, and one
+        that fails is tried again later by the decision log
+
+Source: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from kavka.broker.metadata_cache import Endpoint, MetadataCache
+from kavka.config.broker import BrokerConfig
+from kavka.controller.topics import TopicWish
+from kavka.decisions import DECISIONS_TOPIC
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import BrokerId
+from kavka.network import Network
+from kavka.protocol.api_keys import ApiKey
+from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
+
+if TYPE_CHECKING:
+    from kavka.protocol.peer import PeerConnection
+
+PARTITION: Final = 0
+"""One partition: the story of a cluster is read in order."""
+REPLICAS: Final = 3
+PRODUCE_VERSION: Final = 9
+"""Flexible, and by topic name."""
+TIMEOUT_MS: Final = 10_000
+CONNECT_TIMEOUT_MS: Final = 5_000
+
+CreateTopic = Callable[[TopicWish], Awaitable[ErrorCode]]
+"""Creates a topic through the controller; NONE where it is there now."""
+
+
+class ReplicatedDecisionTopic:
+    """The `DecisionTopic` of one broker."""
+
+    def __init__(
+        self,
+        network: Network,
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+        *,
+        broker_id: BrokerId,
+        listener_name: str,
+        config: Callable[[], BrokerConfig],
+        create_topic: CreateTopic,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._network = network
+        self._metadata = metadata
+        self._replicas = replicas
+        self._broker_id = broker_id
+        self._listener_name = listener_name
+        self._config = config
+        self._create_topic = create_topic
+        self._wall_ms = wall_ms
+        self._connection: PeerConnection | None = None
+        self._connected_to: Endpoint | None = None
+
+    def is_wanted(self) -> bool:
+        """Switched on; or left to the broker, and others are alive who would miss what this one knew."""
+        wanted = self._config().kavka_decisions_topic_enable
+        return wanted == "true" or (wanted == "auto" and len(self._metadata.brokers()) > 1)
+
+    async def append(self, batch: bytes) -> None:
+        """Raises `KavkaError` where the batch is not in the topic, or nobody knows whether it is."""
+        published = self._metadata.partition(DECISIONS_TOPIC, PARTITION)
+        if published is None:
+            error = await self._create_topic(self._wish())
+            if error is not ErrorCode.NONE:
+                raise RequestError(error, f"{DECISIONS_TOPIC} could not be created")
+            published = self._metadata.partition(DECISIONS_TOPIC, PARTITION)
+            if published is None:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{DECISIONS_TOPIC} is not known here yet")
+        leader = published.state.leader
+        error = await (self._append_here(batch) if leader == self._broker_id else self._produce(batch, leader))
+        if error is not ErrorCode.NONE:
+            raise RequestError(error, f"broker {leader} did not take decisions")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _wish(self) -> TopicWish:
+        return TopicWish(
+            DECISIONS_TOPIC,
+            1,
+            min(REPLICAS, max(len(self._metadata.brokers()), 1)),
+            config={
+                "cleanup.policy": "compact,delete",
+                "retention.ms": str(self._config().kavka_decisions_retention_ms),
+            },
+        )
+
+    async def _append_here(self, batch: bytes) -> ErrorCode:
+        records = memoryview(bytearray(batch))
+        outcome = self._replicas.append(
+            DECISIONS_TOPIC, PARTITION, records, required_acks=ACKS_ALL, now_ms=self._wall_ms()
+        )
+        if not self._replicas.is_committed(DECISIONS_TOPIC, PARTITION, outcome):
+            outcome = await self._replicas.await_committed(DECISIONS_TOPIC, PARTITION, outcome, TIMEOUT_MS)
+        return outcome.error
+
+    async def _produce(self, batch: bytes, leader: BrokerId) -> ErrorCode:
+        from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+        from kavka.protocol.messages.produce_response import ProduceResponse
+
+        endpoint = self._metadata.endpoint(leader, self._listener_name)
+        if endpoint is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        connection = await self._connect(endpoint)
+        data = PartitionProduceData(index=PARTITION, records=batch)
+        answer = await connection.request(
+            ApiKey.PRODUCE,
+            PRODUCE_VERSION,
+            ProduceRequest(
+                acks=ACKS_ALL,
+                timeout_ms=TIMEOUT_MS,
+                topic_data=[TopicProduceData(name=DECISIONS_TOPIC, partition_data=[data])],
+            ),
+            ProduceResponse,
+            timeout_ms=2 * TIMEOUT_MS,
+        )
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    async def _connect(self, endpoint: Endpoint) -> PeerConnection:
+        from kavka.protocol.peer import PeerConnection
+
+        if self._connection is not None and self._connection.is_open and self._connected_to == endpoint:
+            return self._connection
+        self.close()
+        self._connection = await PeerConnection.open(
+            self._network,
+            endpoint.host,
+            endpoint.port,
+            client_id=str(self._broker_id),
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        )
+        self._connected_to = endpoint
+        return self._connection
