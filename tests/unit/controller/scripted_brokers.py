@@ -39,7 +39,7 @@ PATIENCE_S = 10.0
 async def until(condition: Callable[[], bool]) -> None:
     """Returns when the condition holds; it is an error if that takes long."""
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(0.001)
 
 

@@ -1,0 +1,293 @@
+"""AlterPartition: what leaders propose, row by row of the module's table, and through ZooKeeper."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_support import registration
+from scripted_brokers import Brokers, run, until
+
+from kavka.controller.alter_partition import Accepted, Proposal, Refused, Unchanged, Verdict, judge
+from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.topics import TopicWish
+from kavka.decisions import DecisionKind
+from kavka.errors import ErrorCode
+from kavka.model import BrokerId, TopicPartition
+from kavka.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
+from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState, TopicAssignment, partition_state_path
+
+T0 = TopicPartition("t", 0)
+TOPIC_ID = uuid.UUID(int=7)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def context(*, recovery: int = RECOVERED) -> ControllerContext:
+    """Brokers 1, 2, 3 with epochs 101, 102, 103; t-0 on all of them, led by 1 in epoch 5, ISR (1, 2), version 9."""
+    known = ControllerContext(epoch=4)
+    known.set_brokers({each: LiveBroker(registration(each), 100 + each) for each in ids(1, 2, 3)})
+    known.set_topic(KnownTopic(TopicAssignment("t", {0: (1, 2, 3)}, TOPIC_ID), 0))
+    known.states[T0] = KnownState(PartitionState(BrokerId(1), 5, ids(1, 2), 3, recovery), 9)
+    return known
+
+
+def proposal(
+    *isr: int,
+    leader: int = 1,
+    leader_epoch: int = 5,
+    partition_epoch: int = 9,
+    recovery: int = RECOVERED,
+    epochs: dict[int, int] | None = None,
+    partition: TopicPartition = T0,
+) -> Proposal:
+    members = tuple((BrokerId(member), (epochs or {}).get(member, 100 + member)) for member in isr)
+    return Proposal(partition, BrokerId(leader), leader_epoch, members, recovery, partition_epoch)
+
+
+def code(verdict: Verdict) -> ErrorCode:
+    return verdict.code if isinstance(verdict, Refused) else ErrorCode.NONE
+
+
+def test_an_expansion_and_a_shrink_are_accepted_in_the_leaders_epoch() -> None:
+    for isr in ((1, 2, 3), (1,)):
+        verdict = judge(proposal(*isr), context(), version=3)
+        assert isinstance(verdict, Accepted)
+        assert verdict.state == PartitionState(BrokerId(1), 5, ids(*isr), 4)
+        assert verdict.before.version == 9
+
+
+def test_what_is_so_already_is_a_success_with_any_older_partition_epoch_and_order() -> None:
+    known = context()
+    for epoch in (0, 8, 9):
+        assert judge(proposal(2, 1, partition_epoch=epoch), known, version=3) == Unchanged(known.states[T0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (proposal(1, leader_epoch=4), ErrorCode.FENCED_LEADER_EPOCH),
+        (proposal(1, leader_epoch=6), ErrorCode.NOT_CONTROLLER),
+        (proposal(1, partition_epoch=10), ErrorCode.NOT_CONTROLLER),
+        (proposal(1, partition_epoch=8), ErrorCode.INVALID_UPDATE_VERSION),
+        (proposal(1, 2, leader=2), ErrorCode.INVALID_REQUEST),
+        (proposal(2, 3), ErrorCode.INVALID_REQUEST),
+        (proposal(1, 4), ErrorCode.INVALID_REQUEST),
+        (proposal(), ErrorCode.INVALID_REQUEST),
+        (proposal(1, recovery=RECOVERING), ErrorCode.INVALID_REQUEST),
+        (proposal(1, 2, 3, epochs={3: 99}), ErrorCode.INELIGIBLE_REPLICA),
+        (proposal(1, partition=TopicPartition("t", 1)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (proposal(1, partition=TopicPartition("u", 0)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_proposal_is_refused(wrong: Proposal, expected: ErrorCode) -> None:
+    assert code(judge(wrong, context(), version=3)) is expected
+
+
+def test_who_is_dead_leaving_or_unreachable_does_not_join() -> None:
+    gone, leaving, unreachable = context(), context(), context()
+    gone.set_brokers({key: live for key, live in gone.brokers.items() if key != 3})
+    leaving.shutting_down[BrokerId(3)] = 103
+    unreachable.unreachable[BrokerId(3)] = 103
+    for known in (gone, leaving, unreachable):
+        assert code(judge(proposal(1, 2, 3), known, version=3)) is ErrorCode.INELIGIBLE_REPLICA
+        assert code(judge(proposal(1, 2, 3), known, version=2)) is ErrorCode.INELIGIBLE_REPLICA
+        assert code(judge(proposal(1, 2, 3), known, version=1)) is ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def test_a_leader_that_is_shutting_down_may_still_change_its_isr() -> None:
+    known = context()
+    known.shutting_down[BrokerId(1)] = 101
+    assert isinstance(judge(proposal(1, 2, 3), known, version=3), Accepted)
+
+
+def test_a_member_that_restarted_since_it_fetched_does_not_join() -> None:
+    known = context()
+    brokers = dict(known.brokers)
+    brokers[BrokerId(3)] = LiveBroker(registration(3), 203)
+    known.set_brokers(brokers)
+    assert code(judge(proposal(1, 2, 3), known, version=3)) is ErrorCode.INELIGIBLE_REPLICA
+    assert isinstance(judge(proposal(1, 2, 3, epochs={3: 203}), known, version=3), Accepted)
+    assert isinstance(judge(proposal(1, 2, 3, epochs={3: -1}), known, version=2), Accepted)
+
+
+def test_a_recovering_leader_ends_its_recovery_and_does_not_begin_it_again() -> None:
+    verdict = judge(proposal(1, 2), context(recovery=RECOVERING), version=3)
+    assert isinstance(verdict, Accepted)
+    assert verdict.state.leader_recovery_state == RECOVERED
+    refused = judge(proposal(1, 2, 3, recovery=RECOVERING), context(recovery=RECOVERING), version=3)
+    assert code(refused) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_topic_that_is_being_deleted_changes_no_more() -> None:
+    known = context()
+    known.topics_to_delete["t"] = None
+    assert code(judge(proposal(1), known, version=3)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# ------------------------------------------------------------------------------------------------ through ZooKeeper
+
+
+async def create(cluster: Brokers, partitions: int = 1) -> uuid.UUID:
+    wish = TopicWish("t", assignment={number: [1, 2, 3] for number in range(partitions)})
+    (outcome,) = await cluster.controller.controller.topics.create_topics([wish])
+    assert outcome.topic_id is not None
+    return outcome.topic_id
+
+
+def request(cluster: Brokers, topic_id: uuid.UUID, *isrs: Sequence[int], **fields: Any) -> AlterPartitionRequest:
+    """From leader 1, for the partitions 0, 1, ... as they were created."""
+    partitions = [
+        PartitionData(
+            partition_index=index,
+            leader_epoch=fields.get("leader_epoch", 0),
+            partition_epoch=fields.get("partition_epoch", 0),
+            new_isr_with_epochs=[BrokerState(broker_id=each, broker_epoch=cluster[each].epoch) for each in isr],
+        )
+        for index, isr in enumerate(isrs)
+    ]
+    return AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=fields.get("broker_epoch", cluster[1].epoch),
+        topics=[TopicData(topic_id=topic_id, partitions=partitions)],
+    )
+
+
+def test_an_accepted_isr_is_written_answered_and_published_to_all(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        topic_id = await create(cluster, 2)
+        controller = cluster[1].controller
+        answer = await controller.alter_partition(request(cluster, topic_id, (1, 3), (1,)), 3)
+        assert answer.error_code == ErrorCode.NONE
+        first, second = answer.topics[0].partitions
+        assert (first.error_code, first.isr, first.partition_epoch, first.leader_epoch) == (0, [1, 3], 1, 0)
+        assert (second.error_code, second.isr, second.partition_epoch) == (0, [1], 1)
+        assert (await cluster.state("t", 0)).isr == (1, 3)
+        for broker_id in (1, 2, 3):
+            await until(lambda: cluster[broker_id].inside.metadata("t", 1) == (1, 0, [1]))  # noqa: B023
+        assert [cluster[1].inside.leads("t", index) for index in (0, 1)] == [(1, 0, [1, 2, 3])] * 2
+        assert len(cluster[1].reasons(DecisionKind.ISR_SHRUNK)) == 2
+
+    run(tmp_path, scenario)
+
+
+def test_one_refused_partition_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        topic_id = await create(cluster, 2)
+        answer = await cluster[1].controller.alter_partition(request(cluster, topic_id, (2, 3), (1,)), 3)
+        assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+        assert cluster[1].reasons(DecisionKind.ISR_CHANGE_REFUSED)
+
+    run(tmp_path, scenario)
+
+
+def test_an_answer_that_was_lost_is_given_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        topic_id = await create(cluster)
+        for _ in range(3):
+            answer = await cluster[1].controller.alter_partition(request(cluster, topic_id, (1, 2)), 3)
+            (partition,) = answer.topics[0].partitions
+            assert (partition.error_code, partition.isr, partition.partition_epoch) == (0, [1, 2], 1)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_a_write_of_unknown_outcome_is_read_back(tmp_path: Path, lost: str) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        topic_id = await create(cluster)
+        zookeeper = cluster[1].zookeeper
+        original, losses = zookeeper.multi, [lost]
+
+        async def lossy(operations: Sequence[Operation]) -> list[OperationResult]:
+            loss = losses.pop() if losses else None
+            if loss == "request":
+                raise ConnectionLoss("before")
+            results = await original(operations)
+            if loss == "answer":
+                raise ConnectionLoss("after")
+            return results
+
+        zookeeper.multi = lossy  # type: ignore[method-assign]
+        answer = await cluster[1].controller.alter_partition(request(cluster, topic_id, (1, 2)), 3)
+        (partition,) = answer.topics[0].partitions
+        assert (partition.error_code, partition.isr, partition.partition_epoch) == (0, [1, 2], 1)
+        await until(lambda: cluster[3].inside.metadata("t", 0) == (1, 0, [1, 2]))
+
+    run(tmp_path, scenario)
+
+
+def test_a_state_that_was_written_past_the_controller_is_seen_before_it_is_judged(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        topic_id = await create(cluster)
+        written = PartitionState(BrokerId(1), 0, ids(1, 3), 1)
+        await cluster.admin.set(partition_state_path(T0), written.encode())
+        answer = await cluster[1].controller.alter_partition(request(cluster, topic_id, (1, 2)), 3)
+        (partition,) = answer.topics[0].partitions
+        assert partition.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        assert await cluster.state("t") == written
+        await until(lambda: cluster[2].inside.metadata("t", 0) == (1, 0, [1, 3]))
+
+    run(tmp_path, scenario)
+
+
+def test_a_request_of_a_former_life_is_refused_whole(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        topic_id = await create(cluster)
+        stale = request(cluster, topic_id, (1, 2), broker_epoch=cluster[1].epoch - 1)
+        answer = await cluster[1].controller.alter_partition(stale, 3)
+        assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+    run(tmp_path, scenario)
+
+
+def test_an_unknown_topic_id_and_names_in_old_versions(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster)
+        controller = cluster[1].controller
+        answer = await controller.alter_partition(request(cluster, uuid.UUID(int=1), (1, 2)), 3)
+        assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.UNKNOWN_TOPIC_ID]
+        old = AlterPartitionRequest(
+            broker_id=1,
+            broker_epoch=cluster[1].epoch,
+            topics=[TopicData(topic_name="t", partitions=[PartitionData(partition_index=0, new_isr=[1, 2])])],
+        )
+        answer = await controller.alter_partition(old, 0)
+        assert (answer.topics[0].topic_name, answer.topics[0].partitions[0].isr) == ("t", [1, 2])
+
+    run(tmp_path, scenario)
+
+
+def test_isrs_that_leaders_wrote_themselves_are_published_and_the_notification_is_removed(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, 2)
+        written = PartitionState(BrokerId(1), 0, ids(1, 3), 1)
+        await cluster.admin.set(partition_state_path(T0), written.encode())
+        for number, body in enumerate([b'{"version":1,"partitions":[{"topic":"t","partition":0}]}', b"garbage"]):
+            await cluster.admin.create(f"/isr_change_notification/isr_change_{number:010}", body)
+        await until(lambda: cluster[2].inside.metadata("t", 0) == (1, 0, [1, 3]))
+        await cluster.settled()
+        assert await cluster.admin.children("/isr_change_notification") == []
+        assert cluster[2].inside.leads("t", 0) == (1, 0, [1, 2, 3]), "its leader knows already"
+        assert cluster[1].controller.context.states[T0].version == 1
+
+    run(tmp_path, scenario)
