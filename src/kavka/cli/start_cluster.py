@@ -143,6 +143,8 @@ def settings_of_broker(plan: Start, broker_id: int, count: int) -> dict[str, str
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(max(1, replicas - 1)),
         "group.initial.rebalance.delay.ms": "0",
+        # The last one to stop has nobody to hand over to, and shall not wait three times 5 s to be sure of it.
+        "controlled.shutdown.retry.backoff.ms": "200",
         "log.dirs": _log_directory(plan.data, broker_id),
         "kavka.zookeeper.data.dir": os.path.join(plan.data, ZOOKEEPER_DIRECTORY),
         **listeners_of(plan, plan.port + distance if plan.port else 0, distance=distance),

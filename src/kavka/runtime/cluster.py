@@ -16,9 +16,10 @@ import asyncio
 import contextvars
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from kavka.config.broker import BrokerConfig
 from kavka.logger import Logger, on_broker
@@ -30,6 +31,8 @@ from kavka.runtime.server import Server, Started, Surroundings, log_recovery
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 
 logger = Logger(__name__)
+
+Result = TypeVar("Result")
 
 READY_TIMEOUT_S = 30.0
 """How long brokers may take to know each other. They serve meanwhile; after it the cluster is called ready all the
@@ -82,18 +85,14 @@ class Cluster:
     async def stop(self) -> None:
         """Stops in order; every log is marked clean."""
         for broker_id in self._stop_order():
-            await self.servers.pop(broker_id).stop()
+            server = self.servers.pop(broker_id)
+            await self._as_broker(broker_id, server.stop(hand_over=bool(self.servers)))
         await self._zookeeper.stop()
         self._workers.shutdown()
 
     async def _start_brokers(self) -> tuple[Started, ...]:
         """All together. Where one fails, the others' starts are given up, and it is raised why."""
-        loop = asyncio.get_running_loop()
-        starts = []
-        for config in self._configs:
-            context = contextvars.copy_context()
-            context.run(on_broker.set, config.broker_id)
-            starts.append(loop.create_task(self._start_broker(config), context=context))
+        starts = [self._as_broker(config.broker_id, self._start_broker(config)) for config in self._configs]
         try:
             return tuple(await asyncio.gather(*starts))
         except BaseException:
@@ -107,6 +106,13 @@ class Cluster:
         started = await server.start()
         self.servers[started.broker_id] = server
         return started
+
+    @staticmethod
+    def _as_broker(broker_id: int, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Carries out `work` so that its lines, and those of all tasks and timers that it makes, name the broker."""
+        context = contextvars.copy_context()
+        context.run(on_broker.set, broker_id)
+        return asyncio.get_running_loop().create_task(work, context=context)
 
     async def _wait_until_they_know_each_other(self) -> None:
         wanted = set(self.servers)
