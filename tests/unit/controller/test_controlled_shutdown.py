@@ -1,0 +1,167 @@
+"""Controlled shutdown: what a leaving broker hands over, what it keeps, and when that is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripted_brokers import Brokers, run, until
+
+from kavka.controller.controlled_shutdown import leave
+from kavka.controller.election import Elected
+from kavka.controller.topics import TopicWish
+from kavka.decisions import DecisionKind
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import BrokerId, TopicPartition
+from kavka.protocol.api_keys import ApiKey
+from kavka.zookeeper.znodes import RECOVERING, PartitionState
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def state(leader: int, *isr: int, recovery: int = 0) -> PartitionState:
+    return PartitionState(BrokerId(leader), 3, ids(*isr), 1, recovery)
+
+
+def left(
+    before: PartitionState, live: tuple[BrokerId, ...] = ids(1, 2, 3), leaving: tuple[BrokerId, ...] = ids(1)
+) -> PartitionState | None:
+    succession = leave(BrokerId(1), ids(1, 2, 3), before, live, leaving, controller_epoch=2)
+    return None if succession is None else succession.state
+
+
+def test_the_next_in_sync_replica_that_stays_takes_over() -> None:
+    assert left(state(1, 1, 2, 3)) == PartitionState(BrokerId(2), 4, ids(2, 3), 2)
+    assert left(state(1, 1, 3)) == PartitionState(BrokerId(3), 4, ids(3), 2)
+    assert left(state(1, 1, 2, 3), leaving=ids(1, 2)) == PartitionState(BrokerId(3), 4, ids(3), 2)
+    assert left(state(1, 1, 2, 3), live=ids(1, 3)) == PartitionState(BrokerId(3), 4, ids(2, 3), 2)
+
+
+def test_who_has_no_successor_leads_on() -> None:
+    assert left(state(1, 1)) is None
+    assert left(state(1, 1, 2), leaving=ids(1, 2)) is None
+    assert left(state(1, 1, 2), live=ids(1, 3)) is None
+
+
+def test_a_follower_leaves_the_isr_unless_it_is_the_last_of_it() -> None:
+    assert left(state(2, 1, 2)) == PartitionState(BrokerId(2), 4, ids(2), 2)
+    assert left(state(2, 2, 3)) is None
+    assert left(state(-1, 1)) is None
+
+
+def test_a_recovering_partition_stays_recovering() -> None:
+    after = left(state(2, 1, 2, recovery=RECOVERING))
+    assert after is not None
+    assert after.leader_recovery_state == RECOVERING
+
+
+async def create(cluster: Brokers, **replicas: list[int]) -> None:
+    for name, brokers in replicas.items():
+        wish = TopicWish(name, assignment={0: brokers})
+        (outcome,) = await cluster.controller.controller.topics.create_topics([wish])
+        assert outcome.code is ErrorCode.NONE
+
+
+def test_a_leaving_broker_hands_over_what_it_leads_and_stops_what_it_follows(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, led=[2, 3], followed=[3, 2], alone=[2])
+        controller = cluster[1].controller
+        remaining = await controller.controlled_shutdown(BrokerId(2), cluster[2].epoch)
+        assert remaining == []
+        assert await cluster.state("led") == PartitionState(BrokerId(3), 1, ids(3), 1)
+        assert await cluster.state("followed") == PartitionState(BrokerId(3), 1, ids(3), 1)
+        assert await cluster.state("alone") == PartitionState(BrokerId(2), 0, ids(2), 1), "nobody else has it"
+        await until(lambda: cluster[2].inside.leads("led", 0) == (3, 1, [3]))
+        await until(lambda: bool(cluster[2].inside.told(ApiKey.STOP_REPLICA)))
+        (stop,) = cluster[2].inside.told(ApiKey.STOP_REPLICA)
+        (topic,) = stop.topic_states
+        (partition,) = topic.partition_states
+        assert (topic.topic_name, partition.leader_epoch, partition.delete_partition) == ("followed", 1, False)
+        assert cluster[2].inside.leads("followed", 0) == (3, 0, [3, 2]), "it was told to stop, not to follow"
+        (why,) = cluster[1].reasons(DecisionKind.BROKER_SHUTTING_DOWN)
+        assert "still leads 0 partitions" in why
+
+    run(tmp_path, scenario)
+
+
+def test_a_leaving_broker_wins_no_election_and_joins_no_isr_until_it_is_registered_anew(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, t=[2, 3])
+        controller = cluster[1].controller
+        await controller.controlled_shutdown(BrokerId(3), cluster[3].epoch)
+        assert (await cluster.state("t")).isr == (2,)
+        assert dict(controller.context.shutting_down) == {3: cluster[3].epoch}
+        await create(cluster, later=[3, 2])
+        assert (await cluster.state("later")).leader == 2
+        cluster.kill(3)
+        await cluster.restart(3)
+        assert not controller.context.shutting_down
+
+    run(tmp_path, scenario)
+
+
+def test_what_nobody_can_take_over_remains_and_is_asked_for_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, t=[2, 3])
+        cluster.kill(3)
+        await cluster.until_state("t", 2, [2])
+        controller = cluster[1].controller
+        assert await controller.controlled_shutdown(BrokerId(2), cluster[2].epoch) == [TopicPartition("t", 0)]
+        assert (await cluster.state("t")).leader == 2, "it is served until the broker is gone"
+        assert await controller.controlled_shutdown(BrokerId(2), -1) == [TopicPartition("t", 0)]
+
+    run(tmp_path, scenario)
+
+
+def test_a_leaving_leader_is_not_taken_for_dead_when_another_broker_dies(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2, 3)
+        await create(cluster, alone=[2], other=[3])
+        controller = cluster[1].controller
+        await controller.controlled_shutdown(BrokerId(2), cluster[2].epoch)
+        cluster.kill(3)
+        await cluster.until_state("other", -1, [3])
+        assert await cluster.state("alone") == PartitionState(BrokerId(2), 0, ids(2), 1)
+
+    run(tmp_path, scenario)
+
+
+def test_the_controller_itself_can_leave(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        await create(cluster, t=[1, 2])
+        controller = cluster[1].controller
+        assert await controller.controlled_shutdown(BrokerId(1), cluster[1].epoch) == []
+        assert await cluster.state("t") == PartitionState(BrokerId(2), 1, ids(2), 1)
+        await controller.stop()
+        await until(lambda: cluster[2].controller.is_active)
+
+    run(tmp_path, scenario)
+
+
+def test_another_life_and_an_unknown_broker_are_refused(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        controller = cluster[1].controller
+        for broker_id, epoch, code in [
+            (2, cluster[2].epoch - 1, ErrorCode.STALE_BROKER_EPOCH),
+            (9, -1, ErrorCode.BROKER_NOT_AVAILABLE),
+        ]:
+            with pytest.raises(RequestError) as refused:
+                await controller.controlled_shutdown(BrokerId(broker_id), epoch)
+            assert refused.value.code is code
+        assert not controller.context.shutting_down
+
+    run(tmp_path, scenario)
+
+
+def test_a_partition_without_a_successor_has_its_election_on_record() -> None:
+    succession = leave(BrokerId(1), ids(1, 2), state(1, 1, 2), ids(1, 2), ids(1), controller_epoch=2)
+    assert succession is not None
+    assert isinstance(succession.election, Elected)
+    assert succession.election.candidates == (1, 2)
