@@ -60,8 +60,15 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.replication.lag_policy import TimeLagPolicy
 from kavka.replication.partition import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.zookeeper.port import Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
-from kavka.zookeeper.znodes import TOPICS_PATH, BrokerEndpoint, BrokerRegistration
+from kavka.zookeeper.port import CreateMode, Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
+from kavka.zookeeper.znodes import (
+    LOG_DIR_EVENT_PREFIX,
+    LOG_DIR_FAILURE,
+    TOPICS_PATH,
+    BrokerEndpoint,
+    BrokerRegistration,
+    LogDirEvent,
+)
 
 if TYPE_CHECKING:
     from kavka.protocol.peer import PeerConnection
@@ -73,7 +80,7 @@ CREATE_TOPICS_VERSION: Final = 7
 TOPIC_ARRIVAL_S: Final = 1.0
 """How long a topic that another broker created for this one is waited for before its client is told to ask again."""
 REJOIN_RETRY_S: Final = 1.0
-"""How long after a failed attempt to begin another session it is tried again."""
+"""How long after a failure of ZooKeeper what this broker must tell it is tried again."""
 
 
 class Ports(NamedTuple):
@@ -112,6 +119,7 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._creating_offsets_topic = asyncio.Lock()
         self._former_sessions: list[int] = []
+        self._announced_directories: dict[str, None] = {}
         self._unsubscribe: Callable[[], None] = lambda: None
         self.broker_id = BrokerId(config.broker_id)
         self.broker_epoch = -1
@@ -606,12 +614,46 @@ class Broker:
     # -- failures and tasks
 
     def on_storage_error(self, failure: StorageError) -> None:
-        """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker."""
+        """Takes the directory of a failed file offline, with all partitions in it; the last one halts the broker.
+
+        The controller hears of it, and has others lead what was led from there.
+        """
         self.logs.on_storage_error(failure.path, failure)
         gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
         self.state_changes.take_offline(gone)
         if not self.logs.live_directories:
             self._ports.halt(f"no log directory is left: {failure}")
+            return
+        for directory, why in self.logs.offline_directories.items():
+            if directory not in self._announced_directories:
+                self._announced_directories[directory] = None
+                self._record_offline_directory(directory, why)
+                self.spawn(self._announce_offline_directory())
+
+    def _record_offline_directory(self, directory: str, why: StorageError) -> None:
+        self.record(
+            Decision(
+                DecisionKind.LOG_DIRECTORY_OFFLINE,
+                self.now_ms(),
+                self.broker_id,
+                f"log directory {directory} failed, and is used no more until this broker is restarted: {why}",
+                about_broker=self.broker_id,
+                evidence={"directory": directory, "left": tuple(self.logs.live_directories)},
+            )
+        )
+
+    async def _announce_offline_directory(self) -> None:
+        """Has the controller ask which replicas are gone. To announce it twice does no harm, so every failure is tried
+        again."""
+        event = LogDirEvent(self.broker_id, LOG_DIR_FAILURE).encode()
+        while True:
+            try:
+                await self._ports.zookeeper.create(LOG_DIR_EVENT_PREFIX, event, mode=CreateMode.PERSISTENT_SEQUENTIAL)
+            except ZooKeeperError as failure:
+                logger.warning("failed log directory not announced yet", why=str(failure))
+                await asyncio.sleep(REJOIN_RETRY_S)
+            else:
+                return
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Runs `work` beside; it ends with the broker."""

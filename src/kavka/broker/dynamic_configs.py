@@ -41,6 +41,9 @@ logger = Logger(__name__)
 RETRY_S: Final = 1.0
 """How long after ZooKeeper could not be asked it is asked again."""
 
+SETTINGS_PATIENCE_S: Final = 2.0
+"""How long a partition waits for its topic's settings before it takes up its role with the defaults."""
+
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set now to what is to be set; raises RequestError to refuse."""
 
@@ -146,8 +149,9 @@ class DynamicConfigs:
         if not missing:
             return
         try:
-            await self.load_topics(missing)
-        except ZooKeeperError as failure:
+            async with asyncio.timeout(SETTINGS_PATIENCE_S):
+                await self.load_topics(missing)
+        except (ZooKeeperError, TimeoutError) as failure:
             logger.warning("topic settings not read yet", topics=missing, why=str(failure))
             later = [name for name in missing if name not in self._reading_later]
             if later:
