@@ -219,7 +219,8 @@ class LogManager:
         data = format_meta_properties(MetaProperties(self.broker_id, self.cluster_id))
         for path in missing:
             try:
-                self._filesystem.write_atomically(f"{path}/{META_PROPERTIES}", data, durable=False)
+                # Durably: a torn one would keep the broker from starting after a power cut.
+                self._filesystem.write_atomically(f"{path}/{META_PROPERTIES}", data)
             except StorageError as error:
                 self.on_storage_error(path, error)
         self._require_one_directory()

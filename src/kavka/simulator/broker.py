@@ -33,6 +33,8 @@ LISTENER: Final = "PLAINTEXT"
 PORT: Final = 9092
 LOG_DIRECTORY: Final = "/logs"
 MAX_OPEN_SEGMENTS: Final = 1_000
+RESTART_S: Final = 5.0
+"""A broker that halted is started again after so long."""
 FRAME_BYTES: Final = 4
 """The length in front of a frame, which the simulated wire does not carry."""
 
@@ -216,6 +218,8 @@ class SimulatedBroker:
         self._halts.append(Halt(self._scheduler.now_ms, self.broker_id, why))
         if self.is_alive:
             self.kill()
+        # As whoever supervises processes does.
+        self._scheduler.after(RESTART_S, lambda: None if self.is_alive else self.start())
 
     # -- connections
 

@@ -258,7 +258,7 @@ class Observer:
             log.high_watermark,
             partition.leader_epoch,
             partition.is_leader,
-            partition.maximal_isr if partition.is_leader else (),
+            partition.isr_state.maximal_isr if partition.is_leader else (),
             log.latest_epoch or -1,
         )
         before, seen.look = seen.look, look
