@@ -61,6 +61,7 @@ SERVED: dict[int, Served] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _row("list_partition_reassignments", 0, 0),
     ApiKey.ALTER_PARTITION: _row("alter_partition", 0, 3),
     ApiKey.DESCRIBE_CLUSTER: _row("describe_cluster", 0, 2),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _row("allocate_producer_ids", 0, 0),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),
 }
 

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_OFFSET
-from kavka.replication.replica_manager import FetchOutcome, FetchSpec
+from kavka.replication.fetching import FetchOutcome, FetchSpec
 
 PartitionKey = tuple[str | uuid.UUID, int]
 """A partition as the client names it: by topic name before version 13, by topic id from then on. A topic id that is not
@@ -96,6 +96,7 @@ class FetchSession:
                 or outcome.size_bytes
                 or outcome.error is not ErrorCode.NONE
                 or outcome.diverging_epoch is not None
+                or outcome.preferred_read_replica >= 0
                 or now_sent != self._sent.get(key, _NOTHING_SENT)
             ):
                 sending.append(outcome)

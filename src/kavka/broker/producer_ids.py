@@ -53,21 +53,26 @@ class ProducerIds:
         """An id. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if no block can be reserved now."""
         async with self._lock:
             if self._next == self._end:
-                block = await self._reserve()
+                block = await self._reserve(self._broker_id)
                 self._next, self._end = block.first, block.last + 1
             self._next += 1
             return self._next - 1
 
-    async def _reserve(self) -> ProducerIdBlock:
+    async def reserve_for(self, broker_id: BrokerId) -> ProducerIdBlock:
+        """A block for another broker, which has its controller write. Raises as `next`."""
+        async with self._lock:
+            return await self._reserve(broker_id)
+
+    async def _reserve(self, broker_id: BrokerId) -> ProducerIdBlock:
         for _attempt in range(MAX_ATTEMPTS):
             try:
                 try:
                     data, stat = await self._zookeeper.get(PRODUCER_ID_BLOCK_PATH)
                 except NoNode:
-                    block = self._block(self._first_block)
+                    block = _block(broker_id, self._first_block)
                     await self._zookeeper.create(PRODUCER_ID_BLOCK_PATH, block.encode())
                     return block
-                block = self._block(ProducerIdBlock.decode(data).last + 1 if data else self._first_block)
+                block = _block(broker_id, ProducerIdBlock.decode(data).last + 1 if data else self._first_block)
                 await self._zookeeper.set(PRODUCER_ID_BLOCK_PATH, block.encode(), version=stat.version)
             except (BadVersion, NodeExists, OutcomeUnknown):
                 continue
@@ -76,7 +81,8 @@ class ProducerIds:
             return block
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no block of producer ids after {MAX_ATTEMPTS} tries")
 
-    def _block(self, first: int) -> ProducerIdBlock:
-        if first > _LAST_BLOCK:
-            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
-        return ProducerIdBlock(self._broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
+
+def _block(broker_id: BrokerId, first: int) -> ProducerIdBlock:
+    if first > _LAST_BLOCK:
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
+    return ProducerIdBlock(broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)

@@ -4,13 +4,14 @@ Behaviour   Incremental fetch sessions (KIP-227). Waits up to max_wait_ms in the
             batch is returned whole whatever its size (KIP-74); others end at the limits, possibly within a batch, which
             clients cut off. Consumers read below the high watermark, read_committed ones below the last stable offset
             and with the list of aborted transactions. An offset within a batch gets the whole batch. Records never pass
-            through this process: answers carry slices that the network room sends with sendfile.
+            through this process: answers carry slices that the network room sends with sendfile. Replicas on other
+            brokers (replica id >= 0) read up to the log end, and what they ask for says how far they have come. From
+            version 11 on consumers may read from a follower, up to its high watermark; where replica.selector.class
+            selects by rack, the leader names the one to read from.
 Versions    4 isolation level; 5 log start offset; 6; 7 sessions; 8; 9 current leader epoch (KIP-320); 10 zstd; 11 rack
             (KIP-392); 12 flexible, last fetched epoch (KIP-595); 13 topic ids (KIP-516); 14; 15 replica state
             (KIP-903); 16 node endpoints (KIP-951); 17 directory id; 18 high watermark of the replica.
-Not supported  Versions 0-3 (old record formats; Apache Kafka 4 dropped them too). Fetches by followers: there are none
-            yet, so a replica id >= 0 is answered as from a broker that is no replica: UNKNOWN_LEADER_EPOCH, or without
-            a leader epoch NOT_LEADER_OR_FOLLOWER.
+Not supported  Versions 0-3 (old record formats; Apache Kafka 4 dropped them too).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kavka.broker.api.current_leader import leader_of, node_endpoint
 from kavka.broker.fetch_session import FetchContext
 from kavka.broker.metadata_cache import NO_TOPIC_ID
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import TopicPartition
+from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -34,8 +35,9 @@ from kavka.protocol.messages.fetch_response import (
     NodeEndpoint,
     PartitionData,
 )
+from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.purgatory import DelayedOperation
-from kavka.replication.replica_manager import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.replica import NO_BROKER_EPOCH
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _READ_COMMITTED = 1
+_FIRST_VERSION_FROM_FOLLOWERS = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
@@ -68,16 +71,22 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
     refused: Sequence[FetchOutcome] = ()
     if by_topic_id:
         specs, refused = _resolve(broker, context.specs)
-    if _replica_id(message) >= 0:
-        return _response(broker, request, context, [*_no_replica(broker, specs), *refused])
     max_bytes = min(message.max_bytes, broker.config.fetch_max_bytes)
     params = FetchParams(
         message.max_wait_ms if not refused else 0,
         min(message.min_bytes, max_bytes),
         max_bytes,
         message.isolation_level == _READ_COMMITTED,
+        request.header.api_version < _FIRST_VERSION_FROM_FOLLOWERS,
+        message.rack_id,
     )
-    outcomes = broker.replicas.fetch(params, specs)
+    replica = message.replica_state
+    replica_id = message.replica_id if replica is None else replica.replica_id
+    if replica_id >= 0:
+        broker_epoch = NO_BROKER_EPOCH if replica is None else replica.replica_epoch
+        outcomes = broker.replicas.fetch_as_follower(params, specs, BrokerId(replica_id), broker_epoch)
+    else:
+        outcomes = broker.replicas.fetch(params, specs)
     if isinstance(outcomes, DelayedOperation):
         return _await_outcomes(broker, request, context, outcomes)
     return _response(broker, request, context, [*outcomes, *refused] if refused else outcomes)
@@ -91,6 +100,7 @@ def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
         partition.partition_max_bytes,
         partition.current_leader_epoch,
         partition.last_fetched_epoch,
+        partition.log_start_offset,
     )
 
 
@@ -106,23 +116,6 @@ def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec
     return resolved, refused
 
 
-def _replica_id(message: FetchRequest) -> int:
-    return message.replica_id if message.replica_state is None else message.replica_state.replica_id
-
-
-def _no_replica(broker: Broker, specs: Sequence[FetchSpec]) -> list[FetchOutcome]:
-    """What a broker is told that fetches as a follower and is none."""
-    outcomes = []
-    for spec in specs:
-        outcome = broker.replicas.read_partition(spec, 0, read_committed=False, min_one_batch=False)
-        if outcome.error in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
-            knows_epoch = spec.current_leader_epoch >= 0
-            error = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            outcome = FetchOutcome(spec, error)
-        outcomes.append(outcome)
-    return outcomes
-
-
 async def _await_outcomes(
     broker: Broker, request: Request, context: FetchContext, waiting: DelayedOperation[list[FetchOutcome]]
 ) -> FetchResponse:
@@ -131,7 +124,7 @@ async def _await_outcomes(
         return _response(broker, request, context, await waiting.answer)
     except asyncio.CancelledError:
         # The client is gone; its fetch might have waited for days.
-        broker.replicas.fetch_purgatory.cancel(waiting)
+        broker.replicas.cancel_fetch(waiting)
         raise
     finally:
         request.context.release(waiting.answer)
@@ -166,6 +159,8 @@ def _response(
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in outcome.aborted_transactions
             ]
+        if outcome.preferred_read_replica >= 0:
+            data.preferred_read_replica = outcome.preferred_read_replica
         if outcome.diverging_epoch is not None:
             data.diverging_epoch = EpochEndOffset(
                 epoch=outcome.diverging_epoch.leader_epoch, end_offset=outcome.diverging_epoch.end_offset

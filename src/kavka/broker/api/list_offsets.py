@@ -3,7 +3,10 @@
 Behaviour   A timestamp >= 0 finds the first record that is not older; special values are -1 latest (high watermark, or
             last stable offset for read_committed), -2 earliest, -3 the record with the largest timestamp, -4 earliest
             on local disk, -5 last in tiered storage (none here: -1), -6 earliest not uploaded yet (none here: -1). A
-            record that is not committed yet is not found. A partition named twice is INVALID_REQUEST.
+            record that is not committed yet is not found. A partition named twice is INVALID_REQUEST. While the high
+            watermark of a new leader has not reached the start of its epoch, the answer is OFFSET_NOT_AVAILABLE where
+            it could lie above (KIP-207; before version 5 LEADER_NOT_AVAILABLE): else an offset could seem to go back.
+            Brokers (replica id >= 0) and debuggers (-2) are told the log end; debuggers also by a follower.
 Versions    1; 2 isolation level, throttle time; 3; 4 leader epochs (KIP-320); 5; 6 flexible; 7 max timestamp (KIP-734);
             8 earliest local (KIP-405); 9 latest tiered; 10 time-out; 11 earliest pending upload.
 Not supported  Version 0, a list of offsets of segments: no client in use sends it, Apache Kafka 4 dropped it.
@@ -43,8 +46,16 @@ _FIRST_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _READ_COMMITTED = 1
+_CONSUMER, _DEBUGGER = -1, -2
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _FIRST_VERSION_WITH_ONE_REFUSAL = 10
 """From here on a partition that is named twice is answered once."""
+
+
+class _Asking(NamedTuple):
+    version: int
+    replica_id: int
+    read_committed: bool
 
 
 class _Found(NamedTuple):
@@ -58,7 +69,7 @@ def handle(broker: Broker, request: Request, message: ListOffsetsRequest) -> Lis
     named = Counter(
         (topic.name, partition.partition_index) for topic in message.topics for partition in topic.partitions
     )
-    read_committed = message.isolation_level == _READ_COMMITTED
+    asking = _Asking(version, message.replica_id, read_committed=message.isolation_level == _READ_COMMITTED)
     topics = []
     for topic in message.topics:
         answers = []
@@ -70,20 +81,23 @@ def handle(broker: Broker, request: Request, message: ListOffsetsRequest) -> Lis
                 refused.add(partition.partition_index)
                 answers.append(_refusal(partition, ErrorCode.INVALID_REQUEST))
                 continue
-            answers.append(_partition(broker, version, topic.name, partition, read_committed=read_committed))
+            answers.append(_partition(broker, asking, topic.name, partition))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 
 def _partition(
-    broker: Broker, version: int, topic: str, wanted: ListOffsetsPartition, *, read_committed: bool
+    broker: Broker, asking: _Asking, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     try:
-        if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, version + 1):
+        if wanted.timestamp < 0 and asking.version < _FIRST_VERSION.get(wanted.timestamp, asking.version + 1):
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.require_partition(topic, wanted.partition_index)
-        partition.check_leads(wanted.current_leader_epoch)
-        found = _find(partition, wanted.timestamp, read_committed=read_committed)
+        if asking.replica_id == _DEBUGGER:
+            partition.check_serves(wanted.current_leader_epoch)
+        else:
+            partition.check_leads(wanted.current_leader_epoch)
+        found = _find(partition, wanted.timestamp, asking)
     except RequestError as refused:
         return _refusal(wanted, refused.code)
     except StorageError as failure:
@@ -98,10 +112,14 @@ def _partition(
     )
 
 
-def _find(partition: Partition, timestamp: int, *, read_committed: bool) -> _Found:
+def _find(partition: Partition, timestamp: int, asking: _Asking) -> _Found:
     log = partition.log
-    fetchable = log.last_stable_offset if read_committed else log.high_watermark
+    if asking.replica_id != _CONSUMER:
+        fetchable = log.log_end_offset
+    else:
+        fetchable = log.last_stable_offset if asking.read_committed else log.high_watermark
     if timestamp == LATEST:
+        _check_available(partition, asking)
         return _Found(NO_TIMESTAMP, fetchable, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
@@ -110,8 +128,17 @@ def _find(partition: Partition, timestamp: int, *, read_committed: bool) -> _Fou
         return _Found()
     hit = log.offset_for_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if hit is None or hit.offset >= fetchable:
+        _check_available(partition, asking)
         return _Found()
     return _Found(hit.timestamp, hit.offset, hit.leader_epoch)
+
+
+def _check_available(partition: Partition, asking: _Asking) -> None:
+    """Raises `RequestError` where an offset that an earlier leader showed may be higher than what is known here."""
+    if asking.replica_id != _CONSUMER or not partition.offsets_lag:
+        return
+    knows = asking.version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+    raise RequestError(ErrorCode.OFFSET_NOT_AVAILABLE if knows else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _refusal(wanted: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:

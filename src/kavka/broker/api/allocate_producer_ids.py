@@ -1,0 +1,41 @@
+"""AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids.
+
+Behaviour   Brokers of kavka reserve their blocks in ZooKeeper themselves; those of Apache Kafka from 3.0 on ask their
+            controller (KIP-730). Both come out of the same znode. A broker that is not the controller answers
+            NOT_CONTROLLER, one that is asked for a former registration STALE_BROKER_EPOCH.
+Versions    0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.controller.reign import Deposed
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import BrokerId
+from kavka.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from kavka.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(
+    broker: Broker, request: Request, message: AllocateProducerIdsRequest
+) -> Awaitable[AllocateProducerIdsResponse]:
+    return _allocate(broker, message)
+
+
+async def _allocate(broker: Broker, message: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+    broker_id = BrokerId(message.broker_id)
+    try:
+        if broker.controller.context.broker_epoch(broker_id) != message.broker_epoch:
+            return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        block = await broker.producer_ids.reserve_for(broker_id)
+    except Deposed:
+        return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    except RequestError as refused:
+        return AllocateProducerIdsResponse(error_code=refused.code)
+    return AllocateProducerIdsResponse(producer_id_start=block.first, producer_id_len=block.last - block.first + 1)
