@@ -148,24 +148,29 @@ class Plan(NamedTuple):
 
 
 class Claims:
-    """The partitions that topics have; a log of any other is a stray."""
+    """The partitions that have a replica on this broker; a log of any other is a stray.
 
-    def __init__(self, topics: Mapping[str, TopicAssignment | None]) -> None:
-        """None: the topic's znode cannot be read, and all partitions may be the topic's."""
+    One may have been taken away from a broker that was down: nobody tells it when it is back.
+    """
+
+    def __init__(self, broker_id: int, topics: Mapping[str, TopicAssignment | None]) -> None:
+        """None: the topic's znode cannot be read, and all partitions may be the topic's, and here."""
+        self._broker_id = broker_id
         self._topics = topics
 
     @staticmethod
-    async def read(zookeeper: ZooKeeper, topics: Sequence[str]) -> Claims:
+    async def read(zookeeper: ZooKeeper, broker_id: int, topics: Sequence[str]) -> Claims:
         """What ZooKeeper says of these topics. Raises ZooKeeperError."""
         nodes = await zookeeper.get_many([topic_path(name) for name in topics])
-        return Claims({name: _assignment(name, node[0]) for name, node in zip(topics, nodes, strict=True) if node})
+        assignments = {name: _assignment(name, node[0]) for name, node in zip(topics, nodes, strict=True) if node}
+        return Claims(broker_id, assignments)
 
     def include(self, partition: TopicPartition) -> bool:
-        """Whether a topic has this partition."""
+        """Whether a topic has this partition, with a replica here."""
         if partition.topic not in self._topics:
             return False
         assignment = self._topics[partition.topic]
-        return assignment is None or partition.partition in assignment.partitions
+        return assignment is None or self._broker_id in assignment.partitions.get(partition.partition, ())
 
 
 def _assignment(topic: str, data: bytes | None) -> TopicAssignment | None:

@@ -212,7 +212,7 @@ class Broker:
         await self.configs.load_broker()
         topics = await zookeeper.children(TOPICS_PATH)
         await self.configs.load_topics(topics)
-        report = self._open_logs(await Claims.read(zookeeper, topics))
+        report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
         self.state_changes = StateChanges(
             self.broker_id,
             metadata=self.metadata,

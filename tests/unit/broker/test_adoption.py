@@ -538,10 +538,14 @@ def test_a_topic_claims_its_own_partitions_only(tmp_path: Path) -> None:
     async def scenario(zookeeper: LocalZooKeeper) -> None:
         await zookeeper.multi(list(operations(FoundTopic("t", ID_A, 2, {}), {}, BROKER, ID_B)))
         await zookeeper.create(topic_path("unreadable"), b"{")
-        claims = await Claims.read(zookeeper, ["t", "unreadable", "gone"])
+        claims = await Claims.read(zookeeper, BROKER, ["t", "unreadable", "gone"])
         claimed = [("t", 0), ("t", 1), ("unreadable", 5)]
         strays = [("t", 2), ("gone", 0), ("other", 0)]
         assert all(claims.include(TopicPartition(*one)) for one in claimed)
         assert not any(claims.include(TopicPartition(*one)) for one in strays)
+        # Another broker has no replica of it any more.
+        others = await Claims.read(zookeeper, BROKER + 1, ["t", "unreadable"])
+        assert not others.include(TopicPartition("t", 0))
+        assert others.include(TopicPartition("unreadable", 5))
 
     with_zookeeper(tmp_path, scenario)
