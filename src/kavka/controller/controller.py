@@ -46,7 +46,7 @@ from kavka.controller.office import RETRY_MS, ControllerSettings, Office
 from kavka.controller.orders import ClusterChange
 from kavka.controller.preferred import Elections
 from kavka.controller.reassignments import Reassignments
-from kavka.controller.reign import CarryOut, Deposed, Reign
+from kavka.controller.reign import Deposed, Reign
 from kavka.controller.succession import Incumbent, Succession, take_over_operations
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.decisions import Decision, DecisionKind, Facts, RecordDecision, forget
@@ -121,19 +121,16 @@ class Controller:
         settings: ControllerSettings,
         now_ms: Callable[[], int],
         rng: random.Random,
-        channels: ChannelPorts | None = None,
-        carry_out: CarryOut | None = None,
+        channels: ChannelPorts,
         record: RecordDecision = forget,
         on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None,
     ) -> None:
-        """`now_ms` reads the wall clock. `channels` reach the brokers; `carry_out` gets the orders instead, where
-        there is only this broker. `on_controller_changed` hears who the controller is, NO_LEADER while there is none.
-        """
+        """`now_ms` reads the wall clock. `channels` reach the brokers. `on_controller_changed` hears who the controller
+        is, NO_LEADER while there is none."""
         self._zookeeper = zookeeper
         self._broker_id = broker_id
         self._settings = settings
         self._ports = channels
-        self._carry_out = carry_out
         self._now_ms = now_ms
         self._rng = rng
         self._record = record
@@ -142,7 +139,7 @@ class Controller:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._office: Office | None = None
         self._succession: Succession | None = None
-        if channels is not None and settings.fast_failover:
+        if settings.fast_failover:
             self._succession = Succession(
                 channels.open_peer, lambda incumbent: self._events.put(SeatDeserted(incumbent)), settings.limits
             )
@@ -177,6 +174,7 @@ class Controller:
             except (ZooKeeperError, Deposed):
                 pass  # It is another's, or goes with the session.
             office.reign.depose("this broker stops")
+        self._events.drop_later()
         self._office = None
 
     def abort(self) -> None:
@@ -284,7 +282,7 @@ class Controller:
             self._office.on_watch(path)
 
     def _on_ended(self, running: asyncio.Task[None]) -> None:
-        """Only a bug, or a failure of this broker's own disk under `carry_out`, ends it before `stop` does."""
+        """Only a bug ends it before `stop` does."""
         if not running.cancelled() and (failure := running.exception()) is not None:
             if self._office is not None:
                 self._office.reign.depose("its events are handled no more")
@@ -304,7 +302,6 @@ class Controller:
                     if self._office is not None and not self._office.reign.deposed:
                         await self._office.handle(event)
         except Deposed:
-            # What deposed it raises an event as well; this is for the case that it does not.
             self._events.put_later(Elect(), RETRY_MS)
         except SessionExpired as expired:
             self.last_failure = expired  # With the next session comes the next election.
@@ -373,7 +370,7 @@ class Controller:
     async def _follow(self, controller_id: BrokerId, epoch: int, version: int) -> None:
         """Another broker is the controller; its process is watched."""
         self._set_controller(controller_id)
-        if self._succession is None or self._ports is None:
+        if self._succession is None:
             return
         try:
             data, stat = await self._zookeeper.get(broker_path(controller_id))
@@ -425,7 +422,7 @@ class Controller:
             record=self._record,
             on_deposed=lambda why: self._on_deposed(office, why),
         )
-        office = Office(reign, self._events, self._settings, self._rng, ports=self._ports, carry_out=self._carry_out)
+        office = Office(reign, self._events, self._settings, self._rng, ports=self._ports)
 
         def on_begun() -> None:
             self._office = office
@@ -449,6 +446,8 @@ class Controller:
     def _on_deposed(self, office: Office, why: str) -> None:
         office.end()
         self._events.drop_later()
+        # What deposed it raises an event as well; this is for the case that it does not.
+        self._events.put_later(Elect(), RETRY_MS)
         self._note(DecisionKind.CONTROLLER_RESIGNED, office.reign.context.epoch, why, {})
 
     def _note(self, kind: DecisionKind, epoch: int, why: str, evidence: Facts) -> None:

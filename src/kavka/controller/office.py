@@ -59,7 +59,7 @@ from kavka.controller.orders import ClusterChange
 from kavka.controller.preferred import Elections
 from kavka.controller.reassignments import Reassignments
 from kavka.controller.rebalance import FIRST_CHECK_MS, Rebalance
-from kavka.controller.reign import CarryOut, Reign
+from kavka.controller.reign import Reign
 from kavka.controller.requests import ControlRequest, control_requests
 from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
 from kavka.controller.topic_admin import TopicAdmin
@@ -102,7 +102,7 @@ class ControllerSettings:
 
 
 class Office:
-    """One reign's work. `carry_out` takes the place of channels where there is only this broker."""
+    """One reign's work."""
 
     def __init__(
         self,
@@ -111,8 +111,7 @@ class Office:
         settings: ControllerSettings,
         rng: random.Random,
         *,
-        ports: ChannelPorts | None,
-        carry_out: CarryOut | None = None,
+        ports: ChannelPorts,
     ) -> None:
         self.reign = reign
         self._context = reign.context
@@ -120,8 +119,7 @@ class Office:
         self._events = events
         self._settings = settings
         self._ports = ports
-        self._carry_out = carry_out
-        self._channels = None if ports is None else Channels(reign.broker_id, ports, self, settings.limits)
+        self._channels = Channels(reign.broker_id, ports, self, settings.limits)
         self._lost: dict[BrokerId, int] = {}
         self.leaders = Leaders(reign, settings.unclean_allowed)
         self.deletions = TopicDeletions(reign, self.leaders)
@@ -159,10 +157,9 @@ class Office:
         reign, context = self.reign, self._context
         async with reign.turn:
             context.set_brokers(await self._read_brokers())
-            if self._channels is not None:
-                self._channels.set_brokers(context.brokers, grace_ms=0, suspects=lost)
-                if lost:
-                    await self._channels.first_contact(FIRST_CONTACT_MS)
+            self._channels.set_brokers(context.brokers, grace_ms=0, suspects=lost)
+            if lost:
+                await self._channels.first_contact(FIRST_CONTACT_MS)
             self.brokers.mark_unreachable({**lost, **self._lost})
             await self.topic_changes.load()
             await self._load_states()
@@ -188,8 +185,7 @@ class Office:
 
     def end(self) -> None:
         """Nothing leaves this office any more."""
-        if self._channels is not None:
-            self._channels.close()
+        self._channels.close()
 
     async def _begin_deletions(self, marked: list[str]) -> None:
         async with self.reign.turn:
@@ -236,14 +232,6 @@ class Office:
 
     async def send(self, change: ClusterChange) -> Delivery:
         """Gives orders to the channels of the brokers."""
-        if self._carry_out is not None:
-            await self._carry_out(change)
-            for broker_id in dict.fromkeys(stop.broker_id for stop in change.stops):
-                stopped = tuple(each.topic_partition for each in change.stops if each.broker_id == broker_id)
-                epoch = self._context.broker_epoch(broker_id)
-                self._events.put(ReplicasStopped(broker_id, epoch, stopped, ()))
-        if self._channels is None or self._ports is None:
-            return Delivery()
         if change.brokers_changed:
             self._channels.set_brokers(self._context.brokers)
         return self._channels.send(

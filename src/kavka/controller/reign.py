@@ -29,7 +29,6 @@ from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, NoNode, Operation, OperationResult, SessionExpired, ZooKeeper
 
 __all__ = [
-    "CarryOut",
     "ClusterChange",
     "DeletedTopic",
     "Deposed",
@@ -44,22 +43,8 @@ class Deposed(KavkaError):
     """This broker is not the controller any more, or not yet; nothing was written."""
 
 
-CarryOut: TypeAlias = Callable[[ClusterChange], Awaitable[None]]
-"""Sends orders to the brokers, or carries them out here; returns when the answer to a client may rest on them."""
-
-
 SendOrders: TypeAlias = Callable[[ClusterChange], Awaitable[Delivery]]
 """Gives orders to the channels of the brokers; returns at once what can be waited for."""
-
-
-def carried_out(carry_out: CarryOut) -> SendOrders:
-    """Orders to this broker alone, carried out before anything else happens."""
-
-    async def send(change: ClusterChange) -> Delivery:
-        await carry_out(change)
-        return Delivery()
-
-    return send
 
 
 class Reign:

@@ -1,7 +1,7 @@
 """TopicAdmin: creates, grows and deletes topics at a client's wish.
 
 A flow: it asks `topics` for the plan, writes it in the controller's reign and has the brokers carry it out. It must not
-decide what is allowed. The answer comes when the topic can be used as far as `carry_out` waits for the brokers.
+decide what is allowed. The answer comes when the brokers that take connections have obeyed, or after MAX_WAIT_MS.
 
 A write that failed half-way or whose answer was lost is looked up: if the topic's znode is the planned one, what is
 missing below it is completed; if it is not, nothing was done.

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from kavka.controller.channels import ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.reign import ClusterChange
-from kavka.model import BrokerId, TopicPartition
+from kavka.controller.requests import LEADER_DURING_DELETE
+from kavka.decisions import Decision
+from kavka.errors import ConnectionFailed
+from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.leader_and_isr_response import LeaderAndIsrResponse
+from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
+from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
@@ -31,32 +40,81 @@ def registration(broker_id: int, rack: str | None = None) -> BrokerRegistration:
     return BrokerRegistration(BrokerId(broker_id), (endpoint,), NOW_MS, rack)
 
 
+class Told(NamedTuple):
+    """A partition as brokers were told of it."""
+
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID
+    replicas: tuple[int, ...]
+    state: LeaderAndIsr
+    is_new: bool
+
+
+class Change(NamedTuple):
+    """One UpdateMetadata, as the controller's own broker got it; `brokers_changed`: one that says who is alive came
+    just before."""
+
+    partitions: tuple[Told, ...]
+    deleted_topics: tuple[tuple[str, uuid.UUID], ...]
+    brokers_changed: bool
+
+
 class Candidate:
-    """A broker's session and its controller; `orders` is what it was told to carry out."""
+    """A broker's session and its controller; `orders` is what it was told as the controller's own broker."""
 
     def __init__(self, broker_id: int, zookeeper: LocalZooKeeper, settings: ControllerSettings) -> None:
         self.zookeeper = zookeeper
-        self.orders: list[ClusterChange] = []
+        self.orders: list[Change] = []
         self.ordered = asyncio.Event()
+        self.decisions: list[Decision] = []
         self.failure: Exception | None = None
         """What carrying out raises."""
         self.seen: list[int] = []
+        self._heard_of_brokers = False
+        self._new: dict[TopicPartition, bool] = {}
         self.controller = Controller(
             zookeeper,
             BrokerId(broker_id),
             settings=settings,
-            carry_out=self.carry_out,
+            channels=ChannelPorts(self._open_peer, "PLAINTEXT", self._deliver),
             now_ms=lambda: NOW_MS,
             rng=random.Random(broker_id),
+            record=self.decisions.append,
             on_controller_changed=self.seen.append,
         )
 
-    async def carry_out(self, change: ClusterChange) -> None:
+    async def _open_peer(self, host: str, port: int, timeout_ms: int) -> Any:
+        """Nobody is behind the other sessions; whether they live is said by ZooKeeper alone."""
+        raise ConnectionFailed(f"{host}:{port} does not answer")
+
+    async def _deliver(self, key: ApiKey, message: Any) -> Any:
         if self.failure is not None:
             raise self.failure
-        if change.brokers_changed:
-            assert self.controller.context.brokers, "whoever carries out may ask for the brokers"
-        self.orders.append(change)
+        match key:
+            case ApiKey.UPDATE_METADATA:
+                self._note(message)
+                return UpdateMetadataResponse()
+            case ApiKey.LEADER_AND_ISR:
+                for topic in message.topic_states:
+                    for state in topic.partition_states:
+                        self._new[TopicPartition(topic.topic_name, state.partition_index)] = state.is_new
+                return LeaderAndIsrResponse()
+            case _:
+                return StopReplicaResponse()
+
+    def _note(self, message: Any) -> None:
+        told, deleted = [], []
+        for topic in message.topic_states:
+            if all(state.leader == LEADER_DURING_DELETE for state in topic.partition_states):
+                deleted.append((topic.topic_name, topic.topic_id))
+                continue
+            for state in topic.partition_states:
+                partition = TopicPartition(topic.topic_name, state.partition_index)
+                published = LeaderAndIsr(state.leader, state.leader_epoch, tuple(state.isr), state.zk_version)
+                is_new = self._new.pop(partition, False)
+                told.append(Told(partition, topic.topic_id, tuple(state.replicas), published, is_new))
+        self.orders.append(Change(tuple(told), tuple(deleted), self._heard_of_brokers))
+        self._heard_of_brokers = not message.topic_states
         self.ordered.set()
 
 
@@ -105,8 +163,8 @@ class Cluster:
         await self.settled()
 
     async def settled(self) -> None:
-        """Every controller that takes part has handled its events."""
-        for _ in range(3):
+        """Every controller that takes part has handled its events, and its own broker the orders."""
+        for _ in range(10):
             await asyncio.sleep(0)
             for candidate in self.candidates.values():
                 if candidate.controller.is_active or candidate.seen:

@@ -11,10 +11,10 @@ from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.election import Elected
 from kavka.controller.reign import Deposed
 from kavka.controller.state_machines import PartitionStatus
 from kavka.controller.topics import TopicWish
+from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
@@ -146,7 +146,8 @@ def test_a_topic_that_was_created_half_is_completed(tmp_path: Path, written: str
             await cluster.admin.create("/brokers/topics/t/partitions/0")
         broker = await cluster.join(1)
         assert await cluster.state("t", 0) == PartitionState(BrokerId(1), 0, ids(1), 1)
-        assert broker.orders[0].partitions[0].is_new
+        await cluster.settled()
+        assert broker.orders[-1].partitions[0].is_new
         assert broker.controller.context.partitions.state(T0) is PartitionStatus.ONLINE
 
     run(tmp_path, scenario)
@@ -161,7 +162,7 @@ def test_a_partition_none_of_whose_replicas_lives_waits_for_one(tmp_path: Path) 
         await cluster.register(2)
         await cluster.settled()
         assert await cluster.state("t", 0) == PartitionState(BrokerId(2), 0, ids(2), 1)
-        assert broker.orders[-1].partitions[0].is_new
+        assert [told.topic_partition for told in broker.orders[-1].partitions] == [T0]
 
     run(tmp_path, scenario)
 
@@ -171,7 +172,8 @@ def test_a_single_broker_that_restarts_keeps_its_leaderships(tmp_path: Path) -> 
         await put_topic(cluster, (1,), PartitionState(BrokerId(1), 4, ids(1), 1))
         broker = await cluster.join(1)
         assert await cluster.state("t", 0) == PartitionState(BrokerId(1), 4, ids(1), 1)
-        assert broker.orders[0].partitions[0].state.leader_epoch == 4
+        await cluster.settled()
+        assert broker.orders[-1].partitions[0].state.leader_epoch == 4
 
     run(tmp_path, scenario)
 
@@ -193,8 +195,8 @@ def test_brokers_that_die_lose_their_partitions_and_the_others_hear(tmp_path: Pa
         assert (state.leader, state.isr, state.leader_epoch) == (3, ids(3), 10)
         order = controller.orders[-1].partitions[0]
         assert order.state.leader == 3
-        assert isinstance(order.why, Elected)
-        assert order.why.reason == "first live in-sync replica"
+        elected = [each for each in controller.decisions if each.kind is DecisionKind.LEADER_ELECTED][-1]
+        assert elected.why == "offline election: broker 3 leads from epoch 10, first live in-sync replica"
         assert controller.orders[-1].brokers_changed
 
     run(tmp_path, scenario)
@@ -247,9 +249,9 @@ def test_unclean_elections_are_marked(tmp_path: Path) -> None:
         settings = ControllerSettings(unclean_allowed=lambda topic: topic == "t")
         controller = await cluster.join(1, settings=settings)
         assert await cluster.state("t", 0) == PartitionState(BrokerId(1), 1, ids(1), 1, RECOVERING)
-        why = controller.orders[0].partitions[0].why
-        assert isinstance(why, Elected)
-        assert why.unclean
+        (elected,) = [each for each in controller.decisions if each.kind is DecisionKind.LEADER_ELECTED]
+        assert elected.evidence["unclean"] is True
+        assert "records may be lost" in elected.why
 
     run(tmp_path, scenario)
 
@@ -300,6 +302,7 @@ def test_what_was_written_before_a_conflict_is_ordered_too(tmp_path: Path) -> No
         last = partition_state_path(TopicPartition("t", count - 1))
         await cluster.admin.set(last, PartitionState(BrokerId(2), 0, ids(2, 1), 1).encode())
         await cluster.kill(2)
+        await cluster.settled()
         change = controller.orders[-1]
         assert sorted(order.topic_partition.partition for order in change.partitions) == list(range(count))
         assert {order.state.leader for order in change.partitions} == {1}
@@ -355,9 +358,10 @@ def test_a_deletion_that_was_not_completed_is(tmp_path: Path) -> None:
         # The one before got as far as this.
         await cluster.admin.delete(partition_state_path(T0))
         broker = await cluster.join(1)
+        await cluster.settled()
         assert await cluster.admin.children("/brokers/topics") == []
         assert await cluster.admin.children("/admin/delete_topics") == []
-        assert [topic.name for change in broker.orders for topic in change.deleted_topics] == ["t"]
+        assert [name for change in broker.orders for name, _ in change.deleted_topics] == ["t"]
         assert all(change.partitions == () for change in broker.orders), "nobody is to lead what is being deleted"
 
     run(tmp_path, scenario)
@@ -437,14 +441,32 @@ def test_an_election_gives_up_after_so_many_attempts_and_waits(tmp_path: Path, m
     run(tmp_path, scenario)
 
 
-def test_a_bug_under_the_orders_ends_the_reign_loudly(tmp_path: Path) -> None:
+def test_a_bug_in_carrying_out_orders_is_heard_of(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         heard: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(str(context["exception"])))
         broker = await cluster.register(1)
         broker.failure = InvariantViolation("for the test")
+        await broker.controller.start()
+        await cluster.settled()
+        assert heard == ["for the test"]
+
+    run(tmp_path, scenario)
+
+
+def test_a_bug_in_handling_an_event_ends_the_reign_loudly(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        heard: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(str(context["exception"])))
+        broker = await cluster.join(1)
+
+        async def children(path: str, *, watch: bool = False) -> list[str]:
+            raise InvariantViolation("for the test")
+
+        broker.zookeeper.children = children  # type: ignore[method-assign]
+        await cluster.register(2)
         with pytest.raises(InvariantViolation):
-            await broker.controller.start()
+            await broker.controller.settled()
         assert heard == ["for the test"]
         assert not broker.controller.is_active
 
