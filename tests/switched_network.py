@@ -2,12 +2,12 @@
 
 mode = SERVING   as `SocketNetwork`
 mode = REFUSING  nobody can be connected to; connections that stand are untouched (`cut` ends them)
-mode = SILENT    frames of old and new connections are lost both ways, as if a cable were pulled: nobody is told
+mode = SILENT    frames of old and new connections are lost both ways, as if a cable were pulled: nobody is told;
+                 a connection that lost one stays silent
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from enum import Enum
 
@@ -45,11 +45,12 @@ class SwitchedNetwork:
 class _SwitchedConnection:
     def __init__(self, switch: SwitchedNetwork, connection: Connection) -> None:
         self.closed = False
+        self._broken = False
         self._switch = switch
         self._connection = connection
 
     def send_frame(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
-        if self._switch.mode is not Mode.SILENT:
+        if not self._loses():
             self._connection.send_frame(parts)
 
     async def drain(self) -> None:
@@ -58,9 +59,13 @@ class _SwitchedConnection:
     async def receive_frame(self) -> bytes:
         while True:
             frame = await self._connection.receive_frame()
-            if self._switch.mode is not Mode.SILENT:
+            if not self._loses():
                 return frame
-            await asyncio.sleep(0)
+
+    def _loses(self) -> bool:
+        """Whether a frame is lost now; all that come behind it are lost too, as a stream has no holes."""
+        self._broken = self._broken or self._switch.mode is Mode.SILENT
+        return self._broken
 
     def close(self) -> None:
         self.closed = True

@@ -54,7 +54,7 @@ from switched_network import Mode, SwitchedNetwork
 from zookeeper_ensemble import ZooKeeperEnsemble
 
 TICK_MS = 500
-SESSION_MS = 2 * TICK_MS
+SESSION_MS = 6 * TICK_MS
 _numbers = itertools.count()
 
 

@@ -64,6 +64,7 @@ class MemoryLink:
         self._protocol = ServerConnection()
         self._handler: RequestHandler | None = None
         self._session_id = 0
+        self._lost = False
         self._frames: deque[bytes] = deque()
         self._held: list[bytes] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -134,7 +135,8 @@ class MemoryLink:
     async def _serve(self) -> None:
         while True:
             payload = await self._work.get()
-            if self.host in self._ensemble.silent:
+            if self._lost or self.host in self._ensemble.silent:
+                self._lost = True  # And all that comes behind it: a stream has no holes.
                 continue
             try:
                 for message in self._protocol.receive(frame(payload)):
@@ -200,7 +202,7 @@ class MemoryEnsemble:
     """The Network port's servers `HOSTS`, and what is wrong with them.
 
     down            connections are refused
-    silent          connections are taken, nothing is carried out or answered
+    silent          connections are taken, nothing is carried out or answered; those that lost a frame stay silent
     holding         requests are carried out, answers wait for `release`
     before_request  is awaited with each request before it is carried out
     """
