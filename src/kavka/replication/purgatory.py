@@ -79,6 +79,10 @@ class Purgatory(Generic[AnswerT]):
         """Whether anything waits for `key`; cheap enough to ask on every append."""
         return key in self._watchers
 
+    def watching(self, key: Hashable) -> list[DelayedOperation[AnswerT]]:
+        """The operations that wait for `key`."""
+        return list(self._watchers.get(key, ()))
+
     def check(self, key: Hashable) -> int:
         """Looks again at all that wait for `key`; returns how many of them are done now."""
         there = self._watchers.get(key)

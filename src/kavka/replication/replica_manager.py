@@ -1,33 +1,52 @@
 """ReplicaManager: the partitions that this broker hosts, and the requests that wait for them.
 
-Decides: which hosted partition an append or a read goes to, how a fetch's bytes are shared among its partitions, and
-when a produce or fetch must wait. Must not know: the wire format, sessions, or who the client is.
+Decides: which hosted partition an append or a read goes to, how a fetch's bytes are shared among its partitions, when a
+produce or fetch must wait, and who is looked at again when a partition moved. Must not know: the wire format, sessions,
+who the client is, or how an ISR is stored.
 
-    I1  an acks=all append is answered when the high watermark has passed it, never before
+    I1  an acks=all append is answered as done when the high watermark has passed it, never before, and only while the
+        ISR is large enough
     I2  a fetch never returns more than its limits, except that the first batch of the first partition that has any is
         whole (KIP-74)
     I3  a partition whose log directory failed answers KAFKA_STORAGE_ERROR, whatever is asked
+    I4  lags are measured on one clock that never jumps: the wall clock's time when this object was made, plus what the
+        event loop's clock has gone on since
 
-Source: Kafka's ReplicaManager, DelayedProduce and DelayedFetch.
+Source: Kafka's ReplicaManager, DelayedProduce and DelayedFetch. Where this differs: an acks=all append whose partition
+falls below min.insync.replicas is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND at once. Apache Kafka 3.9 lets it time out,
+since there the high watermark, and with it the look at the append, stands still meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
-from kavka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
-from kavka.replication.partition import ACKS_ALL, EpochEndOffset, Partition
+from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
+from kavka.replication.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.follower_fetches import FollowerFetches, LeaderThrottle
+from kavka.replication.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.isr_changes import IsrChanges, IsrWriter
+from kavka.replication.partition import (
+    ACKS_ALL,
+    FollowerFetchResult,
+    FollowingChange,
+    LeadershipChange,
+    Partition,
+    PartitionRules,
+)
 from kavka.replication.purgatory import DelayedOperation, Purgatory
+from kavka.replication.replica_selector import RackOf, preferred_read_replica
 
 if TYPE_CHECKING:
     from kavka.log.unified_log import UnifiedLog
 
 
+PARTITIONS_AT_ONCE: Final = 500
+"""Partitions whose followers are looked at before others have their turn: 2 ms."""
 _REFUSED_UNSEEN = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -46,60 +65,47 @@ class AppendOutcome(NamedTuple):
     """The log, where flush.messages asks for a flush up to `committed_at` before the answer."""
 
 
-class FetchSpec(NamedTuple):
-    """What a fetch wants of one partition. `max_bytes` is the partition's own limit."""
-
-    topic_partition: TopicPartition
-    topic_id: uuid.UUID
-    fetch_offset: Offset
-    max_bytes: int
-    current_leader_epoch: LeaderEpoch = NO_EPOCH
-    last_fetched_epoch: LeaderEpoch = NO_EPOCH
-
-
-class AbortedTransaction(NamedTuple):
-    """A producer's aborted transaction that reaches into what was fetched, from `first_offset`."""
-
-    producer_id: int
-    first_offset: Offset
-
-
-class FetchOutcome(NamedTuple):
-    """What a fetch found in one partition. `chunks` are whole record batches but for the last, which may be cut."""
-
-    spec: FetchSpec
-    error: ErrorCode
-    high_watermark: Offset = NO_OFFSET
-    last_stable_offset: Offset = NO_OFFSET
-    log_start_offset: Offset = NO_OFFSET
-    chunks: Sequence[FileSlice] = ()
-    size_bytes: int = 0
-    diverging_epoch: EpochEndOffset | None = None
-    aborted_transactions: Sequence[AbortedTransaction] | None = None
-
-
-class FetchParams(NamedTuple):
-    """The limits that hold for a whole fetch. Times in milliseconds, sizes in bytes."""
-
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    read_committed: bool
-
-
 class ReplicaManager:
     """All partitions hosted here.
 
-    `on_storage_error` is told of a log that failed; it takes the log's directory offline.
+    `on_storage_error` is told of a log that failed; it takes the log's directory offline. `rules` hold for every
+    partition that is hosted here; who makes a `Partition` gives them to it. `wall_ms` is the time in milliseconds since
+    1970. `rack_of` turns the selection of read replicas by rack on. `throttle` bounds what followers are sent.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, on_storage_error: Callable[[StorageError], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_storage_error: Callable[[StorageError], None],
+        rules: PartitionRules | None = None,
+        wall_ms: Callable[[], int] = lambda: 0,
+        rack_of: RackOf | None = None,
+        throttle: LeaderThrottle | None = None,
+    ) -> None:
         self._loop = loop
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[TopicPartition] = set()
         self._on_storage_error = on_storage_error
+        self._rack_of = rack_of
+        self._clock_offset_ms = wall_ms() - loop.time() * 1000
+        self.rules = rules or PartitionRules()
         self.produce_purgatory: Purgatory[AppendOutcome] = Purgatory("Produce", loop)
         self.fetch_purgatory: Purgatory[list[FetchOutcome]] = Purgatory("Fetch", loop)
+        self.followers = FollowerFetches(
+            loop,
+            find=self._find,
+            on_moved=self._on_follower_moved,
+            on_storage_error=on_storage_error,
+            now_ms=self.now_ms,
+            is_prompt=rack_of is not None,
+            throttle=throttle,
+        )
+        self.isr_changes = IsrChanges(wants=self._wants, on_answer=self._on_isr_answer)
+
+    def now_ms(self) -> int:
+        """The clock that lags are measured on (I4)."""
+        return int(self._loop.time() * 1000 + self._clock_offset_ms)
 
     # -- which partitions are here
 
@@ -147,6 +153,97 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    # -- roles
+
+    def lead(
+        self,
+        partition: Partition,
+        state: LeaderAndIsr,
+        replicas: tuple[BrokerId, ...],
+        *,
+        adding: tuple[BrokerId, ...] = (),
+        removing: tuple[BrokerId, ...] = (),
+        is_new: bool = False,
+    ) -> LeadershipChange:
+        """Has the partition lead, and wakes who waits for what that changes."""
+        change = partition.become_leader(
+            state, replicas, adding=adding, removing=removing, now_ms=self.now_ms(), is_new=is_new
+        )
+        if not change.is_stale:
+            self._complete_waiting(partition)
+        return change
+
+    def follow(
+        self,
+        partition: Partition,
+        state: LeaderAndIsr,
+        replicas: tuple[BrokerId, ...],
+        *,
+        adding: tuple[BrokerId, ...] = (),
+        removing: tuple[BrokerId, ...] = (),
+    ) -> FollowingChange:
+        """Has the partition follow, and answers who waits for its leader."""
+        change = partition.become_follower(state, replicas, adding=adding, removing=removing, now_ms=self.now_ms())
+        if not change.is_stale:
+            self._complete_waiting(partition)
+        return change
+
+    def on_follower_advanced(self, partition: Partition) -> None:
+        """The replica here follows, and its log or high watermark moved: a consumer may wait for it (KIP-392)."""
+        if self.fetch_purgatory.is_watched(partition):
+            self.fetch_purgatory.check(partition)
+
+    # -- who is in sync
+
+    async def run_isr_changes(self, writer: IsrWriter) -> None:
+        """Has changes of ISRs stored, until cancelled."""
+        await self.isr_changes.run(writer)
+
+    async def run_isr_expiration(self, lag_time_max_ms: int) -> None:
+        """Looks for followers that lag, twice in `lag_time_max_ms`, until cancelled."""
+        while True:
+            await asyncio.sleep(lag_time_max_ms / 2000)
+            await self.shrink_isrs()
+
+    async def shrink_isrs(self) -> None:
+        """Proposes to take those who lag out of the ISRs of all partitions led here."""
+        for number, partition in enumerate(list(self._partitions.values()), 1):
+            proposal = partition.propose_shrink(self.now_ms())
+            if proposal is not None and self._find_hosted(proposal) is partition:
+                self.isr_changes.submit(proposal)
+            if not number % PARTITIONS_AT_ONCE:
+                await asyncio.sleep(0)
+
+    def _find_hosted(self, proposal: IsrProposal) -> Partition | None:
+        return self._partitions.get(proposal.topic_partition)
+
+    def _wants(self, proposal: IsrProposal) -> bool:
+        partition = self._find_hosted(proposal)
+        return partition is not None and partition.wants(proposal)
+
+    def _on_isr_answer(self, proposal: IsrProposal, answer: IsrAnswer) -> None:
+        partition = self._find_hosted(proposal)
+        if partition is None:
+            return
+        now_ms = self.now_ms()
+        match answer:
+            case IsrCommitted(state):
+                change = partition.on_isr_committed(proposal, state, now_ms=now_ms)
+            case IsrRejected(error, current):
+                change = partition.on_isr_rejected(proposal, current, error, now_ms=now_ms)
+            case IsrUnknown():
+                change = partition.on_isr_unknown(proposal)
+            case _:
+                assert_never(answer)
+        if change.isr_changed or change.high_watermark_advanced or change.lost_leadership:
+            self._complete_waiting(partition)
+
+    def _on_follower_moved(self, partition: Partition, result: FollowerFetchResult) -> None:
+        if result.high_watermark_advanced:
+            self.on_high_watermark_advanced(partition)
+        if result.proposal is not None:
+            self.isr_changes.submit(result.proposal)
+
     # -- appending
 
     def append(self, topic: str, index: int, records: Buffer, *, required_acks: int, now_ms: int) -> AppendOutcome:
@@ -170,6 +267,7 @@ class ReplicaManager:
         except StorageError as failure:
             self._on_storage_error(failure)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.followers.on_append(partition)
         if advanced:
             self.on_high_watermark_advanced(partition)
         log = partition.log
@@ -211,10 +309,12 @@ class ReplicaManager:
             self.produce_purgatory.check(partition)
         if self.fetch_purgatory.is_watched(partition):
             self.fetch_purgatory.check(partition)
+        self.followers.on_high_watermark_advanced(partition)
 
     def _complete_waiting(self, partition: Partition) -> None:
         self.produce_purgatory.check(partition)
         self.fetch_purgatory.check(partition)
+        self.followers.on_role_changed(partition)
 
     # -- reading
 
@@ -222,13 +322,17 @@ class ReplicaManager:
         self, params: FetchParams, specs: Sequence[FetchSpec]
     ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
         """Reads for a consumer: at once if there is enough (or an error), else an operation that waits in
-        `fetch_purgatory`."""
+        `fetch_purgatory`. A follower serves consumers up to its own high watermark (KIP-392)."""
         outcomes = self.read(params, specs)
         if params.max_wait_ms <= 0 or not specs:
             return outcomes
         size_bytes = 0
         for outcome in outcomes:
-            if outcome.error is not ErrorCode.NONE or outcome.diverging_epoch is not None:
+            if (
+                outcome.error is not ErrorCode.NONE
+                or outcome.diverging_epoch is not None
+                or outcome.preferred_read_replica >= 0
+            ):
                 return outcomes
             size_bytes += outcome.size_bytes
         if size_bytes >= params.min_bytes:
@@ -255,9 +359,7 @@ class ReplicaManager:
         return [
             outcome
             if outcome.size_bytes
-            else self.read_partition(
-                outcome.spec, outcome.spec.max_bytes, read_committed=params.read_committed, min_one_batch=True
-            )
+            else self.read_partition(outcome.spec, outcome.spec.max_bytes, params, min_one_batch=True)
             for outcome in outcomes
         ]
 
@@ -268,10 +370,7 @@ class ReplicaManager:
         outcomes = []
         for spec in specs:
             outcome = self.read_partition(
-                spec,
-                min(spec.max_bytes, max(remaining, 0)),
-                read_committed=params.read_committed,
-                min_one_batch=min_one_batch,
+                spec, min(spec.max_bytes, max(remaining, 0)), params, min_one_batch=min_one_batch
             )
             if outcome.size_bytes:
                 min_one_batch = False
@@ -280,19 +379,32 @@ class ReplicaManager:
         return outcomes
 
     def read_partition(
-        self, spec: FetchSpec, max_bytes: int, *, read_committed: bool, min_one_batch: bool
+        self, spec: FetchSpec, max_bytes: int, params: FetchParams, *, min_one_batch: bool
     ) -> FetchOutcome:
         """Reads one partition for a consumer; errors are in the outcome."""
-        partition = self._partitions.get(spec.topic_partition)
-        if partition is None:
-            return FetchOutcome(spec, self.absence(*spec.topic_partition))
-        if spec.topic_id.int and spec.topic_id != partition.topic_id:
-            return FetchOutcome(spec, ErrorCode.INCONSISTENT_TOPIC_ID)
+        partition = self._find(spec)
+        if isinstance(partition, ErrorCode):
+            return FetchOutcome(spec, partition)
         log = partition.log
         diverging = None
         try:
+            if self._rack_of is not None and params.rack and partition.is_leader:
+                preferred = preferred_read_replica(partition, params.rack, spec.fetch_offset, self._rack_of)
+                if preferred is not None:
+                    partition.check_epoch(spec.current_leader_epoch)
+                    return FetchOutcome(
+                        spec,
+                        ErrorCode.NONE,
+                        log.high_watermark,
+                        log.last_stable_offset,
+                        log.log_start_offset,
+                        preferred_read_replica=preferred,
+                    )
             if spec.last_fetched_epoch >= 0:
-                partition.check_leads(spec.current_leader_epoch)
+                if params.only_leader:
+                    partition.check_leads(spec.current_leader_epoch)
+                else:
+                    partition.check_serves(spec.current_leader_epoch)
                 diverging = partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)
             if diverging is not None:
                 return FetchOutcome(
@@ -307,8 +419,9 @@ class ReplicaManager:
                 spec.fetch_offset,
                 max_bytes,
                 current_leader_epoch=spec.current_leader_epoch,
-                read_committed=read_committed,
+                read_committed=params.read_committed,
                 min_one_batch=min_one_batch,
+                only_leader=params.only_leader,
             )
         except OffsetOutOfRange:
             return FetchOutcome(spec, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -328,13 +441,33 @@ class ReplicaManager:
             result.chunks,
             result.size_bytes,
             aborted_transactions=self._aborted(partition, spec.fetch_offset, result.next_offset)
-            if read_committed
+            if params.read_committed
             else None,
         )
+
+    def _find(self, spec: FetchSpec) -> Partition | ErrorCode:
+        """The hosted partition that a fetch names, or why it cannot be served."""
+        partition = self._partitions.get(spec.topic_partition)
+        if partition is None:
+            return self.absence(*spec.topic_partition)
+        if spec.topic_id.int and spec.topic_id != partition.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        return partition
 
     def _aborted(self, partition: Partition, offset: Offset, end_offset: Offset) -> list[AbortedTransaction]:
         found = partition.log.aborted_transactions(offset, end_offset)
         return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found]
+
+    def fetch_as_follower(
+        self, params: FetchParams, specs: Sequence[FetchSpec], replica_id: BrokerId, broker_epoch: int
+    ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
+        """Reads for the replica on another broker, and notes how far it has come: see `FollowerFetches`."""
+        return self.followers.fetch(params, specs, replica_id, broker_epoch)
+
+    def cancel_fetch(self, operation: DelayedOperation[list[FetchOutcome]]) -> None:
+        """Forgets a fetch whose client, or follower, has gone."""
+        purgatory = self.fetch_purgatory if isinstance(operation, _DelayedFetch) else self.followers.purgatory
+        purgatory.cancel(operation)
 
     # -- the end
 
@@ -342,6 +475,7 @@ class ReplicaManager:
         """Answers all that waits; what is not committed is answered with REQUEST_TIMED_OUT, as expiry does."""
         self.produce_purgatory.expire_all()
         self.fetch_purgatory.expire_all()
+        self.followers.purgatory.expire_all()
 
 
 class _DelayedProduce(DelayedOperation[AppendOutcome]):
@@ -362,10 +496,13 @@ class _DelayedProduce(DelayedOperation[AppendOutcome]):
             return AppendOutcome(self._manager.absence(*partition.topic_partition))
         if hosted is not partition or not partition.is_leader:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not partition.has_enough_replicas():
+            return AppendOutcome(
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                message=f"the records are in the leader's log, but only {partition.state.isr} are in sync now",
+            )
         if partition.log.high_watermark < self._outcome.committed_at:
             return None
-        if not partition.has_enough_replicas():
-            return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return self._outcome
 
     def on_expiration(self) -> AppendOutcome:
@@ -396,9 +533,7 @@ class _DelayedFetch(DelayedOperation[list[FetchOutcome]]):
     def try_complete(self, changed: object) -> list[FetchOutcome] | None:
         assert isinstance(changed, Partition)
         spec = self._specs[changed.topic_partition]
-        outcome = self._manager.read_partition(
-            spec, spec.max_bytes, read_committed=self._params.read_committed, min_one_batch=True
-        )
+        outcome = self._manager.read_partition(spec, spec.max_bytes, self._params, min_one_batch=True)
         if outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None:
             self._available[changed.topic_partition] = outcome.size_bytes
             if sum(self._available.values()) < self._params.min_bytes:

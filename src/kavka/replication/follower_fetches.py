@@ -1,0 +1,313 @@
+"""FollowerFetches: what replicas on other brokers fetch from partitions led here.
+
+Decides what a follower is given, what its fetch moves, and how long it waits for more. Must not know the wire format,
+sessions, or what a high watermark is for.
+
+    I1  a follower reads up to the log end, whatever is committed
+    I2  only what passed the checks of the leader epoch and the replica set moves anything; a fetch whose log has
+        diverged moves nothing (KAFKA-13141), and one that is answered from the purgatory was counted when it came
+    I3  a waiting fetch costs one look per partition that changed, not one per partition that it names
+
+Appends wake who waits at the end of the event loop's turn, so that the requests of one turn go out with one answer.
+
+A raised high watermark by itself wakes a waiting follower only where consumers may read from followers (`is_prompt`):
+elsewhere it travels with the next records, or with the next fetch at the latest (replica.fetch.wait.max.ms), as in
+Apache Kafka 3.9, where prompt answers doubled the fetches of idle partitions (KAFKA-9731).
+
+Source: Kafka's ReplicaManager.fetchMessages and DelayedFetch, 3.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
+from kavka.model import BrokerId, TopicPartition
+from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.partition import FollowerFetchResult, Partition
+from kavka.replication.purgatory import DelayedOperation, Purgatory
+from kavka.replication.replica import RemoteReplica
+
+
+class LeaderThrottle(Protocol):
+    """Bounds what this broker sends for throttled replicas that it leads (leader.replication.throttled.rate)."""
+
+    def withholds(self, topic_partition: TopicPartition, broker_id: BrokerId) -> bool:
+        """Whether the follower gets no records now: its replica is throttled, and the rate is used up."""
+        ...
+
+    def note_sent(self, topic_partition: TopicPartition, broker_id: BrokerId, size_bytes: int) -> None: ...
+
+
+class FollowerFetches:
+    """`find` gives the hosted partition that a spec names, or why it is not here. `on_moved` is told what a fetch moved
+    before the fetch is answered."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        find: Callable[[FetchSpec], Partition | ErrorCode],
+        on_moved: Callable[[Partition, FollowerFetchResult], None],
+        on_storage_error: Callable[[StorageError], None],
+        now_ms: Callable[[], int],
+        is_prompt: bool,
+        throttle: LeaderThrottle | None = None,
+    ) -> None:
+        self._loop = loop
+        self._find = find
+        self._on_moved = on_moved
+        self._on_storage_error = on_storage_error
+        self._now_ms = now_ms
+        self._is_prompt = is_prompt
+        self._throttle = throttle
+        self._appended: dict[Partition, None] = {}
+        self.purgatory: Purgatory[list[FetchOutcome]] = Purgatory("FollowerFetch", loop)
+
+    # -- fetching
+
+    def fetch(
+        self, params: FetchParams, specs: Sequence[FetchSpec], broker_id: BrokerId, broker_epoch: int
+    ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
+        """What the replica on `broker_id` gets now, or an operation that waits for `params.min_bytes`."""
+        now_ms = self._now_ms()
+        moved: list[tuple[Partition, FollowerFetchResult]] = []
+        outcomes: list[FetchOutcome] = []
+        remaining, size_bytes, is_news, min_one_batch = params.max_bytes, 0, False, True
+        for spec in specs:
+            room = spec.max_bytes if spec.max_bytes < remaining else max(remaining, 0)
+            outcome = self._count(spec, room, broker_id, broker_epoch, now_ms, moved, min_one_batch=min_one_batch)
+            if outcome.size_bytes:
+                size_bytes += outcome.size_bytes
+                remaining -= outcome.size_bytes
+                min_one_batch = False
+            elif outcome.error is not ErrorCode.NONE or outcome.diverging_epoch is not None:
+                is_news = True
+            outcomes.append(outcome)
+        if self._is_prompt:
+            is_news |= self._note_high_watermarks(outcomes, broker_id)
+        for partition, result in moved:
+            self._on_moved(partition, result)
+        if is_news or size_bytes >= params.min_bytes or params.max_wait_ms <= 0 or not specs:
+            return outcomes
+        operation = _DelayedFollowerFetch(self, params, broker_id, outcomes)
+        keys = [found for spec in specs if isinstance(found := self._find(spec), Partition)]
+        self.purgatory.watch(operation, keys, params.max_wait_ms)
+        return operation
+
+    def _count(
+        self,
+        spec: FetchSpec,
+        max_bytes: int,
+        broker_id: BrokerId,
+        broker_epoch: int,
+        now_ms: int,
+        moved: list[tuple[Partition, FollowerFetchResult]],
+        *,
+        min_one_batch: bool,
+    ) -> FetchOutcome:
+        """Reads one partition, and notes what the fetch says of the follower."""
+        partition = self._find(spec)
+        if isinstance(partition, ErrorCode):
+            return FetchOutcome(spec, partition)
+        log = partition.log
+        leader_end_offset = log.log_end_offset
+        outcome = self._read(partition, spec, max_bytes, broker_id, now_ms, min_one_batch=min_one_batch)
+        if outcome.error is not ErrorCode.NONE or outcome.diverging_epoch is not None:
+            return outcome
+        try:
+            result = partition.record_follower_fetch(
+                broker_id,
+                broker_epoch,
+                spec.fetch_offset,
+                leader_end_offset=leader_end_offset,
+                log_start_offset=spec.log_start_offset,
+                now_ms=now_ms,
+            )
+        except RequestError as fenced:
+            return FetchOutcome(spec, fenced.code)
+        if result.high_watermark_advanced or result.proposal is not None:
+            moved.append((partition, result))
+            # The newest high watermark: the follower has it one round earlier.
+            return outcome._replace(high_watermark=log.high_watermark, last_stable_offset=log.last_stable_offset)
+        return outcome
+
+    def read_again(
+        self,
+        params: FetchParams,
+        known: Sequence[FetchOutcome],
+        touched: dict[TopicPartition, None],
+        broker_id: BrokerId,
+    ) -> list[FetchOutcome]:
+        """The answer of a fetch that waited: `known`, with what was `touched` meanwhile read again (I3)."""
+        now_ms = self._now_ms()
+        outcomes: list[FetchOutcome] = []
+        remaining, min_one_batch = params.max_bytes, True
+        for outcome in known:
+            spec = outcome.spec
+            if spec.topic_partition in touched or outcome.size_bytes:
+                room = min(spec.max_bytes, max(remaining, 0))
+                outcome = self.read_one(spec, room, broker_id, now_ms, min_one_batch=min_one_batch)
+                if outcome.size_bytes:
+                    remaining -= outcome.size_bytes
+                    min_one_batch = False
+            outcomes.append(outcome)
+        if self._is_prompt:
+            self._note_high_watermarks(outcomes, broker_id)
+        return outcomes
+
+    def read_one(
+        self, spec: FetchSpec, max_bytes: int, broker_id: BrokerId, now_ms: int, *, min_one_batch: bool
+    ) -> FetchOutcome:
+        """Reads one partition; the fetch was counted before."""
+        partition = self._find(spec)
+        if isinstance(partition, ErrorCode):
+            return FetchOutcome(spec, partition)
+        return self._read(partition, spec, max_bytes, broker_id, now_ms, min_one_batch=min_one_batch)
+
+    def _read(
+        self,
+        partition: Partition,
+        spec: FetchSpec,
+        max_bytes: int,
+        broker_id: BrokerId,
+        now_ms: int,
+        *,
+        min_one_batch: bool,
+    ) -> FetchOutcome:
+        log = partition.log
+        try:
+            replica = partition.follower(broker_id, spec.current_leader_epoch, now_ms)
+            diverging = (
+                partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)
+                if spec.last_fetched_epoch >= 0
+                else None
+            )
+            if diverging is not None:
+                return FetchOutcome(
+                    spec,
+                    ErrorCode.NONE,
+                    log.high_watermark,
+                    log.last_stable_offset,
+                    log.log_start_offset,
+                    diverging_epoch=diverging,
+                )
+            if self._withholds(partition, replica):
+                max_bytes, min_one_batch = 0, False
+            result = partition.read_as_follower(spec.fetch_offset, max_bytes, min_one_batch=min_one_batch)
+        except OffsetOutOfRange:
+            return FetchOutcome(spec, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except RecordsError as damage:
+            return FetchOutcome(spec, damage.code)
+        except RequestError as refused:
+            return FetchOutcome(spec, refused.code)
+        except StorageError as failure:
+            self._on_storage_error(failure)
+            return FetchOutcome(spec, ErrorCode.KAFKA_STORAGE_ERROR)
+        if result.size_bytes and self._throttle is not None:
+            self._throttle.note_sent(partition.topic_partition, broker_id, result.size_bytes)
+        return FetchOutcome(
+            spec,
+            ErrorCode.NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            result.chunks,
+            result.size_bytes,
+        )
+
+    def _withholds(self, partition: Partition, replica: RemoteReplica) -> bool:
+        """A member of the ISR is never throttled: records wait for it."""
+        throttle = self._throttle
+        return (
+            throttle is not None
+            and replica.broker_id not in partition.state.isr
+            and throttle.withholds(partition.topic_partition, replica.broker_id)
+        )
+
+    def _note_high_watermarks(self, outcomes: Sequence[FetchOutcome], broker_id: BrokerId) -> bool:
+        """Notes which high watermarks the follower is about to be told; whether one is news to it."""
+        news = False
+        for outcome in outcomes:
+            if outcome.error is not ErrorCode.NONE:
+                continue
+            partition = self._find(outcome.spec)
+            replica = partition.remote_replica(broker_id) if isinstance(partition, Partition) else None
+            if replica is not None and outcome.high_watermark > replica.sent_high_watermark:
+                replica.sent_high_watermark = outcome.high_watermark
+                news = True
+        return news
+
+    # -- waking
+
+    def on_append(self, partition: Partition) -> None:
+        """The leader appended: who waits for it is woken at the end of this turn of the event loop."""
+        if not self.purgatory.is_watched(partition):
+            return
+        if not self._appended:
+            self._loop.call_soon(self._wake)
+        self._appended[partition] = None
+
+    def on_high_watermark_advanced(self, partition: Partition) -> None:
+        if self._is_prompt:
+            self.on_append(partition)
+
+    def on_role_changed(self, partition: Partition) -> None:
+        """Another leader epoch, or not hosted any more: who waits is told at once."""
+        self.purgatory.check(partition)
+
+    def _wake(self) -> None:
+        appended, self._appended = self._appended, {}
+        for partition in appended:
+            for operation in self.purgatory.watching(partition):
+                assert isinstance(operation, _DelayedFollowerFetch)
+                operation.touch(partition)
+        for partition in appended:
+            self.purgatory.check(partition)
+
+    @property
+    def is_prompt(self) -> bool:
+        return self._is_prompt
+
+
+class _DelayedFollowerFetch(DelayedOperation[list[FetchOutcome]]):
+    """A follower's fetch that waits for `min_bytes`, or for a high watermark that is news to it."""
+
+    __slots__ = ("_available_bytes", "_broker_id", "_fetches", "_outcomes", "_params", "_touched")
+
+    def __init__(
+        self, fetches: FollowerFetches, params: FetchParams, broker_id: BrokerId, outcomes: Sequence[FetchOutcome]
+    ) -> None:
+        super().__init__(fetches._loop)
+        self._fetches = fetches
+        self._params = params
+        self._broker_id = broker_id
+        self._outcomes = {outcome.spec.topic_partition: outcome for outcome in outcomes}
+        self._available_bytes = {tp: outcome.size_bytes for tp, outcome in self._outcomes.items() if outcome.size_bytes}
+        self._touched: dict[TopicPartition, None] = {}
+
+    def touch(self, partition: Partition) -> None:
+        """The partition changed: the answer reads it again, whatever completes the fetch."""
+        self._touched[partition.topic_partition] = None
+
+    def try_complete(self, changed: object) -> list[FetchOutcome] | None:
+        assert isinstance(changed, Partition)
+        self.touch(changed)
+        known = self._outcomes[changed.topic_partition]
+        spec = known.spec
+        fetches = self._fetches
+        outcome = fetches.read_one(spec, spec.max_bytes, self._broker_id, fetches._now_ms(), min_one_batch=True)
+        if outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None:
+            self._available_bytes[changed.topic_partition] = outcome.size_bytes
+            has_enough = sum(self._available_bytes.values()) >= self._params.min_bytes
+            if not has_enough and not (fetches.is_prompt and outcome.high_watermark > known.high_watermark):
+                return None
+        return self._answer()
+
+    def on_expiration(self) -> list[FetchOutcome]:
+        return self._answer()
+
+    def _answer(self) -> list[FetchOutcome]:
+        return self._fetches.read_again(self._params, list(self._outcomes.values()), self._touched, self._broker_id)
