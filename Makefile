@@ -34,7 +34,7 @@ conformance: setup ## every client and Apache Kafka itself beside kavka
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster
 
-demo: setup ## a broker, 336,776 real records in and out, kill -9 half-way, nothing lost
+demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, nothing lost
 	@$(PYTHON) -m demo.demo
 
 bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
