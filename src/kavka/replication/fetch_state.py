@@ -4,7 +4,7 @@ Decides from where a follower fetches, what it must cut off its log first, when 
 it stops asking. Must not know connections, sessions, clocks or disks: who calls it carries out the truncations that it
 returns, and says so with `on_truncated`.
 
-    I1  an answer counts only in the leader epoch, and for the offset, that it was asked in (KAFKA-7786)
+    I1  a state lives for one leader epoch: answers to what was asked in another are never given to it (KAFKA-7786)
     I2  a log is cut only where the leader of the same epoch says that the two part, or where its log ends (R11)
     I3  an answer that says where the logs part tells nothing else: its high watermark is not taken (KAFKA-14704), and
         the offset asked for was no progress (KAFKA-13141)
@@ -185,10 +185,8 @@ class FetchState:
         """The leader's last epoch not above the last fetched one ends before this log does."""
         return self._truncation_for(leader, self.last_fetched_epoch)
 
-    def on_error(self, code: ErrorCode, asked_epoch: LeaderEpoch, *, backoff_ms: int, now_ms: int) -> None:
-        """The leader answered with `code` what was asked in `asked_epoch`. `backoff_ms` is replica.fetch.backoff.ms."""
-        if asked_epoch != self.leader_epoch:
-            return
+    def on_error(self, code: ErrorCode, *, backoff_ms: int, now_ms: int) -> None:
+        """The leader answered with `code`. `backoff_ms` is replica.fetch.backoff.ms."""
         self.last_error = code.name
         if code is ErrorCode.FENCED_LEADER_EPOCH:
             self._move(Stage.FAILED)

@@ -18,10 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.model import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from kavka.replication.fetch_state import FetchState, Followed, Stage
-from kavka.replication.fetcher import Endpoint, FetcherCounts, FetcherPorts, FetcherSettings, ReplicaFetcher
+from kavka.replication.fetcher import Endpoint, FetcherPorts, ReplicaFetcher
+from kavka.replication.followed_partitions import FetcherCounts, FetcherSettings, LocalPorts
 from kavka.replication.partition import Partition
 
-__all__ = ["Endpoint", "FetcherManager", "FetcherPorts", "FetcherSettings", "Followed"]
+__all__ = ["Endpoint", "FetcherManager", "FetcherPorts", "FetcherSettings", "Followed", "LocalPorts"]
 
 _FetcherKey = tuple[BrokerId, int]
 
@@ -94,13 +95,13 @@ class FetcherManager:
         """Obeys other settings from the next request on; partitions move if there are more or fewer fetchers."""
         before, self._settings = self._settings, settings
         for fetcher in self._fetchers.values():
-            fetcher.settings = settings
+            fetcher.partitions.settings = settings
         if settings.num_replica_fetchers != before.num_replica_fetchers:
             self.follow(
                 [
                     Followed(state.partition, fetcher.leader_id, state.leader_epoch)
                     for fetcher in self._fetchers.values()
-                    for state in fetcher.states()
+                    for state in fetcher.partitions
                 ]
             )
 
@@ -113,10 +114,10 @@ class FetcherManager:
     def state(self, topic_partition: TopicPartition) -> FetchState | None:
         """How a partition stands with its leader; None if it is not followed."""
         fetcher = self._fetcher_of.get(topic_partition)
-        return None if fetcher is None else fetcher.state(topic_partition)
+        return None if fetcher is None else fetcher.partitions.get(topic_partition)
 
     def states(self) -> list[FetchState]:
-        return [state for fetcher in self._fetchers.values() for state in fetcher.states()]
+        return [state for fetcher in self._fetchers.values() for state in fetcher.partitions]
 
     @property
     def max_lag(self) -> int:
@@ -140,7 +141,7 @@ class FetcherManager:
             await asyncio.wait(self._ending)
 
     def _end_idle(self) -> None:
-        for key in [key for key, fetcher in self._fetchers.items() if not len(fetcher)]:
+        for key in [key for key, fetcher in self._fetchers.items() if not len(fetcher.partitions)]:
             self._end(self._fetchers.pop(key))
 
     def _end(self, fetcher: ReplicaFetcher) -> None:
