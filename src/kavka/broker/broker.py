@@ -38,7 +38,7 @@ from kavka.broker.metadata_cache import (
 from kavka.broker.offsets_log import OffsetsTopicLog
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
-from kavka.broker.state_changes import Fetchers, StateChanges
+from kavka.broker.state_changes import StateChanges
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import validate_overrides
@@ -57,9 +57,12 @@ from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.network import Network
 from kavka.protocol.api_keys import ApiKey
-from kavka.replication.lag_policy import TimeLagPolicy
+from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
+from kavka.replication.lag_policy import lag_policy
 from kavka.replication.partition import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
+from kavka.replication.replica_selector import RACK_AWARE
+from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
 from kavka.zookeeper.port import CreateMode, Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
 from kavka.zookeeper.znodes import (
     LOG_DIR_EVENT_PREFIX,
@@ -72,6 +75,7 @@ from kavka.zookeeper.znodes import (
 
 if TYPE_CHECKING:
     from kavka.protocol.peer import PeerConnection
+    from kavka.replication.fetcher_manager import FetcherManager
 
 logger = Logger(__name__)
 
@@ -134,7 +138,13 @@ class Broker:
             spawn=self.spawn,
         )
         self.metadata = MetadataCache("")
-        self.replicas = ReplicaManager(loop, on_storage_error=self.on_storage_error)
+        self.replicas = ReplicaManager(
+            loop,
+            on_storage_error=self.on_storage_error,
+            rules=self._partition_rules(),
+            wall_ms=ports.wall_ms,
+            rack_of=self._rack_of if config.replica_selector_class == RACK_AWARE else None,
+        )
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random)
         self.producer_ids = ProducerIds(ports.zookeeper, self.broker_id)
         self.groups = GroupCoordinator(
@@ -220,7 +230,6 @@ class Broker:
             logs=self.logs,
             groups=self.groups,
             topics=self.configs,
-            rules=self._partition_rules(),
             new_fetchers=self._new_fetchers,
             inter_broker_listener=self._static_config.inter_broker_listener,
             offsets_partition_count=lambda: self._static_config.offsets_topic_num_partitions,
@@ -265,6 +274,7 @@ class Broker:
             run_blocking=self._ports.run_blocking,
         )
         self._maintenance.start()
+        self._watch_isrs()
         self._decisions.start()
         if self._controller.is_active:
             await self.state_changes.informed.wait()
@@ -397,8 +407,34 @@ class Broker:
     def _partition_rules(self) -> PartitionRules:
         config = self._static_config
         return PartitionRules(
-            TimeLagPolicy(config.replica_lag_time_max_ms), eligibility=self.metadata, record=self.record
+            lag_policy(
+                config.kavka_replica_lag_policy,
+                max_ms=config.replica_lag_time_max_ms,
+                max_messages=config.kavka_replica_lag_max_messages,
+            ),
+            eligibility=self.metadata,
+            record=lambda decision: self._decisions.record(decision),
+            holds_under_min_isr=config.kavka_eligible_leader_replicas_enable,
         )
+
+    def _rack_of(self, broker_id: BrokerId) -> str | None:
+        """The rack of a live broker, as consumers are to choose among replicas."""
+        return self.metadata.rack(broker_id)
+
+    def _watch_isrs(self) -> None:
+        """Has followers that lag taken out of the ISRs, and those that caught up taken in."""
+        zookeeper = self._ports.zookeeper
+        if stores_isr_through_controller(self._static_config.inter_broker_protocol_version):
+            self.spawn(
+                self.replicas.run_isr_changes(
+                    AlterPartitionWriter(self.controller_link.send, self.broker_id, lambda: self.broker_epoch)
+                )
+            )
+        else:
+            writer = ZooKeeperIsrWriter(zookeeper)
+            self.spawn(self.replicas.run_isr_changes(writer))
+            self.spawn(writer.propagation.run())
+        self.spawn(self.replicas.run_isr_expiration(self._static_config.replica_lag_time_max_ms))
 
     # -- the session with ZooKeeper
 
@@ -489,11 +525,23 @@ class Broker:
             self._ports.network, host, port, client_id=str(self.broker_id), connect_timeout_ms=connect_timeout_ms
         )
 
-    def _new_fetchers(self) -> Fetchers:
+    def _new_fetchers(self) -> FetcherManager:
         """What fetches the partitions that this broker follows; a broker alone never needs it."""
-        from kavka.replication.fetcher_manager import FetcherManager
+        from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, FetcherSettings, LocalPorts
 
-        raise NotImplementedError(FetcherManager)
+        local = LocalPorts(
+            logs=self.logs,
+            broker_id=self.broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            wall_ms=self._ports.wall_ms,
+            throttle=self.follower_throttle,
+            on_high_watermark_advanced=self.replicas.on_follower_advanced,
+            on_storage_error=self.on_storage_error,
+            record=self.record,
+        )
+        ports = FetcherPorts(asyncio.get_running_loop(), self._ports.network, local, on_bug=self._on_bug)
+        self._fetchers = FetcherManager(ports, FetcherSettings.of(self.config))
+        return self._fetchers
 
     def _on_topic_config(self, name: str) -> None:
         self.state_changes.apply_topic_config(name)

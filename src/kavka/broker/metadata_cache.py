@@ -85,6 +85,11 @@ class MetadataCache:
     def is_alive(self, broker_id: BrokerId) -> bool:
         return broker_id in self._brokers
 
+    def rack(self, broker_id: BrokerId) -> str | None:
+        """The rack of a live broker; None where it is not alive or says none."""
+        broker = self._brokers.get(broker_id)
+        return None if broker is None else broker.rack
+
     def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
         """How the broker stands, None where it is not alive.
 

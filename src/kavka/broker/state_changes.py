@@ -53,10 +53,11 @@ from kavka.log.log_manager import LogManager
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
-from kavka.replication.partition import Partition, PartitionRules
+from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
+    from kavka.replication.fetch_state import Followed
     from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest
     from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
     from kavka.protocol.messages.update_metadata_request import (
@@ -82,9 +83,7 @@ Errors = dict[TopicPartition, ErrorCode]
 class Fetchers(Protocol):
     """What fetches the partitions that this broker follows (`replication.fetcher_manager`)."""
 
-    def follow(self, partitions: Sequence[Partition]) -> None:
-        """Fetches them from their leaders, as their states say."""
-        ...
+    def follow(self, items: Sequence[Followed]) -> None: ...
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
 
@@ -139,7 +138,6 @@ class StateChanges:
         logs: LogManager,
         groups: GroupCoordinator,
         topics: Topics,
-        rules: PartitionRules,
         new_fetchers: Callable[[], Fetchers],
         inter_broker_listener: str,
         offsets_partition_count: Callable[[], int],
@@ -148,7 +146,7 @@ class StateChanges:
         on_storage_error: Callable[[StorageError], None],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        """`rules` hold for every partition. `new_fetchers` makes what fetches from other brokers, when the first
+        """`new_fetchers` makes what fetches from other brokers, when the first
         partition is to be followed.
 
         `offsets_partition_count` is how many partitions `__consumer_offsets` has if it is made with this broker's
@@ -160,7 +158,6 @@ class StateChanges:
         self._logs = logs
         self._groups = groups
         self._topics = topics
-        self._rules = rules
         self._new_fetchers = new_fetchers
         self._fetchers: Fetchers | None = None
         self._inter_broker_listener = inter_broker_listener
@@ -218,9 +215,9 @@ class StateChanges:
             if partition is not None:
                 try:
                     if order.state.leader == self._broker_id:
-                        error = self._lead(partition, order, now_ms)
+                        error = self._lead(partition, order)
                     else:
-                        error = self._follow(partition, order, now_ms, followed)
+                        error = self._follow(partition, order, followed)
                 except StorageError as failure:
                     self._on_storage_error(failure)
                     self.take_offline([order.topic_partition])
@@ -264,7 +261,7 @@ class StateChanges:
             log,
             local_broker_id=self._broker_id,
             min_insync_replicas=config.min_insync_replicas,
-            rules=self._rules,
+            rules=self._replicas.rules,
         )
         self._replicas.host(partition)
         return ErrorCode.NONE, partition
@@ -279,21 +276,19 @@ class StateChanges:
             self._logs.set_aside(topic_partition)
             return self._logs.get_or_create(topic_partition, topic_id, now_ms, config=config)
 
-    def _lead(self, partition: Partition, order: _Order, now_ms: int) -> ErrorCode:
-        change = partition.become_leader(
+    def _lead(self, partition: Partition, order: _Order) -> ErrorCode:
+        change = self._replicas.lead(
+            partition,
             order.state,
             order.replicas,
             adding=order.adding,
             removing=order.removing,
-            now_ms=now_ms,
             is_new=order.is_new,
         )
         if change.is_stale:
             return _stale(partition, order)
         if change.is_new_epoch:
             self._unfollow([order.topic_partition])
-        if change.high_watermark_advanced:
-            self._replicas.on_high_watermark_advanced(partition)
         held_back = self._held_back.get(order.topic_partition)
         if held_back is not None and held_back.state.leader_epoch <= partition.leader_epoch:
             self._publish_partition(order.topic_partition, held_back)
@@ -302,17 +297,14 @@ class StateChanges:
             self._spawn(self._groups.load(index, order.state.leader_epoch))
         return ErrorCode.NONE
 
-    def _follow(self, partition: Partition, order: _Order, now_ms: int, followed: list[Partition]) -> ErrorCode:
+    def _follow(self, partition: Partition, order: _Order, followed: list[Partition]) -> ErrorCode:
         """Follows from now on; `followed` gets the partition if it is to be fetched."""
         topic, index = order.topic_partition
-        change = partition.become_follower(
-            order.state, order.replicas, adding=order.adding, removing=order.removing, now_ms=now_ms
+        change = self._replicas.follow(
+            partition, order.state, order.replicas, adding=order.adding, removing=order.removing
         )
         if change.is_stale:
             return _stale(partition, order)
-        if change.was_leader:
-            # Who waits for what it had as a leader is told that it leads no more.
-            self._replicas.on_high_watermark_advanced(partition)
         if topic == GROUP_METADATA_TOPIC:
             self._groups.unload(index, order.state.leader_epoch)
         if order.state.leader == NO_LEADER:
@@ -322,10 +314,14 @@ class StateChanges:
         return ErrorCode.NONE
 
     def _fetch(self, partitions: Sequence[Partition]) -> None:
+        from kavka.replication.fetch_state import Followed
+
         if self._fetchers is None:
             self._fetchers = self._new_fetchers()
             self._fetchers.set_endpoints(self._endpoints())
-        self._fetchers.follow(partitions)
+        self._fetchers.follow(
+            [Followed(partition, partition.state.leader, partition.leader_epoch) for partition in partitions]
+        )
 
     def _unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
         if self._fetchers is not None:

@@ -525,6 +525,10 @@ class BrokerSettings(Settings):
     kavka_decisions_topic_enable = string("auto", one_of("auto", "true", "false"), MEDIUM)
     kavka_decisions_ring_bytes = integer(2 * MIB, at_least(64 * KIB), LOW)
     kavka_decisions_retention_ms = long(30 * DAY_MS, at_least(-1), LOW)
+    # kavka's own: who is in sync, and what that commits (replication/).
+    kavka_replica_lag_policy = string("time", one_of("time", "messages"), MEDIUM)
+    kavka_replica_lag_max_messages = long(4_000, at_least(1), LOW)
+    kavka_eligible_leader_replicas_enable = boolean(False, MEDIUM)
     # kavka's own: the embedded ZooKeeper.
     kavka_zookeeper_data_dir = string("", importance=HIGH)
     kavka_zookeeper_sync = string("always", one_of("always", "never"))

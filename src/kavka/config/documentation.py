@@ -562,6 +562,11 @@ _BROKER = {
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory, read by kavka why "
     "where no broker answers.",
     "kavka.decisions.retention.ms": "retention.ms of __kavka_decisions, when it is created.",
+    "kavka.replica.lag.policy": "When a follower falls out of the in-sync set: time, if it was not caught up for "
+    "replica.lag.time.max.ms; messages, as before Kafka 0.9, also if it is kavka.replica.lag.max.messages behind.",
+    "kavka.replica.lag.max.messages": "How many records a follower may be behind under the lag policy messages.",
+    "kavka.eligible.leader.replicas.enable": "Whether nothing at all is committed while fewer replicas are in sync "
+    "than min.insync.replicas asks for (KIP-966), not even what a new leader already had: consumers wait for it.",
     "kavka.zookeeper.sync": "When a change of metadata counts: always after it is synced to the disk, never leaves "
     "that to the operating system, so that a power cut may lose the last changes.",
 }

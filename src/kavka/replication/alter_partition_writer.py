@@ -37,6 +37,9 @@ VERSION_WITHOUT_TOPIC_IDS: Final = 1
 TIMEOUT_MS: Final = 10_000
 """How long an answer is waited for before the proposals are sent again, perhaps to another controller."""
 
+FIRST_RELEASE: Final = (2, 7)
+"""Brokers of older releases write ISRs into ZooKeeper themselves (zookeeper_isr_writer)."""
+
 _REJECTED = (
     ErrorCode.OPERATION_NOT_ATTEMPTED,
     ErrorCode.INELIGIBLE_REPLICA,
@@ -47,6 +50,16 @@ _REJECTED = (
     ErrorCode.INVALID_REQUEST,
     ErrorCode.NEW_LEADER_ELECTED,
 )
+
+
+def stores_isr_through_controller(inter_broker_protocol_version: str) -> bool:
+    """Whether brokers that speak this version propose ISRs to the controller.
+
+    >>> [stores_isr_through_controller(version) for version in ("3.9-IV0", "2.7", "2.6-IV0", "0.10.2")]
+    [True, True, False, False]
+    """
+    release = inter_broker_protocol_version.split("-")[0].split(".")
+    return (int(release[0]), int(release[1])) >= FIRST_RELEASE
 
 
 class SendToController(Protocol):

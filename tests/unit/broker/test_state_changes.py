@@ -40,7 +40,7 @@ from kavka.protocol.messages.update_metadata_request import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from kavka.replication.partition import Partition, PartitionRules
+from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
 
@@ -127,7 +127,6 @@ class Room:
             logs=self.logs,
             groups=self.groups,
             topics=Settings(config),
-            rules=PartitionRules(),
             new_fetchers=lambda: self.fetching,
             inter_broker_listener="PLAINTEXT",
             offsets_partition_count=lambda: 2,
