@@ -41,7 +41,8 @@ def tool(request: pytest.FixtureRequest, brokers: Brokers) -> Tool:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, brokers: Brokers) -> str:
-    """Two partitions on brokers 1 and 2, with two megabytes in each."""
+    """Two partitions on brokers 1 and 2. The first holds ten megabytes: a throttle lets a fetch of one through, and the
+    next when that is forgotten, after eleven seconds."""
     name = f"tools-{abs(hash(request.node.name)) % 1_000_000}-{time.time_ns() % 1_000_000}"
 
     async def create(admin: Admin) -> None:
@@ -49,8 +50,8 @@ def topic(request: pytest.FixtureRequest, brokers: Brokers) -> str:
 
     brokers.ask(create)
     producer = Producer({"bootstrap.servers": brokers.bootstrap, "acks": "all"})
-    for number in range(40):
-        producer.produce(name, random.Random(number).randbytes(100_000), partition=number % 2)
+    for number in range(100):
+        producer.produce(name, random.Random(number).randbytes(100_000), partition=0)
     assert producer.flush(30) == 0
     return name
 
