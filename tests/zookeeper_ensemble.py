@@ -11,7 +11,8 @@ Members are numbered from 1. ZooKeeper's jars are those that lie beside Apache K
 package `zookeeper`; where there are none, or no java, the constructor raises PeerMissing with the reason, so that a
 test can skip with that sentence.
 
-I1  A member is ended by the pid that was started here. Its address is the same over kill and start.
+I1  A member is ended by the pid that was started here. Its address is the same over kill and start. None outlives this
+    interpreter: each that the main thread started asks the kernel for SIGKILL when its parent dies.
 I2  Every wait is bounded and ends with a ProcessFailed that has the end of the members' logs in it.
 I3  What a member answered as committed survives a kill of its process. Not a power cut: nothing is forced to the disk
     unless `force_sync` is set, since three logs that sync on a test machine's disk are slow.
@@ -25,6 +26,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -277,7 +279,10 @@ class ZooKeeperEnsemble:
 
     def _command(self, member: int) -> list[str]:
         home = self._home(member)
+        # A parent is a thread to the kernel: of another thread's children its end would be the end too early.
+        with_parent = threading.current_thread() is threading.main_thread() and shutil.which("setpriv") is not None
         return [
+            *(["setpriv", "--pdeathsig", "KILL", "--"] if with_parent else []),
             os.environ.get("JAVA", "java"),
             *self._heap.split(),
             # A member of an idle test ensemble: start fast, stay small.
