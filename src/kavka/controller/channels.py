@@ -259,6 +259,7 @@ class RemoteChannel(BrokerChannel):
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         refusal_counts_at = loop.time() + self._grace_ms / 1000
+        fruitless = 0
         while not self._is_stale:
             try:
                 connection = await self._connect()
@@ -272,10 +273,15 @@ class RemoteChannel(BrokerChannel):
                 continue
             self._on_connected()
             try:
-                await self._converse(connection)
+                answered = await self._converse(connection)
             finally:
                 connection.close()
             refusal_counts_at = loop.time()
+            fruitless = 0 if answered else fruitless + 1
+            if fruitless > 1:
+                # Only the first loss is looked into at once: it may be a kill. A broker that drops every request or
+                # every connection is not asked as fast as it can be.
+                await asyncio.sleep(self._limits.retry_ms / 1000)
 
     async def _connect(self) -> PeerLink:
         if self.endpoint is None:
@@ -298,8 +304,9 @@ class RemoteChannel(BrokerChannel):
             self._is_unreachable = False
             self._listener.on_reachable(self.broker_id, self.epoch)
 
-    async def _converse(self, connection: PeerLink) -> None:
-        """Sends what is queued, and what comes, until the connection is gone."""
+    async def _converse(self, connection: PeerLink) -> bool:
+        """Sends what is queued, and what comes, until the connection is gone; whether anything was answered."""
+        answered = False
         lost = asyncio.ensure_future(connection.wait_closed())
         try:
             while connection.is_open and not self._is_stale:
@@ -308,7 +315,8 @@ class RemoteChannel(BrokerChannel):
                     try:
                         answer = await self._request(connection, queued.request)
                     except (ConnectionFailed, ProtocolViolation):
-                        return
+                        return answered
+                    answered = True
                     self._answered(queued, answer)
                     continue
                 if self._is_behind:
@@ -320,6 +328,7 @@ class RemoteChannel(BrokerChannel):
                     await asyncio.wait((lost, woken), return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     woken.cancel()
+            return answered
         finally:
             lost.cancel()
 
