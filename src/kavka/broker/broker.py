@@ -39,6 +39,7 @@ from kavka.broker.offsets_log import OffsetsTopicLog
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
 from kavka.broker.state_changes import StateChanges
+from kavka.broker.throttles import Throttles
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import validate_overrides
@@ -124,10 +125,12 @@ class Broker:
         self._creating_offsets_topic = asyncio.Lock()
         self._former_sessions: list[int] = []
         self._announced_directories: dict[str, None] = {}
+        self._fetchers: FetcherManager | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self.broker_id = BrokerId(config.broker_id)
         self.broker_epoch = -1
         self.now_ms = ports.wall_ms
+        self.throttles = Throttles(self.broker_id, config, now_ms=lambda: int(loop.time() * 1000))
         self.configs = DynamicConfigs(
             ports.zookeeper,
             config,
@@ -135,6 +138,7 @@ class Broker:
             wall_ms=ports.wall_ms,
             on_topic_change=self._on_topic_config,
             on_broker_change=self._on_broker_config,
+            on_topic_read=self.throttles.set_topic,
             spawn=self.spawn,
         )
         self.metadata = MetadataCache("")
@@ -144,6 +148,7 @@ class Broker:
             rules=self._partition_rules(),
             wall_ms=ports.wall_ms,
             rack_of=self._rack_of if config.replica_selector_class == RACK_AWARE else None,
+            throttle=self.throttles,
         )
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random)
         self.producer_ids = ProducerIds(ports.zookeeper, self.broker_id)
@@ -342,6 +347,8 @@ class Broker:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._fetchers is not None:
+            await self._fetchers.stop()
         self.controller_link.close()
         self._decision_topic.close()
         await self.configs.stop()
@@ -356,6 +363,8 @@ class Broker:
         self._unsubscribe()
         for task in list(self._tasks):
             task.cancel()
+        if self._fetchers is not None:
+            self._fetchers.abort()
         self.controller_link.close()
         self._decision_topic.close()
         self._decisions.abort()
@@ -534,7 +543,7 @@ class Broker:
             broker_id=self.broker_id,
             broker_epoch=lambda: self.broker_epoch,
             wall_ms=self._ports.wall_ms,
-            throttle=self.follower_throttle,
+            throttle=self.throttles.follower,
             on_high_watermark_advanced=self.replicas.on_follower_advanced,
             on_storage_error=self.on_storage_error,
             record=self.record,
@@ -550,6 +559,11 @@ class Broker:
     def _on_broker_config(self, config: BrokerConfig) -> None:
         self.state_changes.apply_broker_config()
         self._controller.topic_config_changed(None)
+        self.throttles.set_rates(config)
+        if self._fetchers is not None:
+            from kavka.replication.fetcher_manager import FetcherSettings
+
+            self._fetchers.configure(FetcherSettings.of(config))
         self._ports.on_config(config)
 
     def _on_controller_changed(self, controller_id: BrokerId) -> None:

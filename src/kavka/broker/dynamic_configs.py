@@ -49,7 +49,8 @@ Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class DynamicConfigs:
-    """`on_topic_change` and `on_broker_change` are called after a change is in force here."""
+    """`on_topic_change` and `on_broker_change` are called after a change is in force here, `on_topic_read` with what a
+    topic sets itself, whenever that is read."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class DynamicConfigs:
         wall_ms: Callable[[], int],
         on_topic_change: Callable[[str], None],
         on_broker_change: Callable[[BrokerConfig], None],
+        on_topic_read: Callable[[str, Mapping[str, str]], None],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         self.broker = static
@@ -71,6 +73,7 @@ class DynamicConfigs:
         self._topics: dict[str, TopicConfig] = {}
         self._on_topic_change = on_topic_change
         self._on_broker_change = on_broker_change
+        self._on_topic_read = on_topic_read
         self._spawn = spawn
         self._read: set[str] = set()
         self._reading_later: set[str] = set()
@@ -139,6 +142,7 @@ class DynamicConfigs:
         else:
             self._overrides.pop(name, None)
         self._topics.pop(name, None)
+        self._on_topic_read(name, overrides)
 
     async def require_topics(self, names: Iterable[str]) -> None:
         """Reads the overrides of those topics that were not read yet.
@@ -202,6 +206,7 @@ class DynamicConfigs:
         self._read.discard(name)
         self._overrides.pop(name, None)
         self._topics.pop(name, None)
+        self._on_topic_read(name, {})
 
     # -- writing
 

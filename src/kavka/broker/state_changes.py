@@ -57,7 +57,6 @@ from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
-    from kavka.replication.fetch_state import Followed
     from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest
     from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
     from kavka.protocol.messages.update_metadata_request import (
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
         UpdateMetadataPartitionState,
         UpdateMetadataRequest,
     )
+    from kavka.replication.fetch_state import Followed
 
 logger = Logger(__name__)
 

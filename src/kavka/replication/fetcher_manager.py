@@ -133,12 +133,16 @@ class FetcherManager:
 
     async def stop(self) -> None:
         """Ends all fetchers, and returns when nothing of them runs any more."""
+        self.abort()
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    def abort(self) -> None:
+        """Ends all fetchers, and waits for nothing: they append nothing any more."""
         for fetcher in self._fetchers.values():
             self._end(fetcher)
         self._fetchers.clear()
         self._fetcher_of.clear()
-        while self._ending:
-            await asyncio.wait(self._ending)
 
     def _end_idle(self) -> None:
         for key in [key for key, fetcher in self._fetchers.items() if not len(fetcher.partitions)]:

@@ -36,6 +36,7 @@ class Listener:
             wall_ms=lambda: 0,
             on_topic_change=self._note,
             on_broker_change=lambda config: self._note("broker"),
+            on_topic_read=lambda name, overrides: None,
             spawn=self._spawn,
         )
 

@@ -40,7 +40,7 @@ from kavka.protocol.messages.update_metadata_request import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from kavka.replication.partition import Partition
+from kavka.replication.fetch_state import Followed
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
 
@@ -79,9 +79,9 @@ class Fetching:
         self.followed: dict[TopicPartition, tuple[int, int]] = {}
         self.endpoints: dict[BrokerId, Endpoint] = {}
 
-    def follow(self, partitions: Sequence[Partition]) -> None:
-        for partition in partitions:
-            self.followed[partition.topic_partition] = (partition.state.leader, partition.leader_epoch)
+    def follow(self, items: Sequence[Followed]) -> None:
+        for partition, leader, leader_epoch in items:
+            self.followed[partition.topic_partition] = (leader, leader_epoch)
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:
