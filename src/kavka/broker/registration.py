@@ -5,9 +5,10 @@ Flows on the ZooKeeper port only. A write whose outcome is unknown is read back 
     I1  a cluster has one id, whoever writes it first
     I2  two live brokers never have one id: the znode of another session is waited for as long as a session may last
         that nobody keeps alive (it may be this broker's own, of a process that was killed), and then refused
-    I3  the znode of a former session of this very process is removed, not waited for (KAFKA-7165)
+    I3  an id that was generated is no other broker's
+    I4  the znode of a former session of this very process is removed, not waited for (KAFKA-7165)
 
-Source: Kafka's KafkaZkClient.registerBroker and createOrGetClusterId. Kafka refuses at once in the place of I2, and
+Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Kafka refuses at once in the place of I2, and
 whoever restarts a killed broker restarts it until the session is over.
 """
 
@@ -17,10 +18,11 @@ import asyncio
 import random
 from collections.abc import Collection, Sequence
 
-from kavka.errors import ConfigError
+from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.znodes import (
+    BROKER_SEQUENCE_PATH,
     CLUSTER_ID_PATH,
     PERSISTENT_PATHS,
     BrokerRegistration,
@@ -59,6 +61,21 @@ async def cluster_id(zookeeper: ZooKeeper, rng: random.Random) -> str:
     await _create_if_missing(zookeeper, CLUSTER_ID_PATH, made.encode())
     data, _stat = await zookeeper.get(CLUSTER_ID_PATH)
     return ClusterId.decode(data).id
+
+
+async def generate_broker_id(zookeeper: ZooKeeper, reserved_max_id: int) -> int:
+    """An id that no other broker of the cluster gets: above those that may be asked for, by the version of a znode.
+
+    An attempt whose outcome is unknown may leave a gap; that harms nobody.
+    """
+    await make_persistent_paths(zookeeper)
+    for _attempt in range(MAX_ATTEMPTS):
+        try:
+            stat = await zookeeper.set(BROKER_SEQUENCE_PATH, b"")
+        except OutcomeUnknown:
+            continue
+        return reserved_max_id + stat.version
+    raise ZooKeeperError(f"no broker id in {MAX_ATTEMPTS} attempts: ZooKeeper does not answer")
 
 
 async def register(

@@ -190,15 +190,14 @@ def settings_of(plan: Start) -> BrokerConfig:
     if "broker.id" in asked or "node.id" in asked:
         return config
     recorded = _recorded_broker_id(config)
-    return config if recorded is None else BrokerConfig.from_properties({**defaults, **asked, "broker.id": recorded})
+    return config if recorded is None else config.with_broker_id(recorded)
 
 
-def _recorded_broker_id(config: BrokerConfig) -> str | None:
+def _recorded_broker_id(config: BrokerConfig) -> int | None:
     from kavka.broker.adoption import recorded_broker_id
     from kavka.runtime.disk import LocalFileSystem
 
-    recorded = recorded_broker_id(LocalFileSystem(), config.log_directories)
-    return None if recorded is None else str(recorded)
+    return recorded_broker_id(LocalFileSystem(), config.log_directories)
 
 
 def _defaults_of_up(plan: Start) -> dict[str, str]:

@@ -119,6 +119,17 @@ class BrokerConfig(BrokerSettings):
             dynamic_default=self.dynamic_default if dynamic_default is None else dynamic_default,
         )
 
+    def with_broker_id(self, broker_id: int) -> Self:
+        """This configuration with an id that nobody asked for: one that was generated, or is recorded on the disk.
+
+        Such ids lie above reserved.broker.max.id, where none may be asked for."""
+        own = {name: text for name, text in self.static.items() if name not in ("broker.id", "node.id")}
+        if broker_id > self.reserved_broker_max_id:
+            own["broker.id.generation.enable"] = "false"
+        return self.from_properties(
+            {**own, "broker.id": str(broker_id)}, dynamic=self.dynamic, dynamic_default=self.dynamic_default
+        )
+
     # Values that follow from several settings.
 
     @cached_property

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from kavka.broker.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint
+from kavka.broker.registration import generate_broker_id
 from kavka.config.broker import BrokerConfig
 from kavka.config.listeners import Endpoint as ListenerEndpoint
 from kavka.errors import ConfigError, ZooKeeperError
@@ -144,6 +145,9 @@ class Server:
             sockets.listen(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._plaintext_endpoints()
         ]
         session = self._session = await self._open_zookeeper()
+        if config.broker_id < 0:
+            new_id = await generate_broker_id(session, config.reserved_broker_max_id)
+            config = self._config = config.with_broker_id(new_id)
         ports = Ports(
             session,
             surroundings.filesystem,

@@ -87,6 +87,15 @@ def test_a_broker_from_a_file_as_kafkas_own(tmp_path: Path, unused_port: int) ->
         assert "not.a.setting" in process.stderr.read()
 
 
+def test_a_broker_whose_file_names_no_id_gets_one_and_keeps_it(tmp_path: Path, unused_port: int) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners=PLAINTEXT://127.0.0.1:{unused_port}\nlog.dirs={tmp_path}/a\n")
+    for _ in range(2):
+        with running("server", str(file), "--json") as (process, first):
+            assert json.loads(first)["broker_id"] == 1001
+            assert ended(process, signal.SIGTERM) == 0
+
+
 def test_a_port_that_is_taken_is_a_failure_with_a_next_step(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.registration import make_persistent_paths, register
+from kavka.broker.registration import generate_broker_id, make_persistent_paths, register
 from kavka.errors import ConfigError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
@@ -32,6 +32,15 @@ def runs(path: Path, scenario: Callable[[EmbeddedZooKeeper], Awaitable[None]]) -
             await server.stop()
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_generated_ids_are_above_the_reserved_ones_and_never_given_twice(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        sessions = [await server.connect(), await server.connect()]
+        ids = [await generate_broker_id(session, 1000) for session in (*sessions, *sessions)]
+        assert ids == [1001, 1002, 1003, 1004]
+
+    runs(tmp_path, scenario)
 
 
 def test_each_registration_has_a_higher_epoch_than_the_one_before(tmp_path: Path) -> None:

@@ -145,6 +145,16 @@ def recorded(home: Path, text: str) -> str:
     return str(home)
 
 
+def test_an_id_that_was_generated_is_kept_though_none_may_ask_for_it(tmp_path: Path) -> None:
+    home = recorded(tmp_path / "logs", "version=0\nbroker.id=1001\n")
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={home}\n")
+    config = settings_of(Start(file=str(file)))
+    assert (config.broker_id, config.node_id) == (1001, 1001)
+    with pytest.raises(ConfigError, match="reserved.broker.max.id"):
+        settings_of(Start(file=str(file), settings=("broker.id=1001",)))
+
+
 def test_without_a_broker_id_it_is_the_one_of_the_log_directory(tmp_path: Path) -> None:
     recorded(tmp_path / "logs", "version=0\nbroker.id=5\n")
     assert settings_of(Start(data=str(tmp_path))).broker_id == 5
