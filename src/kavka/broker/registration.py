@@ -8,8 +8,8 @@ Flows on the ZooKeeper port only. A write whose outcome is unknown is read back 
     I3  an id that was generated is no other broker's
     I4  the znode of a former session of this very process is removed, not waited for (KAFKA-7165)
 
-Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Kafka refuses at once in the place of I2, and
-whoever restarts a killed broker restarts it until the session is over.
+Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Kafka refuses at once
+in the place of I2, and whoever restarts a killed broker restarts it until the session is over.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def test_an_id_that_was_generated_is_kept_though_none_may_ask_for_it(tmp_path: P
     file.write_text(f"log.dirs={home}\n")
     config = settings_of(Start(file=str(file)))
     assert (config.broker_id, config.node_id) == (1001, 1001)
-    with pytest.raises(ConfigError, match="reserved.broker.max.id"):
+    with pytest.raises(ConfigError, match=r"reserved\.broker\.max\.id"):
         settings_of(Start(file=str(file), settings=("broker.id=1001",)))
 
 
