@@ -99,6 +99,8 @@ class Reassignments:
         self._submitted: dict[TopicPartition, None] = {}
         """What /admin/reassign_partitions holds, as far as it was taken in."""
         self._take_again = False
+        self._decided_with: list[BrokerId] = []
+        """Brokers that could lead when all partitions were looked at last."""
 
     # ---------------------------------------------------------------------------------------------------- what is there
 
@@ -356,11 +358,19 @@ class Reassignments:
         try:
             await self._look_up()
             await self._begin([key for key in self._cut_off if self._step(key) is not Step.SETTLE])
-            await self._watch([key for key in self._under_way if key not in self._watched])
-            await self._complete([key for key in self._under_way if self._step(key) is Step.SETTLE])
+            candidates = self._candidates()
+            await self._watch([key for key in candidates if key not in self._watched])
+            await self._complete([key for key in candidates if self._step(key) is Step.SETTLE])
+            self._decided_with = self._context.electable_broker_ids()
         except ZooKeeperError:
             self._uncertain.update({partition.topic: None for partition in self._under_way})
             raise
+
+    def _candidates(self) -> list[TopicPartition]:
+        """Partitions for which something is new. Ten thousand that wait are not looked at for each that moves on."""
+        if self._context.electable_broker_ids() != self._decided_with:
+            return list(self._under_way)
+        return [key for key in self._under_way if key not in self._watched or key in self._cut_off]
 
     async def _look_up(self) -> None:
         """Topics about whose znodes nobody is certain: what they say is begun anew, or was done already."""
@@ -395,10 +405,16 @@ class Reassignments:
         """Watches the partitions' states, and takes over what the leaders have made of them meanwhile."""
         for start in range(0, len(partitions), WATCHES_AT_ONCE):
             some = partitions[start : start + WATCHES_AT_ONCE]
-            stats = await asyncio.gather(
-                *(self._zookeeper.exists(partition_state_path(partition), watch=True) for partition in some)
-            )
-            # Read after the watch is left: a change in between fires it, and is not missed.
+            # Noted before it is left: it may fire before all of them have been read.
+            self._watched.update(dict.fromkeys(some))
+            try:
+                stats = await asyncio.gather(
+                    *(self._zookeeper.exists(partition_state_path(partition), watch=True) for partition in some)
+                )
+            except ZooKeeperError:
+                for partition in some:
+                    self._watched.pop(partition, None)
+                raise
             changed = [
                 partition
                 for partition, stat in zip(some, stats, strict=True)
@@ -407,7 +423,6 @@ class Reassignments:
                 or stat.version != known.version
             ]
             await self._leaders.load(changed)
-            self._watched.update(dict.fromkeys(some))
             # Whoever wrote it, a leader that does not ask the controller included: the others learn it.
             news = [partition for partition in changed if partition in self._context.states]
             orders = [self._context.partition_order(partition, recipients=()) for partition in news]

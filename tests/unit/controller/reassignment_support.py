@@ -161,6 +161,14 @@ class Controller:
             self.has_work = False
             await self.reassignments.advance()
 
+    async def zookeeper_settled(self) -> None:
+        """Whatever has happened was told; watches on what moves are taken note of at once, as by a real controller."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        changed, self.changed = self.changed, []
+        heard = [self.reassignments.note_changed(path) for path in changed]
+        self.has_work = self.has_work or any(heard)
+
     def _on_event(self, event: Event) -> None:
         if isinstance(event, WatchEvent):
             self.changed.append(event.path)

@@ -12,10 +12,11 @@ from kavka.controller.reassignment import ReplicaAssignment
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.port import ConnectionLoss, NoNode
+from kavka.zookeeper.port import ConnectionLoss, NoNode, Stat
 from kavka.zookeeper.znodes import (
     REASSIGN_PARTITIONS_PATH,
     ReassignPartitions,
+    partition_state_path,
     topic_path,
 )
 
@@ -472,6 +473,29 @@ def test_a_target_that_falls_out_of_sync_at_the_last_moment_stops_the_settling(t
         assert (await world.assignment()).adding_replicas == {0: (4,)}
         await world.run_on([T0])
         await rests_on(world, 1, 4)
+
+    run(tmp_path, scenario)
+
+
+def test_a_watch_that_fires_while_it_is_left_is_not_missed(tmp_path: Path) -> None:
+    """1. The state is read, with a watch. 2. The targets join the ISR: the watch fires. 3. The answer to 1 comes."""
+
+    async def scenario(world: World) -> None:
+        controller = await begin(world)
+        read = controller.writes.exists
+
+        async def read_and_lag(path: str, *, watch: bool = False) -> Stat | None:
+            stat = await read(path, watch=watch)
+            if path == partition_state_path(T0):
+                controller.reign.zookeeper.exists = read  # type: ignore[method-assign]
+                await world.catch_up(T0)
+                await controller.zookeeper_settled()
+            return stat
+
+        controller.reign.zookeeper.exists = read_and_lag  # type: ignore[method-assign]
+        await ask(controller, {T0: (4, 5, 6)})
+        await controller.work()
+        await rests_on(world, 4, 5, 6)
 
     run(tmp_path, scenario)
 
