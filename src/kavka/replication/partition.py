@@ -253,7 +253,7 @@ class Partition:
         *,
         adding: tuple[BrokerId, ...] = (),
         removing: tuple[BrokerId, ...] = (),
-        now_ms: int = 0,
+        now_ms: int,
         is_new: bool = False,
     ) -> LeadershipChange:
         """Leads from now on, in `state.leader_epoch`.
@@ -310,7 +310,7 @@ class Partition:
         *,
         adding: tuple[BrokerId, ...] = (),
         removing: tuple[BrokerId, ...] = (),
-        now_ms: int = 0,
+        now_ms: int,
     ) -> FollowingChange:
         """Follows `state.leader` from now on (-1: nobody leads). An older epoch changes nothing (I5)."""
         if self._is_stale(state):
@@ -717,14 +717,14 @@ class Partition:
 
     # -- answers to a proposal
 
-    def on_isr_committed(self, proposal: IsrProposal, state: LeaderAndIsr, *, now_ms: int = 0) -> IsrChange:
+    def on_isr_committed(self, proposal: IsrProposal, state: LeaderAndIsr, *, now_ms: int) -> IsrChange:
         """`state` is stored, by this proposal or one like it."""
         if not self._take_answer(proposal):
             return _NOTHING
         return self._adopt(proposal, state, now_ms)
 
     def on_isr_rejected(
-        self, proposal: IsrProposal, current: LeaderAndIsr | None, error: ErrorCode, *, now_ms: int = 0
+        self, proposal: IsrProposal, current: LeaderAndIsr | None, error: ErrorCode, *, now_ms: int
     ) -> IsrChange:
         """The proposal was refused; `current` is what is stored, if the answer says."""
         if not self._take_answer(proposal):
