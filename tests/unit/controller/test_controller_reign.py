@@ -420,6 +420,32 @@ def test_an_event_that_failed_is_handled_again(tmp_path: Path, monkeypatch: pyte
     run(tmp_path, scenario)
 
 
+def test_brokers_and_topics_that_come_while_a_reign_begins_are_not_missed(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.register(1)
+        original = broker.zookeeper.children
+        missed = ["/brokers/ids", "/brokers/topics"]
+
+        async def children(path: str, *, watch: bool = False) -> list[str]:
+            """What comes right behind the first reading is told before the reign has read everything."""
+            names = await original(path, watch=watch)
+            if path in missed:
+                missed.remove(path)
+                if path == "/brokers/ids":
+                    await cluster.register(2)
+                else:
+                    await put_topic(cluster, (2,), None)
+            return names
+
+        broker.zookeeper.children = children  # type: ignore[method-assign]
+        await broker.controller.start()
+        await cluster.settled()
+        assert sorted(broker.controller.context.brokers) == [1, 2]
+        assert (await cluster.state("t", 0)).leader == 2
+
+    run(tmp_path, scenario)
+
+
 def test_an_election_gives_up_after_so_many_attempts_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller_module, "MAX_ELECTION_ATTEMPTS", 3)
 
