@@ -115,7 +115,7 @@ def test_cancel_a_move_that_crawls(brokers: Brokers, tool: Tool, topic: str, tmp
     printed = tool("reassign-partitions", "--execute", "--reassignment-json-file", file)
     assert "Cannot execute because there is an existing partition assignment" in printed
     printed = tool("reassign-partitions", "--cancel", "--reassignment-json-file", file)
-    assert f"Successfully cancelled partition reassignments for: {topic}-0" in printed
+    assert f"Successfully cancelled partition reassignment for: {topic}-0" in printed
     assert throttles(brokers, topic) == set()
     assert [sorted(each) for each in replicas_of(brokers, topic)] == [[1, 2], [1, 2]]
     printed = tool("reassign-partitions", "--cancel", "--reassignment-json-file", file)
