@@ -186,7 +186,14 @@ class Node:
 
     # -- what the controller says
 
-    def apply(self, topic_partition: TopicPartition, state: LeaderAndIsr, topic_id: uuid.UUID = TOPIC_ID) -> None:
+    def apply(
+        self,
+        topic_partition: TopicPartition,
+        state: LeaderAndIsr,
+        topic_id: uuid.UUID = TOPIC_ID,
+        *,
+        is_fetched: bool = True,
+    ) -> None:
         partition = self.replicas.partition(*topic_partition)
         if partition is None:
             log = self.logs.get_or_create(topic_partition, topic_id, NOW_MS)
@@ -204,7 +211,8 @@ class Node:
             self.replicas.lead(partition, state, REPLICAS)
         else:
             self.replicas.follow(partition, state, REPLICAS)
-            self.fetchers.follow([Followed(partition, state.leader, state.leader_epoch)])
+            if is_fetched:
+                self.fetchers.follow([Followed(partition, state.leader, state.leader_epoch)])
 
     def partition(self, topic_partition: TopicPartition = ORDERS) -> Partition:
         return self.replicas.require_partition(*topic_partition)

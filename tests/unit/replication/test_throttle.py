@@ -1,0 +1,87 @@
+"""How many bytes a second replication may move for the replicas that an operator named."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.model import BrokerId, TopicPartition
+from kavka.replication.throttle import NO_LIMIT, Throttle
+
+RATE = 1_000
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def throttle(rate: int = RATE) -> Throttle:
+    one = Throttle(BrokerId(2), rate=rate)
+    one.set_replicas("orders", ["*"])
+    return one
+
+
+def test_replicas_are_named_by_partition_and_broker() -> None:
+    one = Throttle(BrokerId(2), rate=RATE)
+    one.set_replicas("orders", ["0:1", "1:2", "2:12"])
+    assert not one.is_throttled(ORDERS_0), "that is broker 1's"
+    assert one.is_throttled(ORDERS_1)
+    assert not one.is_throttled(TopicPartition("orders", 2)), "that is broker 12's"
+    assert not one.is_throttled(TopicPartition("other", 1))
+
+
+def test_a_star_names_all_and_an_empty_list_none() -> None:
+    one = throttle()
+    assert one.is_throttled(ORDERS_0)
+    one.set_replicas("orders", [])
+    assert not one.is_throttled(ORDERS_0)
+    assert not one.is_limited
+
+
+def test_without_a_rate_nothing_is_limited() -> None:
+    one = throttle(NO_LIMIT)
+    one.record(1 << 40, 0)
+    assert not one.is_limited
+    assert not one.is_exceeded(0)
+
+
+def test_an_idle_throttle_lets_ten_seconds_worth_through_at_once() -> None:
+    one = throttle()
+    one.record(10 * RATE, 100_000)
+    assert not one.is_exceeded(100_000)
+    one.record(1, 100_000)
+    assert one.is_exceeded(100_000)
+
+
+def test_the_quota_is_free_again_when_what_was_moved_is_long_enough_ago() -> None:
+    one = throttle()
+    one.record(5 * RATE, 100_000)
+    one.record(6 * RATE, 105_000)
+    assert one.is_exceeded(105_000)
+    free_in_ms = one.free_in_ms(105_000)
+    assert free_in_ms > 0
+    assert not one.is_exceeded(105_000 + free_in_ms)
+
+
+@pytest.mark.parametrize("chunk", [100, 5_000, 20_000])
+def test_over_a_minute_the_rate_is_kept(chunk: int) -> None:
+    one = throttle()
+    moved = 0
+    for now_ms in range(0, 60_000, 10):
+        if not one.is_exceeded(now_ms):
+            one.record(chunk, now_ms)
+            moved += chunk
+    # One burst, then the rate; and what overshoots each time the quota is used up, which is not held against the next.
+    assert 50 * RATE <= moved <= 70 * RATE + 6 * chunk
+
+
+def test_nothing_is_remembered_longer_than_its_window() -> None:
+    one = throttle()
+    for second in range(1_000):
+        one.record(10, second * 1_000)
+    assert len(one._windows) <= 11
+
+
+def test_a_rate_that_is_raised_counts_at_once() -> None:
+    one = throttle()
+    one.record(11 * RATE, 0)
+    assert one.is_exceeded(0)
+    one.rate = 2 * RATE
+    assert not one.is_exceeded(0)
+    assert one.free_in_ms(0) == 0
