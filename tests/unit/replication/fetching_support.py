@@ -90,12 +90,17 @@ class World:
         tell: Sequence[int] | None = None,
         topic_id: uuid.UUID = TOPIC_ID,
     ) -> None:
-        """Makes `leader` lead, and tells it and all other nodes (or those of `tell`), followers first or last by lot."""
-        version = self.states[partition].partition_epoch + 1 if partition in self.states else 0
-        state = LeaderAndIsr(BrokerId(leader), leader_epoch, tuple(map(BrokerId, isr)), version)
+        """Makes `leader` lead, and tells all nodes (or those of `tell`, in that order)."""
+        state = LeaderAndIsr(BrokerId(leader), leader_epoch, tuple(map(BrokerId, isr)), leader_epoch)
         self.states[partition] = state
         for broker_id in self.nodes if tell is None else tell:
             self.nodes[BrokerId(broker_id)].apply(partition, state, topic_id)
+
+    def isolate(self, broker_id: int) -> None:
+        """Cuts a node from all others, both ways."""
+        for other in self.nodes:
+            if other != broker_id:
+                self.network.cut(f"broker-{broker_id}", f"broker-{other}")
 
     def run_until(self, condition: Callable[[], bool], *, within_s: float = 5.0) -> float:
         """Returns the virtual seconds that it took."""
@@ -172,7 +177,7 @@ class Node:
             fetch_sessions=self.sessions,
             now_ms=lambda: NOW_MS + scheduler.now_ms,
             config=SimpleNamespace(fetch_max_bytes=55 * 1024 * 1024),
-            metadata=SimpleNamespace(topic_name=self._topic_name, topic=lambda name: None),
+            metadata=SimpleNamespace(topic_name=self._topic_name, brokers=list),
             on_storage_error=self.storage_errors.append,
         )
         self._dispatcher = Dispatcher(facade)  # type: ignore[arg-type]  # as much of a broker as these handlers ask
@@ -251,7 +256,11 @@ class Node:
         return next((p.topic_partition.topic for p in self.replicas.partitions() if p.topic_id == topic_id), None)
 
     def _on_connection(self, endpoint: Endpoint) -> None:
-        self.loop.create_task(self._serve(endpoint))
+        self.loop.create_task(self._serve(endpoint)).add_done_callback(self._on_served)
+
+    def _on_served(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self.bugs.append(bug)
 
     async def _serve(self, endpoint: Endpoint) -> None:
         context = ConnectionContext("c", *endpoint.address, "PLAINTEXT")
@@ -263,28 +272,14 @@ class Node:
                 await self._answer(endpoint, Request(header, frame[body:], context))
         except ConnectionFailed:
             pass
-        finally:
-            context.end()
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> None:
         outcome = self._dispatcher.handle(request)
         if not isinstance(outcome, Response):
-            gone: asyncio.Task[Any] = self.loop.create_task(self._watch(endpoint, request.context))
-            try:
-                outcome = await outcome
-            except asyncio.CancelledError:
-                raise ConnectionFailed("the client is gone") from None
-            finally:
-                gone.cancel()
+            outcome = await outcome
         header = request.header
         head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
         endpoint.send_frame([head, *map(chunk_bytes, outcome.chunks)])
-
-    async def _watch(self, endpoint: Endpoint, context: ConnectionContext) -> None:
-        """Ends what waits for a client that is gone."""
-        while not endpoint.has_failed:
-            await asyncio.sleep(0.001)
-        context.end()
 
 
 def spawn(node: Node, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
