@@ -41,6 +41,8 @@ from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode, Protoco
 from kavka.model import BrokerId
 from kavka.protocol.api import APIS
 from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
+from kavka.protocol.messages.api_versions_response import ApiVersionsResponse
 from kavka.protocol.schema import Message
 
 MAX_QUEUED_REQUESTS: Final = 1_000
@@ -252,8 +254,9 @@ class RemoteChannel(BrokerChannel):
         self._ports = ports
         self._grace_ms = grace_ms
         self._is_unreachable = is_suspect
-        self.first_contact = asyncio.Event()
-        """Set when the broker was connected to, or turned out to refuse it."""
+        self._connection: PeerLink | None = None
+        self._contact = asyncio.Event()
+        """Set while the broker is connected to, or refuses it."""
         super().__init__(broker_id, epoch, listener, limits)
 
     async def _run(self) -> None:
@@ -271,10 +274,13 @@ class RemoteChannel(BrokerChannel):
             except ConnectionFailed:
                 await asyncio.sleep(self._limits.retry_ms / 1000)
                 continue
+            self._connection = connection
             self._on_connected()
             try:
                 answered = await self._converse(connection)
             finally:
+                self._connection = None
+                self._contact.clear()
                 connection.close()
             refusal_counts_at = loop.time()
             fruitless = 0 if answered else fruitless + 1
@@ -282,6 +288,28 @@ class RemoteChannel(BrokerChannel):
                 # Only the first loss is looked into at once: it may be a kill. A broker that drops every request or
                 # every connection is not asked as fast as it can be.
                 await asyncio.sleep(self._limits.retry_ms / 1000)
+        self._contact.set()  # Nothing more will be found out through this channel.
+
+    async def look(self) -> None:
+        """Returns when the broker has answered something sent now, or refuses connections. A process that is being
+        killed answers nothing, though its connections are not reset yet."""
+        while True:
+            await self._contact.wait()
+            connection = self._connection
+            if connection is None:
+                return
+            try:
+                await connection.request(
+                    ApiKey.API_VERSIONS,
+                    0,
+                    ApiVersionsRequest(),
+                    ApiVersionsResponse,
+                    timeout_ms=self._limits.socket_timeout_ms,
+                )
+            except ConnectionFailed:
+                await asyncio.sleep(0)  # The channel takes note, and finds out what there is to connect to.
+                continue
+            return
 
     async def _connect(self) -> PeerLink:
         if self.endpoint is None:
@@ -291,14 +319,14 @@ class RemoteChannel(BrokerChannel):
         return await self._ports.open_peer(host, port, self._limits.socket_timeout_ms)
 
     def _on_refused(self) -> None:
-        self.first_contact.set()
+        self._contact.set()
         self._wait_for_nobody()
         if not self._is_unreachable:
             self._is_unreachable = True
             self._listener.on_unreachable(self.broker_id, self.epoch)
 
     def _on_connected(self) -> None:
-        self.first_contact.set()
+        self._contact.set()
         self._is_waited_for = True
         if self._is_unreachable:
             self._is_unreachable = False
@@ -405,15 +433,15 @@ class Channels:
                 channel.send(more, delivery)
         return delivery
 
-    async def first_contact(self, timeout_ms: int) -> None:
-        """Returns when each broker was connected to or refused that, or after `timeout_ms`."""
-        waiting = [
-            asyncio.ensure_future(channel.first_contact.wait())
+    async def look(self, timeout_ms: int) -> None:
+        """Returns when each of the other brokers has answered or refuses connections, or after `timeout_ms`."""
+        looking = [
+            asyncio.ensure_future(channel.look())
             for channel in self._channels.values()
             if isinstance(channel, RemoteChannel)
         ]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=timeout_ms / 1000)
+        if looking:
+            _, late = await asyncio.wait(looking, timeout=timeout_ms / 1000)
             for task in late:
                 task.cancel()
 

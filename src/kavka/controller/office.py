@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from kavka.controller.alter_partition import IsrAlterations
@@ -74,15 +74,14 @@ from kavka.protocol.messages.leader_and_isr_response import LeaderAndIsrResponse
 from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
 from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
 from kavka.protocol.schema import Message
-from kavka.zookeeper.port import NoNode
-from kavka.zookeeper.znodes import BROKER_IDS_PATH, BrokerRegistration, MalformedZNode, broker_path
+from kavka.zookeeper.port import Create, NoNode, SetData
+from kavka.zookeeper.znodes import BROKER_IDS_PATH, BrokerRegistration, FeatureNode, MalformedZNode, broker_path
 
 RETRY_MS: Final = 1_000
 """How long after a failure an event is handled again."""
-GATHER_MS: Final = 50
-"""How long after the first broker was found unreachable others may be: what died in one instant is one event."""
-FIRST_CONTACT_MS: Final = 300
-"""How long a reign that began over a dead controller waits to learn who else is dead."""
+LOOK_MS: Final = 200
+"""How long the others are waited for when a broker was found unreachable: who answers within it lives, who refuses
+died in the same instant, and is part of the same event. Whoever does neither (paused, cut off) has its session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +155,11 @@ class Office:
         """
         reign, context = self.reign, self._context
         async with reign.turn:
+            await self._enable_features()
             context.set_brokers(await self._read_brokers())
             self._channels.set_brokers(context.brokers, grace_ms=0, suspects=lost)
             if lost:
-                await self._channels.first_contact(FIRST_CONTACT_MS)
+                await self._channels.look(LOOK_MS)
             self.brokers.mark_unreachable({**lost, **self._lost})
             await self.topic_changes.load()
             await self._load_states()
@@ -186,6 +186,21 @@ class Office:
     def end(self) -> None:
         """Nothing leaves this office any more."""
         self._channels.close()
+
+    async def _enable_features(self) -> None:
+        """/feature, as Kafka's controllers leave it since inter.broker.protocol.version 2.7."""
+        try:
+            data, stat = await self._zookeeper.get(FeatureNode.PATH)
+        except NoNode:
+            await self.reign.write([Create(FeatureNode.PATH, FeatureNode(enabled=True).encode())])
+            return
+        try:
+            found = FeatureNode.decode(data)
+        except MalformedZNode as malformed:
+            self._context.malformed[FeatureNode.PATH] = malformed
+            return
+        if not found.enabled:
+            await self.reign.write([SetData(FeatureNode.PATH, replace(found, enabled=True).encode(), stat.version)])
 
     async def _begin_deletions(self, marked: list[str]) -> None:
         async with self.reign.turn:
@@ -262,7 +277,7 @@ class Office:
 
     def on_unreachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
         self._lost[broker_id] = broker_epoch
-        self._events.put_later(BrokersLost(), GATHER_MS)
+        self._events.put(BrokersLost())
 
     def on_reachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
         self._lost.pop(broker_id, None)
@@ -287,7 +302,9 @@ class Office:
             case BrokersChanged():
                 await self._with_turn(self._take_in_brokers)
             case BrokersLost():
-                await self._with_turn(self._take_in_lost)
+                if self._lost:
+                    await self._channels.look(LOOK_MS)
+                    await self._with_turn(self._take_in_lost)
             case BrokerReachable(broker_id, epoch):
                 await self._with_turn(lambda: self.brokers.on_reachable(broker_id, epoch))
                 await self.reassignments.advance()

@@ -20,6 +20,7 @@ from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.api_versions_response import ApiVersionsResponse
 from kavka.protocol.messages.leader_and_isr_response import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrResponse,
@@ -91,6 +92,8 @@ class ScriptedBroker:
 
     async def answer(self, key: ApiKey, message: Any) -> Any:
         await self.running.wait()
+        if key is ApiKey.API_VERSIONS:
+            return ApiVersionsResponse()
         self.received.append((key, message))
         error = self.refuses.get(key, ErrorCode.NONE)
         match key:

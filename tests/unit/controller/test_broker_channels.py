@@ -200,18 +200,28 @@ def test_a_broker_that_has_just_come_may_refuse_for_a_while() -> None:
 def test_a_suspect_is_told_of_when_it_turns_out_to_live() -> None:
     async def scenario(setting: Setting) -> None:
         setting.register(suspects=(2,))
-        await setting.channels.first_contact(1_000)
+        await setting.channels.look(1_000)
         assert setting.heard.notes == [("reachable", 2)]
 
     run(scenario)
 
 
-def test_first_contact_is_waited_for_so_long_and_no_longer() -> None:
+def test_who_is_looked_for_has_answered_or_refuses_and_is_waited_for_so_long() -> None:
     async def scenario(setting: Setting) -> None:
-        setting.answers_connections = False
         setting.register()
-        await setting.channels.first_contact(10)
-        assert setting.heard.notes == []
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        await setting.channels.look(5_000)
+        setting.other.running.clear()  # It is being killed: no answer, and no reset yet.
+        loop.call_later(0.02, lambda: setattr(setting.other, "listens", False))
+        loop.call_later(0.03, setting.other.cut)
+        await setting.channels.look(5_000)
+        assert setting.heard.notes == [("unreachable", 2)]
+        assert loop.time() - began_at < 4
+        setting.other.listens = True
+        await until(lambda: setting.heard.notes[-1] == ("reachable", 2))
+        await setting.channels.look(20)
+        assert len(setting.heard.notes) == 2, "paused: nothing is known of it"
 
     run(scenario)
 

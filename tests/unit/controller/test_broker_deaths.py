@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,25 @@ def test_case_c_two_die_at_once_and_either_may_return(tmp_path: Path, returns: i
         await cluster.until_state("t", NO_LEADER, [1, 2])
         await cluster.restart(returns)
         await cluster.until_state("t", returns, [returns])
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("controller", [4, 1])
+def test_case_c_whose_second_death_is_seen_later(tmp_path: Path, controller: int) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        first, second = (1, 2)
+        await cluster.join(controller, *(each for each in (4, 1, 2, 3) if each != controller))
+        await create(cluster, p0=[1, 2, 3])
+        cluster.kill(3)
+        await cluster.until_state("t", 1, [1, 2])
+        await until(lambda: len(cluster[controller].inside.links) >= 2)
+        cluster.kill(first)
+        # It is dying too: it answers nothing any more, and its connections are reset a little later.
+        cluster[second].inside.running.clear()
+        cluster[second].controller.abort()
+        asyncio.get_running_loop().call_later(0.08, cluster.kill, second)
+        await cluster.until_state("t", NO_LEADER, [1, 2])
 
     run(tmp_path, scenario)
 
