@@ -147,7 +147,6 @@ async def same_on_kavka(directory: Path, registration: BrokerRegistration) -> Tr
     await ConfigAdmin(zookeeper).change(f"topics/{PLAIN}", lambda current: {**current, "retention.bytes": "5"})
     block = ProducerIdBlock(BrokerId(1), 0, znodes.PRODUCER_ID_BLOCK_SIZE - 1)
     await zookeeper.set(ProducerIdBlock.PATH, block.encode())
-    await zookeeper.create(FeatureNode.PATH, FeatureNode(enabled=True).encode())
     nodes = {path: (node.data, node.stat()) for path, node in database.tree.nodes()}
     await controller.stop()
     await server.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
 from kavka.zookeeper.znodes import (
     RECOVERING,
     ControllerNode,
+    FeatureNode,
     PartitionState,
     TopicAssignment,
     broker_path,
@@ -442,6 +444,23 @@ def test_brokers_and_topics_that_come_while_a_reign_begins_are_not_missed(tmp_pa
         await cluster.settled()
         assert sorted(broker.controller.context.brokers) == [1, 2]
         assert (await cluster.state("t", 0)).leader == 2
+
+    run(tmp_path, scenario)
+
+
+def test_the_features_znode_is_there_and_enabled_as_kafkas_brokers_want_it(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.join(1)
+        assert (await cluster.admin.get("/feature"))[0] == b'{"features":{},"version":2,"status":1}'
+        disabled = b'{"features":{"f":{"max_version_level":3}},"version":2,"status":0}'
+        for found in (disabled, b"garbage"):
+            await cluster.admin.set("/feature", found)
+            await cluster.admin.delete("/controller")
+            await cluster.settled()
+            assert cluster.candidates[1].controller.is_active
+            left = FeatureNode.decode(disabled) if found is disabled else None
+            data, _ = await cluster.admin.get("/feature")
+            assert data == (replace(left, enabled=True).encode() if left else b"garbage")
 
     run(tmp_path, scenario)
 
