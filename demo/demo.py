@@ -21,12 +21,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition  # type: ignore[import-untyped]
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata  # type: ignore[attr-defined]  # exported in fact
 from rich.console import Console
 
 from demo.flights import DataSetMissing, Flight, read_flights
@@ -39,6 +40,10 @@ NOTHING_NEW_S = 30.0
 PROBLEMS_SHOWN = 5
 IN_SYNC_S = 60.0
 """How long replicas may take to leave the in-sync replicas, or to come back."""
+LAST_WORDS_S = 0.02
+"""Acknowledgements that a broker sent before its death have arrived by then."""
+PACED_RECORDS_PER_S = 2_000
+"""How fast records are sent while something happens, so that there are some left for what happens next."""
 STORY_LINES = 14
 
 PRODUCER = {
@@ -72,34 +77,42 @@ class Load:
         self.refused: list[str] = []
         self.last_acknowledged_at: dict[int, float] = {}
         """By partition, on the clock of time.perf_counter()."""
+        self._happening = False
+        self._given_up = False
         self._producer = Producer({**PRODUCER, **QUIET, "bootstrap.servers": bootstrap})
 
     def feed(self, flights: Sequence[Flight], *, events: Sequence[tuple[float, Callable[[], None]]] = ()) -> float:
         """Produce all and wait for every acknowledgement.
 
-        events: shares of the flights, rising, each with what happens once so many are acknowledged. The producer sends
-        on meanwhile, from what it has queued. Returns the seconds in all. Raises Failed."""
+        events: shares of the flights, rising, each with what happens once so many are acknowledged. The load goes on
+        meanwhile, in a thread of its own. Returns the seconds in all. Raises Failed."""
         started_at = time.perf_counter()
-        due = [(int(share * len(flights)), happen) for share, happen in events]
-        for row, flight in enumerate(flights):
-            self._produce(row, flight)
-            if row % 1000 == 0:
-                self.poll(0)
-            while due and len(self.acknowledged) >= due[0][0]:
-                due.pop(0)[1]()
-        while due:
-            self.poll(0.01)
-            if len(self.acknowledged) >= due[0][0]:
-                due.pop(0)[1]()
-            self._require_nothing_refused(0)
-        self._require_nothing_refused(self._producer.flush(60))
+        with ThreadPoolExecutor(1) as thread:
+            feeding = thread.submit(self._feed, flights)
+            try:
+                for share, happen in events:
+                    while len(self.acknowledged) < share * len(flights) and not feeding.done():
+                        time.sleep(0.005)
+                    if not feeding.done():
+                        self._happening = True
+                        happen()
+                        self._happening = False
+            except BaseException:
+                self._given_up = True
+                raise
+            feeding.result()
         return time.perf_counter() - started_at
 
-    def poll(self, timeout_s: float) -> None:
-        """Takes acknowledgements."""
-        self._producer.poll(timeout_s)
-
-    def _require_nothing_refused(self, left: int) -> None:
+    def _feed(self, flights: Sequence[Flight]) -> None:
+        for row, flight in enumerate(flights):
+            self._produce(row, flight)
+            if row % 100 == 0:
+                self._producer.poll(0)
+            if self.refused or self._given_up:
+                break
+            if self._happening:
+                time.sleep(1 / PACED_RECORDS_PER_S)
+        left = self._producer.flush(60)
         if left or self.refused:
             why = self.refused[0] if self.refused else "no answer in 60 s"
             raise Failed(f"{left + len(self.refused):,} records were not acknowledged: {why}")
@@ -309,25 +322,25 @@ def faults(admin: AdminClient, topic: str, flights: Sequence[Flight], processes:
         killed_at = time.perf_counter()
         processes.kill(victim)
         step("Kill", f"kill -9 of broker {victim}, which leads {_names(led)}; {len(load.acknowledged):,} acknowledged")
-        gaps = write_gaps(admin, load, led, victim, killed_at)
+        gaps = write_gaps(load, led, killed_at)
         shown = ", ".join(f"{seconds * 1000:.0f}" for seconds in gaps)
         step("Failover", f"other replicas lead; these partitions took no records for {shown} ms")
 
     def come_back() -> None:
         seconds = processes.restart(victim)
         step("Back", f"broker {victim} is back on its disk after {seconds:.2f} s (process {processes.pids[victim]})")
-        seconds = _seconds(lambda: wait_for_replicas(admin, load, topic, {1, 2, 3}))
+        seconds = _seconds(lambda: wait_for_replicas(admin, topic, {1, 2, 3}))
         step("In sync", f"all replicas again after {seconds:.2f} s")
 
     def pause() -> None:
         processes.pause(victim)
         step("Pause", f"SIGSTOP to broker {victim}, a follower now; {len(load.acknowledged):,} acknowledged")
-        seconds = _seconds(lambda: wait_for_replicas(admin, load, topic, {1, 2, 3} - {victim}))
+        seconds = _seconds(lambda: wait_for_replicas(admin, topic, {1, 2, 3} - {victim}))
         step("Shrink", f"it is out of the in-sync replicas after {seconds:.2f} s; writes go on with the other two")
 
     def resume() -> None:
         processes.resume(victim)
-        seconds = _seconds(lambda: wait_for_replicas(admin, load, topic, {1, 2, 3}))
+        seconds = _seconds(lambda: wait_for_replicas(admin, topic, {1, 2, 3}))
         step("Resume", f"SIGCONT: it has caught up and is in sync again after {seconds:.2f} s")
 
     seconds = load.feed(flights, events=[(0.2, kill), (0.4, come_back), (0.6, pause), (0.8, resume)])
@@ -339,39 +352,40 @@ def faults(admin: AdminClient, topic: str, flights: Sequence[Flight], processes:
     step("Check", f"all {check.seen:,} are where they were acknowledged, once and in order")
 
 
-def write_gaps(admin: AdminClient, load: Load, led: Sequence[int], victim: int, killed_at: float) -> list[float]:
-    """For each partition that a killed broker led: the seconds from its death to the first acknowledgement of another
-    leader. Raises Failed where there is none."""
-    ended: dict[int, float] = {}
-    waiting_since: dict[int, float] = {}
-    deadline = killed_at + IN_SYNC_S
-    while len(ended) < len(led):
-        load.poll(0.002)
-        now_led = leaders(admin, load.topic) if len(waiting_since) < len(led) else {}
-        for number in led:
-            if number not in waiting_since and now_led.get(number, victim) not in (victim, -1):
-                waiting_since[number] = time.perf_counter()
-            at = load.last_acknowledged_at.get(number, 0.0)
-            if number not in ended and at > waiting_since.get(number, float("inf")):
-                ended[number] = at - killed_at
-        if time.perf_counter() > deadline:
-            raise Failed(f"{_names(led)} took no records for {IN_SYNC_S:.0f} s after broker {victim} was killed")
-    return [ended[number] for number in led]
+def write_gaps(load: Load, led: Sequence[int], killed_at: float) -> list[float]:
+    """For each partition that a killed broker led: the seconds from its death to the first acknowledgement by another.
+    Raises Failed where there is none."""
+    while True:
+        time.sleep(0.001)
+        gaps = [load.last_acknowledged_at.get(number, 0.0) - killed_at for number in led]
+        if min(gaps) > LAST_WORDS_S:
+            return gaps
+        if time.perf_counter() - killed_at > IN_SYNC_S:
+            raise Failed(f"{_names(led)} took no records for {IN_SYNC_S:.0f} s after their leader was killed")
 
 
 def leaders(admin: AdminClient, topic: str) -> dict[int, int]:
     """Who leads each partition."""
-    metadata = admin.list_topics(topic, timeout=10).topics[topic]
-    return {number: partition.leader for number, partition in metadata.partitions.items()}
+    return {number: partition.leader for number, partition in partitions_of(admin, topic).items()}
 
 
-def wait_for_replicas(admin: AdminClient, load: Load, topic: str, wanted: set[int]) -> None:
+def partitions_of(admin: AdminClient, topic: str) -> dict[int, PartitionMetadata]:
+    """What the brokers say of a topic. librdkafka may ask the one that is dead, and waits for its answer: asked again.
+    Raises KafkaException."""
+    for _ in range(10):
+        try:
+            return dict(admin.list_topics(topic, timeout=0.5).topics[topic].partitions)
+        except KafkaException:
+            continue
+    return dict(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def wait_for_replicas(admin: AdminClient, topic: str, wanted: set[int]) -> None:
     """Waits until just these brokers are in sync in every partition, while the load goes on. Raises Failed."""
     deadline = time.perf_counter() + IN_SYNC_S
     while True:
-        load.poll(0.01)
-        metadata = admin.list_topics(topic, timeout=10).topics[topic]
-        found = [set(partition.isrs) for partition in metadata.partitions.values()]
+        time.sleep(0.01)
+        found = [set(partition.isrs) for partition in partitions_of(admin, topic).values()]
         if all(in_sync == wanted for in_sync in found):
             return
         if time.perf_counter() > deadline:

@@ -36,6 +36,7 @@ from kavka.broker.metadata_cache import (
     PartitionMetadata,
 )
 from kavka.broker.offsets_log import OffsetsTopicLog
+from kavka.broker.predecessor import former_sessions, remember_session
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
 from kavka.broker.state_changes import StateChanges
@@ -124,6 +125,7 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._creating_offsets_topic = asyncio.Lock()
         self._former_sessions: list[int] = []
+        self._predecessors: list[int] = []
         self._announced_directories: dict[str, None] = {}
         self._fetchers: FetcherManager | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -228,6 +230,7 @@ class Broker:
         topics = await zookeeper.children(TOPICS_PATH)
         await self.configs.load_topics(topics)
         report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
+        self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories)
         self.state_changes = StateChanges(
             self.broker_id,
             metadata=self.metadata,
@@ -464,8 +467,10 @@ class Broker:
             self._registration(),
             session_timeout_ms=self._static_config.zookeeper_session_timeout_ms,
             former_sessions=self._former_sessions,
+            predecessors=self._predecessors,
         )
         self._former_sessions.append(zookeeper.session_id)
+        remember_session(self._ports.filesystem, self.logs.live_directories, zookeeper.session_id)
 
     def _on_session_event(self, event: Event) -> None:
         if event == SessionEvent(SessionState.EXPIRED):

@@ -6,7 +6,9 @@ Flows on the ZooKeeper port only. A write whose outcome is unknown is read back 
     I2  two live brokers never have one id: the znode of another session is waited for as long as a session may last
         that nobody keeps alive (it may be this broker's own, of a process that was killed), and then refused
     I3  an id that was generated is no other broker's
-    I4  the znode of a former session of this very process is removed, not waited for (KAFKA-7165)
+    I4  the znode of a former session of this very process is removed, not waited for (KAFKA-7165); so is that of the
+        process that had this broker's log directories, if it told clients the same addresses: who holds the lock of the
+        directories and listens on these ports knows that it is dead. With the znode goes its seat as the controller
 
 Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Kafka refuses at once
 in the place of I2, and whoever restarts a killed broker restarts it until the session is over.
@@ -24,9 +26,11 @@ from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoN
 from kavka.zookeeper.znodes import (
     BROKER_SEQUENCE_PATH,
     CLUSTER_ID_PATH,
+    CONTROLLER_PATH,
     PERSISTENT_PATHS,
     BrokerRegistration,
     ClusterId,
+    MalformedZNode,
     broker_path,
     encode_uuid,
     random_uuid,
@@ -84,11 +88,12 @@ async def register(
     *,
     session_timeout_ms: int,
     former_sessions: Collection[int] = (),
+    predecessors: Collection[int] = (),
 ) -> int:
     """Makes the broker's ephemeral node; returns its czxid, the broker epoch.
 
-    `former_sessions` are ids of sessions that this process had. Raises ConfigError where a live broker has the same id,
-    and ZooKeeperError.
+    `former_sessions` are ids of sessions that this process had, `predecessors` those of the processes that had its log
+    directories before. Raises ConfigError where a live broker has the same id, and ZooKeeperError.
     """
     path = broker_path(registration.broker_id)
     patience_s = (session_timeout_ms + EXPIRY_SLACK_MS) / 1000
@@ -104,12 +109,18 @@ async def register(
                 raise
         except NodeExists:
             pass
-        stat = await zookeeper.exists(path)
-        if stat is None:
+        try:
+            data, stat = await zookeeper.get(path)
+        except NoNode:
             continue
         if stat.ephemeral_owner == zookeeper.session_id:
             return stat.czxid
         if stat.ephemeral_owner in former_sessions:
+            await _delete(zookeeper, path, stat.version)
+            continue
+        if stat.ephemeral_owner in predecessors and _is_reached_as(registration, data):
+            logger.info("former registration removed", path=path, why="the process that made it is dead")
+            await _vacate(zookeeper, stat.ephemeral_owner)
             await _delete(zookeeper, path, stat.version)
             continue
         if asyncio.get_running_loop().time() >= refused_at:
@@ -127,6 +138,21 @@ async def register(
         f"broker.id {registration.broker_id} is taken: another live broker is registered as {path}; "
         "give this one an id of its own"
     )
+
+
+def _is_reached_as(registration: BrokerRegistration, data: bytes | None) -> bool:
+    """Whether a registration tells clients the same addresses."""
+    try:
+        return BrokerRegistration.decode(registration.broker_id, data).endpoints == registration.endpoints
+    except MalformedZNode:
+        return False
+
+
+async def _vacate(zookeeper: ZooKeeper, session_id: int) -> None:
+    """Removes the controller's znode if a dead session holds it."""
+    stat = await zookeeper.exists(CONTROLLER_PATH)
+    if stat is not None and stat.ephemeral_owner == session_id:
+        await _delete(zookeeper, CONTROLLER_PATH, stat.version)
 
 
 async def _delete(zookeeper: ZooKeeper, path: str, version: int) -> None:

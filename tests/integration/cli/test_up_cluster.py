@@ -51,7 +51,7 @@ def ports(said: dict[str, Any]) -> list[int]:
 def known(port: int) -> set[int]:
     """Ids of the brokers that the one on this port tells clients of."""
     words = ("brokers", "--json", "-b", f"127.0.0.1:{port}")
-    return {broker["broker_id"] for broker in json.loads(run_alone(*words).stdout)}
+    return {broker["id"] for broker in json.loads(run_alone(*words).stdout)}
 
 
 def eventually(what: str, probe: Callable[[], object], timeout_s: float = 30.0) -> None:

@@ -157,6 +157,23 @@ def test_a_killed_leader_is_followed_by_another_and_what_was_acknowledged_is_the
     assert read(cluster, "t") == [b"before", b"after"]
 
 
+@pytest.mark.parametrize("whose", ["the controller", "another"])
+def test_a_killed_broker_that_is_started_at_once_need_not_wait_for_its_former_session(
+    cluster: Cluster, whose: str
+) -> None:
+    victim = cluster.controller() if whose == "the controller" else not_controller(cluster)
+    led_by(cluster, "t", victim)
+    write(cluster, "t", "before")
+    cluster.kill(victim)
+    began = time.monotonic()
+    cluster.start(victim)
+    assert time.monotonic() - began < 1.8
+    cluster.wait_in_sync("t")
+    assert cluster.controller() in cluster.running
+    write(cluster, "t", "after")
+    assert read(cluster, "t") == [b"before", b"after"]
+
+
 def test_a_killed_broker_closes_its_connections_and_marks_nothing_clean(cluster: Cluster) -> None:
     victim = not_controller(cluster)
     with client_of(cluster, victim) as client:

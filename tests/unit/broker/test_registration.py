@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kavka.broker.predecessor import former_sessions, remember_session
 from kavka.broker.registration import generate_broker_id, make_persistent_paths, register
 from kavka.errors import ConfigError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
-from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, broker_path
+from kavka.zookeeper.port import CreateMode
+from kavka.zookeeper.znodes import CONTROLLER_PATH, BrokerEndpoint, BrokerRegistration, broker_path
 
 REGISTRATION = BrokerRegistration(BrokerId(1), (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", "here", 9092),), 0, None)
 
@@ -96,3 +99,58 @@ def test_the_znode_of_ones_own_former_session_is_removed(tmp_path: Path) -> None
         assert stat.ephemeral_owner == present.session_id
 
     runs(tmp_path, scenario)
+
+
+def test_the_znode_of_the_process_that_had_the_log_directories_is_removed_and_its_seat_vacated(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        killed = await server.connect()
+        first = await register(killed, REGISTRATION, session_timeout_ms=100)
+        await killed.create(CONTROLLER_PATH, b"{}", mode=CreateMode.EPHEMERAL)
+        again = await server.connect()
+        second = await register(again, REGISTRATION, session_timeout_ms=60_000, predecessors=[killed.session_id])
+        assert second > first
+        assert await again.exists(CONTROLLER_PATH) is None
+
+    runs(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("what", ["another address", "another session"])
+def test_who_may_be_alive_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr("kavka.broker.registration.EXPIRY_SLACK_MS", 0)
+
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        alive, seat = await server.connect(), await server.connect()
+        elsewhere = (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", "elsewhere", 9092),)
+        registered = replace(REGISTRATION, endpoints=elsewhere) if what == "another address" else REGISTRATION
+        await register(alive, registered, session_timeout_ms=100)
+        await seat.create(CONTROLLER_PATH, b"{}", mode=CreateMode.EPHEMERAL)
+        predecessor = alive.session_id if what == "another address" else 7
+        with pytest.raises(ConfigError, match="is taken"):
+            await register(await server.connect(), REGISTRATION, session_timeout_ms=100, predecessors=[predecessor])
+        assert await alive.exists(broker_path(BrokerId(1))) is not None
+        assert await alive.exists(CONTROLLER_PATH) is not None
+
+    runs(tmp_path, scenario)
+
+
+def test_anothers_seat_is_left_to_it(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        killed, controller = await server.connect(), await server.connect()
+        await register(killed, REGISTRATION, session_timeout_ms=100)
+        await controller.create(CONTROLLER_PATH, b"{}", mode=CreateMode.EPHEMERAL)
+        again = await server.connect()
+        await register(again, REGISTRATION, session_timeout_ms=60_000, predecessors=[killed.session_id])
+        assert await again.exists(CONTROLLER_PATH) is not None
+
+    runs(tmp_path, scenario)
+
+
+def test_the_session_is_found_again_where_it_was_written_down(tmp_path: Path) -> None:
+    disk, homes = LocalFileSystem(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")]
+    for home in homes[:2]:
+        disk.make_directory(home)
+    assert former_sessions(disk, homes) == []
+    remember_session(disk, homes, 0xA1FD0FA70E0000)
+    assert former_sessions(disk, homes) == [0xA1FD0FA70E0000]
+    (tmp_path / "a" / ".kavka_session").write_text("garbage")
+    assert former_sessions(disk, homes) == [0xA1FD0FA70E0000]

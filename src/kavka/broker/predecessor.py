@@ -1,0 +1,45 @@
+"""Predecessor: the ZooKeeper session of the process that had these log directories before, and died.
+
+Decides nothing: it writes down which session the broker has, and finds again what was written. A broker that was
+killed leaves its znode to a session that lives on for its time-out, and another process may not take the broker's place
+as long as that could be alive. But whoever holds the lock of its log directory knows that it is not.
+
+    .kavka_session    session id in hexadecimal, in each log directory
+
+I1  It is read only after the directory was locked, and written only by who holds the lock.
+I2  It is a hint, not a fact to be relied on alone: a copy of the directory has it too (registration.py asks for more).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kavka.errors import StorageError
+from kavka.filesystem import FileSystem
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+SESSION_FILE = ".kavka_session"
+
+
+def former_sessions(filesystem: FileSystem, directories: Iterable[str]) -> list[int]:
+    """Sessions of the processes that had these directories, as far as they can be read."""
+    found = []
+    for directory in directories:
+        try:
+            session_id = int(filesystem.read(f"{directory}/{SESSION_FILE}"), 16)
+        except (FileNotFoundError, StorageError, ValueError):
+            continue  # Without it the former registration is waited for.
+        if session_id not in found:
+            found.append(session_id)
+    return found
+
+
+def remember_session(filesystem: FileSystem, directories: Iterable[str], session_id: int) -> None:
+    """Writes down the broker's session, without waiting for the disk: after a power cut it is over anyway."""
+    for directory in directories:
+        try:
+            filesystem.write_atomically(f"{directory}/{SESSION_FILE}", b"%x\n" % session_id, durable=False)
+        except StorageError as failure:
+            logger.warning("session not written down", why=str(failure))
