@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jute_client import JuteClient, delete_tree
 from zookeeper_process import ZooKeeperProcess
 
 from apache_kafka import ApacheKafka
@@ -171,6 +172,14 @@ def kavka_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
         yield process
 
 
+def leave_nothing(address: str) -> None:
+    """Other tests look at the whole tree of the same server."""
+    client = JuteClient(address)
+    client.delete(f"{ROOT}/alice")  # which nobody but alice could find by reading
+    delete_tree(client, ROOT)
+    client.close()
+
+
 def test_every_request_has_zookeepers_answer(apache_kafka: ApacheKafka, kavka_zookeeper: ZooKeeperProcess) -> None:
     theirs, ours = Wire(apache_kafka.zookeeper), Wire(kavka_zookeeper.address)
     assert ours.greeted._replace(session_id=0, password=b"") == theirs.greeted._replace(session_id=0, password=b"")
@@ -181,4 +190,5 @@ def test_every_request_has_zookeepers_answer(apache_kafka: ApacheKafka, kavka_zo
             differences.append(f"{op.name} {record}\n  ZooKeeper: {expected}\n  kavka:     {found}")
     theirs.close()
     ours.close()
+    leave_nothing(apache_kafka.zookeeper)
     assert not differences, "\n".join(differences)

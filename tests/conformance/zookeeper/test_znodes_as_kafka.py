@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -30,12 +31,17 @@ from jute_client import JuteClient, whole_tree
 
 from apache_kafka import ApacheKafka
 from kavka.controller.assignment import Assignment
+from kavka.controller.channels import ChannelPorts
 from kavka.controller.config_admin import ConfigAdmin
 from kavka.controller.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.reign import ClusterChange
 from kavka.controller.topics import PartitionsWish, Refusal, TopicRules, TopicWish, plan_partitions, plan_topic
+from kavka.errors import ConnectionFailed
 from kavka.model import BrokerId, TopicPartition
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.leader_and_isr_response import LeaderAndIsrResponse
+from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
+from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper import znodes
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
@@ -130,14 +136,21 @@ async def same_on_kavka(directory: Path, registration: BrokerRegistration) -> Tr
     await zookeeper.create(ClusterId.PATH, ClusterId(znodes.encode_uuid(uuid.uuid4())).encode())
     await zookeeper.create(znodes.broker_path(1), registration.encode(), mode=CreateMode.EPHEMERAL)
 
-    async def carry_out(change: ClusterChange) -> None:
-        pass
+    async def no_peer(host: str, port: int, timeout_ms: int) -> Any:
+        raise ConnectionFailed(f"{host}:{port}: there is one broker")
+
+    async def carry_out(key: ApiKey, message: Any) -> Any:
+        return {
+            ApiKey.LEADER_AND_ISR: LeaderAndIsrResponse(),
+            ApiKey.UPDATE_METADATA: UpdateMetadataResponse(),
+            ApiKey.STOP_REPLICA: StopReplicaResponse(),
+        }[key]
 
     controller = Controller(
         zookeeper,
         BrokerId(1),
         settings=ControllerSettings(),
-        carry_out=carry_out,
+        channels=ChannelPorts(no_peer, "PLAINTEXT", carry_out),
         now_ms=lambda: int(time.time() * 1000),
         rng=rng,
     )
