@@ -222,13 +222,25 @@ class LocalChannel(BrokerChannel):
         limits: ChannelLimits,
     ) -> None:
         self._deliver = deliver
+        self._idle = asyncio.Event()
         super().__init__(broker_id, epoch, listener, limits)
+
+    async def carried_out(self) -> None:
+        """Returns when this broker has carried out all that was queued so far, or the channel is closed."""
+        if self._queue:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def close(self) -> None:
+        super().close()
+        self._idle.set()
 
     async def _run(self) -> None:
         while True:
             while self._queue:
                 queued = self._queue[0]
                 self._answered(queued, await self._deliver(queued.request.key, queued.request.message))
+            self._idle.set()
             if self._is_behind:
                 self._catch_up()
             self._wake.clear()
@@ -432,6 +444,12 @@ class Channels:
             if channel is not None:
                 channel.send(more, delivery)
         return delivery
+
+    async def carried_out_here(self) -> None:
+        """Returns when this broker has carried out all that its own controller ordered so far."""
+        channel = self._channels.get(self._broker_id)
+        if isinstance(channel, LocalChannel):
+            await channel.carried_out()
 
     async def look(self, timeout_ms: int) -> None:
         """Returns when each of the other brokers has answered or refuses connections, or after `timeout_ms`."""

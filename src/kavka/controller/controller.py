@@ -191,6 +191,12 @@ class Controller:
         """Returns when no event is waiting or being handled. Raises what ended the handling of events, if it did."""
         await self._events.settled()
 
+    async def carried_out_here(self) -> None:
+        """Returns when this broker has carried out all that it ordered as the controller so far; at once if it is not
+        the controller. It serves what it leads then."""
+        if self._office is not None:
+            await self._office.carried_out_here()
+
     # ----------------------------------------------------------------------------------------------- who asks it
 
     @property

@@ -79,9 +79,12 @@ from kavka.zookeeper.znodes import BROKER_IDS_PATH, BrokerRegistration, FeatureN
 
 RETRY_MS: Final = 1_000
 """How long after a failure an event is handled again."""
+GATHER_MS: Final = 50
+"""How long after the first broker was found unreachable the others are looked at: whoever kills two of them at once
+needs some time in between, on a busy machine tens of milliseconds."""
 LOOK_MS: Final = 200
-"""How long the others are waited for when a broker was found unreachable: who answers within it lives, who refuses
-died in the same instant, and is part of the same event. Whoever does neither (paused, cut off) has its session."""
+"""How long the others are waited for then. Who answers within it lives; who refuses died in the same instant, and is
+part of the same event; whoever does neither (paused, cut off) has its session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ class Office:
             context.set_brokers(await self._read_brokers())
             self._channels.set_brokers(context.brokers, grace_ms=0, suspects=lost)
             if lost:
+                await asyncio.sleep(GATHER_MS / 1000)
                 await self._channels.look(LOOK_MS)
             self.brokers.mark_unreachable({**lost, **self._lost})
             await self.topic_changes.load()
@@ -182,6 +186,10 @@ class Office:
         self._events.put(LogDirNotified())
         if self._settings.auto_rebalance:
             self._events.put_later(RebalanceDue(), FIRST_CHECK_MS)
+
+    async def carried_out_here(self) -> None:
+        """Returns when this broker has carried out all that was ordered so far."""
+        await self._channels.carried_out_here()
 
     def end(self) -> None:
         """Nothing leaves this office any more."""
@@ -277,7 +285,7 @@ class Office:
 
     def on_unreachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
         self._lost[broker_id] = broker_epoch
-        self._events.put(BrokersLost())
+        self._events.put_later(BrokersLost(), GATHER_MS)
 
     def on_reachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
         self._lost.pop(broker_id, None)
