@@ -19,6 +19,7 @@ from kavka.model import Offset, TopicPartition
 from kavka.simulator.invariants import Observer
 from kavka.simulator.network import SimulatedNetwork
 from kavka.simulator.scheduler import NodeLoop, Scheduler
+from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
     from random import Random
@@ -81,7 +82,7 @@ class Clients:
         number = 0
         cluster = self.cluster(loop)
         settings = ProducerSettings(acks=-1, linger_ms=0, delivery_timeout_ms=20_000, timeout_ms=3_000)
-        producer = Producer(cluster, settings, now_ms=lambda: round(loop.time() * 1000))
+        producer = Producer(cluster, settings, now_ms=lambda: WALL_CLOCK_START_MS + self._scheduler.now_ms)
         waiting: dict[asyncio.Task[None], None] = {}
         while self.is_writing:
             await asyncio.sleep(random.expovariate(1 / mean_pause_s))
