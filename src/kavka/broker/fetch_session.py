@@ -100,8 +100,10 @@ class FetchSession:
                 or now_sent != self._sent.get(key, _NOTHING_SENT)
             ):
                 sending.append(outcome)
-                # After an error the partition is told again whatever its offsets are.
-                self._sent[key] = now_sent if outcome.error is ErrorCode.NONE else _NOTHING_SENT
+                # After an error, or a truncation, the partition is told again whatever its offsets are: a follower that
+                # has to truncate does not take the high watermark over (KAFKA-14704).
+                is_taken = outcome.error is ErrorCode.NONE and outcome.diverging_epoch is None
+                self._sent[key] = now_sent if is_taken else _NOTHING_SENT
             if outcome.size_bytes and not everything:
                 spec = self.specs.pop(key, None)
                 if spec is not None:

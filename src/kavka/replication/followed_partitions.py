@@ -9,6 +9,8 @@ connections, tasks or clocks: `now_ms` is its caller's, of one clock that never 
     I3  what an answer does to a partition is done in one step with the check that the partition still is what it was
         when it was asked about
     I4  what one partition's log or records refuse ends or delays that partition, and nothing else
+    I5  what an answer told of a partition and was not taken over is asked for again, by a request that names all: the
+        leader's session counts a high watermark as told that came with a truncation, or too late for an epoch
 
 Source: Kafka's AbstractFetcherThread and ReplicaFetcherThread, 3.9.
 """
@@ -220,6 +222,8 @@ class FollowedPartitions:
 
     def next_look_ms(self, now_ms: int) -> int | None:
         """How long until a partition is to be looked at again that is not asked for now; None if there is none."""
+        if self._asking and any(self._states[topic_partition].is_ready(now_ms) for topic_partition in self._asking):
+            return 0
         due_ms = self._delayed[0][0] if self._delayed else 0
         if self._throttled_until_ms and (not due_ms or self._throttled_until_ms < due_ms):
             due_ms = self._throttled_until_ms
@@ -340,7 +344,9 @@ class FollowedPartitions:
                     or state.stage is not Stage.FETCHING
                     or not self._is_current(state)
                 ):
-                    continue  # An answer to a question that is not the present one (KAFKA-7786).
+                    # An answer to a question that is not the present one (KAFKA-7786).
+                    session.on_lost()
+                    continue
                 self._take_partition(state, data, now_ms)
         return True
 
@@ -393,6 +399,8 @@ class FollowedPartitions:
         diverging = data.diverging_epoch
         if diverging is not None and diverging.epoch >= 0:
             self._truncate(state, state.on_diverging(EpochEndOffset(diverging.epoch, diverging.end_offset)), now_ms)
+            # Its high watermark is not taken (KAFKA-14704), and would not be told again (I5).
+            self._session.on_lost()
             return
         partition, log = state.partition, state.partition.log
         high_watermark = data.high_watermark

@@ -17,6 +17,7 @@ from kavka.broker.fetch_session import (
 )
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
+from kavka.replication.partition import EpochEndOffset
 from kavka.replication.replica_manager import FetchOutcome, FetchSpec
 
 NO_ID = uuid.UUID(int=0)
@@ -71,6 +72,17 @@ def test_an_error_is_told_every_time() -> None:
         context = sessions.context(session_id, epoch, [], [], epoch)
         failed = FetchOutcome(spec(0), ErrorCode.OFFSET_OUT_OF_RANGE)
         assert partitions(context.worth_sending([failed])) == [0]
+
+
+def test_what_came_with_a_truncation_is_told_again() -> None:
+    # A follower that has to truncate takes nothing else of the answer over, its high watermark neither (KAFKA-14704).
+    sessions = cache()
+    session_id = opened(sessions, 0, 1).session_id
+    context = sessions.context(session_id, 1, [], [], 1)
+    diverging = found(spec(0), high_watermark=11)._replace(diverging_epoch=EpochEndOffset(3, 7))
+    assert partitions(context.worth_sending([diverging, found(spec(1))])) == [0]
+    context = sessions.context(session_id, 2, [spec(0, 7)], [], 2)
+    assert partitions(context.worth_sending([found(spec(0), high_watermark=11), found(spec(1))])) == [0]
 
 
 def test_who_had_records_goes_to_the_end_of_the_line() -> None:

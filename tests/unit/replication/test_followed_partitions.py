@@ -235,6 +235,23 @@ def test_a_diverging_answer_cuts_first_and_leaves_the_high_watermark_to_the_next
     assert (following.node.end(), following.node.high_watermark()) == (3, 3)
 
 
+def test_after_a_truncation_everything_is_named_again_so_that_the_high_watermark_is_told_again() -> None:
+    # The leader's session counts the high watermark as told that came with the truncation.
+    following = Following(2)
+    following.fill(1, 1, high_watermark=1)
+    following.ask()
+    following.answer(data(0, diverging=(1, 1), high_watermark=1), data(1))
+    assert following.asked() == {0: 1, 1: 0}
+
+
+def test_after_an_answer_that_came_too_late_for_its_epoch_everything_is_named_again() -> None:
+    following = Following(2)
+    following.ask()
+    following.follow(0, EPOCH + 1)
+    following.answer(data(0, high_watermark=7), data(1))
+    assert following.asked() == {0: 0, 1: 0}
+
+
 def test_a_truncation_leaves_its_reason_with_offsets_epochs_and_high_watermark() -> None:
     following = Following()
     following.fill(1, 2, 2, high_watermark=2)
