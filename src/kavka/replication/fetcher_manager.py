@@ -38,6 +38,8 @@ class FetcherManager:
         self._fetchers: dict[_FetcherKey, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._is_sharing = False
+        """While partitions are given out no fetcher ends: a disk that fails just then unfollows in between."""
 
     def __len__(self) -> int:
         """How many fetchers run."""
@@ -48,6 +50,14 @@ class FetcherManager:
     def follow(self, items: Sequence[Followed], now_ms: int = 0) -> None:
         """Fetches each of the partitions from its leader from now on. One that is followed in the same leader epoch
         goes on as it is; one that nobody leads (-1) is not fetched."""
+        self._is_sharing = True
+        try:
+            self._share(items)
+        finally:
+            self._is_sharing = False
+        self._end_idle()
+
+    def _share(self, items: Sequence[Followed]) -> None:
         shares: dict[_FetcherKey, list[tuple[Partition, LeaderEpoch]]] = {}
         for item in items:
             topic_partition = item.partition.topic_partition
@@ -68,7 +78,6 @@ class FetcherManager:
             for partition, _leader_epoch in share:
                 self._fetcher_of[partition.topic_partition] = fetcher
             fetcher.follow(share)
-        self._end_idle()
 
     def unfollow(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Appends nothing to the partitions any more, from the moment on that this returns."""
@@ -145,6 +154,8 @@ class FetcherManager:
         self._fetcher_of.clear()
 
     def _end_idle(self) -> None:
+        if self._is_sharing:
+            return
         for key in [key for key, fetcher in self._fetchers.items() if not len(fetcher.partitions)]:
             self._end(self._fetchers.pop(key))
 

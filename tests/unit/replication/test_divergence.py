@@ -1,4 +1,4 @@
-"""Whatever leaders came and went, cut off or killed, followers end with the log of the last one, and it is left alone."""
+"""Whatever leaders came and went, followers end with the log of the last one, which is left alone."""
 
 from __future__ import annotations
 
