@@ -246,6 +246,7 @@ class Broker:
             on_storage_error=self.on_storage_error,
             spawn=self.spawn,
         )
+        self.state_changes.expects_topics = bool(topics)
         await self._register_first()
         self._unsubscribe = zookeeper.subscribe(self._on_session_event)
         config = self._static_config
@@ -284,8 +285,7 @@ class Broker:
         self._maintenance.start()
         self._watch_isrs()
         self._decisions.start()
-        if self._controller.is_active:
-            await self.state_changes.informed.wait()
+        await self._controller.carried_out_here()
         return report
 
     async def await_metadata(self, timeout_s: float) -> bool:

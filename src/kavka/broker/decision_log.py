@@ -34,7 +34,11 @@ MAX_PENDING: Final = 10_000
 """Decisions that wait for the topic: 5 MB. The oldest go when there are more; the ring has them."""
 MAX_BATCH: Final = 500
 MAX_LINES_PER_SECOND: Final = 50
-_DETAILS: Final = (DecisionKind.LEADERSHIP_TAKEN, DecisionKind.FOLLOWING)
+_DETAILS: Final = (
+    DecisionKind.LEADERSHIP_TAKEN,
+    DecisionKind.FOLLOWING,
+    DecisionKind.LOG_DIRECTORY_OFFLINE,  # an error line of the log manager tells it
+)
 """What every partition does when a topic is made or a broker starts: debug lines; Kafka has a log apart for them."""
 LINGER_S: Final = 0.05
 LOOK_S: Final = 2.0

@@ -172,8 +172,11 @@ class StateChanges:
         self._arrivals: dict[str, asyncio.Event] = {}
         self.controller_epoch = -1
         """The highest that a message came with."""
+        self.expects_topics = False
+        """Whether ZooKeeper had topics when this broker started."""
         self.informed = asyncio.Event()
-        """Set with the first UpdateMetadata: from then on this broker knows who is alive."""
+        """Set with the first UpdateMetadata that says how the cluster stands: who is alive, and, where there are
+        topics, who leads."""
 
     def _refusal(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """Why a message as a whole counts no more (I4); NONE, and its controller epoch is the highest, if it counts.
@@ -347,7 +350,8 @@ class StateChanges:
             for name, topic_id, states in _metadata_topics(request):
                 if await self._update_topic(name, topic_id, states):
                     deleted.append(name)
-            self.informed.set()
+            if not self.expects_topics or request.topic_states or request.ungrouped_partition_states:
+                self.informed.set()
             if deleted:
                 # Beside: to forget the topics' committed offsets is to write, which may need the next message first.
                 self._spawn(self._groups.on_topics_deleted(deleted))
