@@ -12,22 +12,39 @@ from kavka.errors import ConfigError, ConnectionFailed
 from kavka.zookeeper import client_session
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.connect_string import ConnectString, ZooKeeperAddress, parse_connect_string
-from kavka.zookeeper.jute import OpCode, Request, SetWatchesRequest
+from kavka.zookeeper.jute import (
+    ConnectAnswer,
+    MultiAnswer,
+    OpCode,
+    PathAnswer,
+    ReplyHeader,
+    Request,
+    SetWatchesRequest,
+    StatAnswer,
+    encode_connect_answer,
+    encode_reply,
+)
 from kavka.zookeeper.port import (
     BadArguments,
     Check,
     ConnectionLoss,
     Create,
+    Created,
     CreateMode,
     Event,
     EventType,
+    NoAuth,
     NodeExists,
+    NoNode,
+    OutcomeUnknown,
+    Rejected,
     RequestTooLarge,
     SessionEvent,
     SessionExpired,
     SessionState,
     SetAcl,
     SetData,
+    Stat,
     WatchEvent,
     WatchMode,
     ZooKeeper,
@@ -677,41 +694,92 @@ def test_an_event_comes_before_the_answer_that_shows_its_change_and_after_those_
 
 
 class Script:
-    """A Network whose server says what it is told to."""
+    """A Network whose server answers each frame with the next one of the script, and ends behind the last."""
 
     def __init__(self, *answers: bytes) -> None:
-        self.answers = list(answers)
+        self._script = list(answers)
+        self._answers: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     async def connect(self, host: str, port: int, *, max_frame_bytes: int = 1 << 28) -> Script:
         return self
 
     def send_frame(self, parts: object) -> None:
-        pass
+        self._answers.put_nowait(self._script.pop(0) if self._script else None)
 
     async def drain(self) -> None:
         pass
 
     async def receive_frame(self) -> bytes:
-        await asyncio.sleep(0.001)
-        if not self.answers:
+        answer = await self._answers.get()
+        if answer is None:
             raise ConnectionFailed("the script is over")
-        return self.answers.pop(0)
+        return answer
 
     def close(self) -> None:
-        pass
+        self._answers.put_nowait(None)
+
+
+async def connect(script: Script) -> ZooKeeperClient:
+    return await ZooKeeperClient.connect(
+        script, "z1", session_timeout_ms=1000, connection_timeout_ms=1000, rng=random.Random(1)
+    )
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff" * 40, bytes(3)])
 def test_a_server_that_greets_with_garbage_is_no_server(garbage: bytes) -> None:
     async def scenario(ensemble: MemoryEnsemble) -> None:
         with pytest.raises(ConnectionFailed):
-            await ZooKeeperClient.connect(
-                Script(garbage, garbage),
-                "z1",
-                session_timeout_ms=1000,
-                connection_timeout_ms=1000,
-                rng=random.Random(1),
-            )
+            await connect(Script(garbage, garbage))
+
+    run(scenario)
+
+
+GREETING = encode_connect_answer(ConnectAnswer(0, 1000, 7, bytes(16), False))
+
+
+def test_a_creation_in_a_multi_that_is_answered_without_its_stat_is_read() -> None:
+    """As ZooKeeper 3.8.0 does. What changed since the creation is not told."""
+    read = Stat(5, 9, 11, 12, 3, 1, 0, 7, 2, 1, 9)
+    paths = MultiAnswer(((OpCode.CREATE, PathAnswer("/a")), (OpCode.CREATE, PathAnswer("/gone"))))
+
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        script = Script(
+            GREETING,
+            encode_reply(ReplyHeader(1, 5), paths),
+            encode_reply(ReplyHeader(2, 9), StatAnswer(read)),
+            encode_reply(ReplyHeader(3, 9, NoNode.code)),
+        )
+        client = await connect(script)
+        results = await client.multi([Create("/a", b"123", CreateMode.EPHEMERAL), Create("/gone")])
+        assert results == [
+            Created("/a", Stat(5, 5, 11, 11, 0, 0, 0, 7, 3, 0, 5)),
+            Created("/gone", Stat(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+        ]
+        await client.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(-6, Rejected), (-102, NoAuth), (-127, OutcomeUnknown), (-118, ConnectionLoss)]
+)
+def test_error_codes_are_rejections_where_nothing_can_have_happened(code: int, kind: type[Exception]) -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await connect(Script(GREETING, encode_reply(ReplyHeader(1, 5, code))))
+        with pytest.raises(kind) as refused:
+            await client.set("/a", b"")
+        assert type(refused.value) is kind
+        await client.close()
+
+    run(scenario)
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+    async def scenario(ensemble: MemoryEnsemble) -> None:
+        client = await connect(Script(GREETING, encode_reply(ReplyHeader(7, 5))))
+        with pytest.raises(ConnectionLoss, match="an answer to request 7, expected 1"):
+            await client.set("/a", b"")
+        await client.close()
 
     run(scenario)
 
