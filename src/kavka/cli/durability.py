@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from kavka.client.durability import BrokerRisk, PartitionReplicas
     from kavka.model import TopicPartition
 
+BROKER_PATIENCE_S = 2.0
+"""How long one broker may take to describe its log directories before it is shown without."""
 SHOWN_PARTITIONS = 5
 """Partitions that a line names before it says how many more there are."""
 
@@ -50,7 +53,7 @@ def durability(bootstrap: str | None, topics: Sequence[str], *, broker: int | No
 def brokers(bootstrap: str | None, *, as_json: bool) -> None:
     """Prints the live brokers, what each leads and holds, and how far that is from its preferred share."""
     reading, directories = with_cluster(bootstrap, _read_brokers)
-    rows = [_broker_fields(each, reading, directories.get(each.node_id, [])) for each in reading.brokers]
+    rows = [_broker_fields(each, reading, directories.get(each.node_id)) for each in reading.brokers]
     if as_json:
         show_json(rows)
         return
@@ -58,8 +61,11 @@ def brokers(bootstrap: str | None, *, as_json: bool) -> None:
     table = Table(columns, ["broker", "leads", "preferred", "replicas", "out of sync", "bytes"])
     for row in rows:
         cells = [row["id"], row["address"], row["rack"], "yes" if row["controller"] else ""]
-        table.add(*cells, row["leads"], row["preferred"], row["replicas"], row["out_of_sync"], f"{row['bytes']:,}")
+        table.add(*cells, row["leads"], row["preferred"], row["replicas"], row["out_of_sync"], _bytes(row["bytes"]))
     show(table)
+    silent = [str(row["id"]) for row in rows if not row["answers"]]
+    if silent:
+        note(f"Registered, but not answering: {', '.join(silent)}.")
     alive = {each.node_id for each in reading.brokers}
     missing = sorted({replica for each in reading.partitions for replica in each.replicas} - alive)
     if missing:
@@ -77,10 +83,22 @@ async def _read(cluster: Cluster, topics: Sequence[str]) -> _Reading:
 
 
 async def _read_brokers(cluster: Cluster) -> tuple[_Reading, dict[int, list[LogDirectory]]]:
-    from kavka.client.admin import Admin
-
+    """A broker that died a moment ago is still registered: it has no log directories then."""
     reading = await _read(cluster, [])
-    return reading, await Admin(cluster).describe_log_dirs([each.node_id for each in reading.brokers])
+    ids = [each.node_id for each in reading.brokers]
+    found = await asyncio.gather(*(_log_directories(cluster, broker_id) for broker_id in ids))
+    return reading, {broker_id: each for broker_id, each in zip(ids, found, strict=True) if each is not None}
+
+
+async def _log_directories(cluster: Cluster, broker_id: int) -> list[LogDirectory] | None:
+    from kavka.client.admin import Admin
+    from kavka.errors import KavkaError
+
+    try:
+        async with asyncio.timeout(BROKER_PATIENCE_S):
+            return (await Admin(cluster).describe_log_dirs([broker_id]))[broker_id]
+    except (KavkaError, TimeoutError):
+        return None
 
 
 def _show_partitions(partitions: Sequence[PartitionReplicas], reading: _Reading) -> None:
@@ -170,7 +188,12 @@ def _partition_fields(each: PartitionReplicas) -> dict[str, object]:
     }
 
 
-def _broker_fields(broker: Broker, reading: _Reading, directories: Sequence[LogDirectory]) -> dict[str, object]:
+def _bytes(size: object) -> str:
+    return "unknown" if size is None else f"{size:,}"
+
+
+def _broker_fields(broker: Broker, reading: _Reading, directories: Sequence[LogDirectory] | None) -> dict[str, object]:
+    """What is shown of a broker; `directories` is None where it does not answer."""
     held = [each for each in reading.partitions if broker.node_id in each.replicas]
     return {
         "id": broker.node_id,
@@ -181,8 +204,11 @@ def _broker_fields(broker: Broker, reading: _Reading, directories: Sequence[LogD
         "preferred": sum(each.replicas[0] == broker.node_id for each in held),
         "replicas": len(held),
         "out_of_sync": sum(broker.node_id in each.out_of_sync for each in held),
-        "bytes": sum(replica.size_bytes for directory in directories for replica in directory.replicas),
-        "log_directories": [directory.path for directory in directories],
+        "answers": directories is not None,
+        "bytes": None
+        if directories is None
+        else sum(each.size_bytes for place in directories for each in place.replicas),
+        "log_directories": [directory.path for directory in directories or ()],
     }
 
 

@@ -177,9 +177,9 @@ def headline(decision: Decision) -> str:
     for name in dict.fromkeys([*decision.before, *decision.after]):
         before, after = decision.before.get(name), decision.after.get(name)
         if name in decision.before and name in decision.after and before != after:
-            changes.append(f"{_words(name)} {_value(before)} -> {_value(after)}")
+            changes.append(f"{_words(name)} {_shown(name, before)} -> {_shown(name, after)}")
         elif name in decision.after and name not in decision.before:
-            changes.append(f"{_words(name)} {_value(after)}")
+            changes.append(f"{_words(name)} {_shown(name, after)}")
     return f"{text}, {', '.join(changes)}" if changes else text
 
 
@@ -195,6 +195,11 @@ def _details(decision: Decision) -> str:
 
 def _words(name: str) -> str:
     return {"isr": "in sync"}.get(name, name.replace("_", " "))
+
+
+def _shown(name: str, value: Fact) -> str:
+    """A value that may be Kafka's -1 for none."""
+    return "none" if value == -1 and name in ("leader", "leader_epoch", "controller") else _value(value)
 
 
 def _value(value: Fact) -> str:
