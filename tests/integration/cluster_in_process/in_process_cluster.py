@@ -17,6 +17,7 @@ from kavka.broker.broker import Broker
 from kavka.client.cluster import Cluster
 from kavka.config.broker import BrokerConfig
 from kavka.controller.reign import Deposed
+from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares
@@ -171,10 +172,14 @@ class InProcessCluster:
             f"all brokers know {members}",
         )
 
+    def log(self, broker_id: int, topic: str, partition: int = 0) -> UnifiedLog:
+        """A replica's log."""
+        hosted = self.broker(broker_id).replicas.partition(topic, partition)
+        assert hosted is not None
+        return hosted.log
+
     def contents(self, broker_id: int, topic: str, partition: int = 0) -> bytes:
         """All bytes of a replica's log."""
-        partition_of_broker = self.broker(broker_id).replicas.partition(topic, partition)
-        assert partition_of_broker is not None
-        log = partition_of_broker.log
+        log = self.log(broker_id, topic, partition)
         result = log.read(log.log_start_offset, 1 << 30, max_offset=log.log_end_offset, min_one_batch=True)
         return b"".join(chunk.tobytes() for chunk in result.chunks)
