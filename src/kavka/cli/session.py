@@ -22,6 +22,8 @@ BOOTSTRAP_VARIABLE = "KAVKA_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 PATIENCE_MS = 10_000
 """How long a command looks for the cluster, and tries an operation again, before it fails."""
+CONNECT_MS = 3_000
+"""How long one broker may take to answer a command that has others to ask."""
 
 
 def bootstrap_of(option: str | None) -> str:
@@ -46,7 +48,7 @@ def with_cluster(
         usage(f"-b {addresses}: {problem}", "write it as host:port,host:port")
 
     async def session() -> Result:
-        settings = ClientSettings(client_id="kavka-cli", api_timeout_ms=patience_ms)
+        settings = ClientSettings(client_id="kavka-cli", api_timeout_ms=patience_ms, connect_timeout_ms=CONNECT_MS)
         async with Cluster(SocketNetwork(), hosts, settings) as cluster:
             return await work(cluster)
 

@@ -278,7 +278,11 @@ class Cluster:
             await self.refresh([])
         if self.controller_id not in self.brokers:
             return await self.any_connection()
-        return await self.connection(self.controller_id)
+        try:
+            return await self.connection(self.controller_id)
+        except ConnectionFailed:
+            self.controller_id = -1  # Another broker may be it by now: the next attempt asks.
+            raise
 
     async def find_coordinator(self, key: str, key_type: int = CoordinatorType.GROUP) -> int:
         """Node id of the coordinator of a group or transactional id; raises `RequestError`, `ConnectionFailed`."""

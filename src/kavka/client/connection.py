@@ -145,7 +145,9 @@ class BrokerConnection:
         version = known.max_version
         while True:
             message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-            frame = await self._exchange(known, version, message, self._settings.request_timeout_ms)
+            # A broker that hangs is connected to by its kernel, and is no broker yet.
+            patience_ms = min(self._settings.request_timeout_ms, self._settings.connect_timeout_ms)
+            frame = await self._exchange(known, version, message, patience_ms)
             answer = self._decode_api_versions(frame, version)
             self.versions = {
                 entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys

@@ -24,6 +24,7 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     """How long one request may go unanswered before its connection is given up."""
     connect_timeout_ms: int = 10_000
+    """How long a broker may take to accept a connection, and then to say which versions it speaks."""
     api_timeout_ms: int = 60_000
     """How long an operation may try again in all, where it is not bounded by a setting of its own."""
     retry_backoff_ms: int = 50

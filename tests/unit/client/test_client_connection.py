@@ -123,6 +123,17 @@ def test_a_silent_broker_costs_the_connection_after_the_time_out() -> None:
     asyncio.run(scenario())
 
 
+def test_a_broker_that_accepts_and_says_nothing_is_given_up_after_the_time_to_connect() -> None:
+    async def scenario() -> None:
+        fake = FakeCluster()
+        fake.faults[ApiKey.API_VERSIONS].append(lambda *_: SILENCE)
+        settings = ClientSettings(connect_timeout_ms=20)
+        with pytest.raises(ConnectionFailed, match="did not answer ApiVersions within 20 ms"):
+            await BrokerConnection.open(fake, "localhost", 9001, settings)
+
+    asyncio.run(asyncio.wait_for(scenario(), 5))
+
+
 def test_a_cancelled_request_leaves_the_connection_to_the_others() -> None:
     async def scenario() -> None:
         fake = FakeCluster()

@@ -211,3 +211,13 @@ def test_a_request_for_the_controller_follows_it() -> None:
     fake = run(scenario, brokers=2)
     assert len(fake.topics["new"]) == 3
     assert "newer" in fake.topics
+
+
+def test_a_controller_that_died_is_looked_for_again() -> None:
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        assert await Admin(cluster).create_topics([NewTopic("new", 1, 1)]) == {}
+        fake.stop(1)
+        fake.controller = 2
+        assert await Admin(cluster).create_topics([NewTopic("newer", 1, 1)]) == {}
+
+    assert "newer" in run(scenario, brokers=2).topics
