@@ -1,7 +1,7 @@
 """A cluster of brokers that only follow orders, on an embedded ZooKeeper, with one reign after another.
 
 What is real: ZooKeeper, `Reign`, `Leaders`, `Reassignments`, `Elections`. What is a model: the brokers. A replica is a
-directory with the leader epoch that its broker was told last; it counts as caught up only in that epoch (S19).
+log with the leader epoch that its broker was told last; it counts as caught up only in that epoch (S19).
 
 Every write to a state or topic znode is checked against R3, R13 and R21 as it is made, whoever makes it.
 """
@@ -274,7 +274,7 @@ class World:
                 if broker_id in replicas:
                     self._host(partition, broker_id, known.state.leader_epoch, replicas)
                 else:
-                    # It was stopped while its broker was away: told everything, the broker finds that out.
+                    # It was taken away while its broker was: a broker that starts serves what is assigned to it only.
                     self.hosted.pop((partition, broker_id), None)
 
     def _host(self, partition: TopicPartition, broker_id: BrokerId, epoch: int, replicas: tuple[BrokerId, ...]) -> None:
