@@ -30,8 +30,11 @@ from kavka.controller.state_machines import (
     partition_states,
     replica_states,
 )
+from kavka.logger import Logger
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, MalformedZNode, PartitionState, TopicAssignment
+
+logger = Logger(__name__)
 
 NO_BROKER_EPOCH = -1
 """Kafka's: the broker epoch that nobody has."""
@@ -107,6 +110,18 @@ class ControllerContext:
     """Znodes that cannot be read, by path. Their topic or partition is left alone until somebody mends them."""
     partitions: StateTable[TopicPartition, PartitionStatus] = field(default_factory=partition_states)
     replicas: StateTable[Replica, ReplicaStatus] = field(default_factory=replica_states)
+
+    def found_malformed(self, znode: MalformedZNode) -> None:
+        """Takes note of a znode that cannot be read, and tells the operator of it once for each content."""
+        before = self.malformed.get(znode.path)
+        self.malformed[znode.path] = znode
+        if before is None or str(before) != str(znode):
+            logger.error(
+                "znode cannot be read",
+                path=znode.path,
+                why=str(znode),
+                next_step="what it is about is left alone: mend it, then delete /controller, so that all is read anew",
+            )
 
     def live_broker_ids(self) -> list[BrokerId]:
         """Brokers that are registered and not shutting down, sorted."""

@@ -79,7 +79,7 @@ class Leaders:
             try:
                 self._context.states[partition] = KnownState(PartitionState.decode(partition, data), stat.version)
             except MalformedZNode as malformed:
-                self._context.malformed[malformed.path] = malformed
+                self._context.found_malformed(malformed)
 
     async def initialise(self, partitions: Sequence[TopicPartition]) -> list[PartitionOrder]:
         """Gives each of the partitions its first leader, as far as a replica of it is alive.

@@ -205,7 +205,7 @@ class Office:
         try:
             found = FeatureNode.decode(data)
         except MalformedZNode as malformed:
-            self._context.malformed[FeatureNode.PATH] = malformed
+            self._context.found_malformed(malformed)
             return
         if not found.enabled:
             await self.reign.write([SetData(FeatureNode.PATH, replace(found, enabled=True).encode(), stat.version)])
@@ -248,7 +248,7 @@ class Office:
         try:
             return LiveBroker(BrokerRegistration.decode(broker_id, data), stat.czxid)
         except MalformedZNode as malformed:
-            self._context.malformed[path] = malformed
+            self._context.found_malformed(malformed)
             return None
 
     # ----------------------------------------------------------------------------------------------------- orders

@@ -133,7 +133,7 @@ class Elections:
                 except NoNode:
                     continue
                 except MalformedZNode as malformed:
-                    self._context.malformed[malformed.path] = malformed
+                    self._context.found_malformed(malformed)
                     return
                 self._context.malformed.pop(PREFERRED_REPLICA_ELECTION_PATH, None)
                 await self._elect(ElectionWish.PREFERRED, list(dict.fromkeys(wanted)))

@@ -328,7 +328,7 @@ class Reassignments:
             try:
                 topic = KnownTopic(TopicAssignment.decode(name, data), stat.version)
             except MalformedZNode as malformed:
-                self._context.malformed[malformed.path] = malformed
+                self._context.found_malformed(malformed)
                 continue
             orders += await self._leaders.initialise(self._context.set_topic(topic))
         await self._reign.order(ClusterChange(partitions=tuple(orders)))
@@ -489,7 +489,7 @@ class Reassignments:
         except NoNode:
             return  # The watch says so, too.
         except MalformedZNode as malformed:
-            self._context.malformed[malformed.path] = malformed
+            self._context.found_malformed(malformed)
             return
         self._context.malformed.pop(REASSIGN_PARTITIONS_PATH, None)
         known, self._submitted = self._submitted, dict.fromkeys(wanted)

@@ -127,7 +127,7 @@ class TopicChanges:
         try:
             topic = KnownTopic(TopicAssignment.decode(name, data), stat.version)
         except MalformedZNode as malformed:
-            self._context.malformed[malformed.path] = malformed
+            self._context.found_malformed(malformed)
             return None
         self._context.malformed.pop(topic_path(name), None)
         return topic
