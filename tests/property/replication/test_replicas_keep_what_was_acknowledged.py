@@ -112,7 +112,7 @@ class Replicas(RuleBasedStateMachine):
     def begin(self, min_isr: int, *, holds: bool, by_messages: bool) -> None:
         self.min_isr = min_isr
         policy = MessagesLagPolicy(LAG_MS, 3) if by_messages else TimeLagPolicy(LAG_MS)
-        self.rules = PartitionRules(policy, holds_under_min_isr=holds)
+        self.partition_rules = PartitionRules(policy, holds_under_min_isr=holds)
         self.partitions = {number: self.new_partition(number) for number in NODES}
         self.stored = LeaderAndIsr(NODES[0], 0, NODES, 0)
         self.history = [self.stored]
@@ -126,7 +126,7 @@ class Replicas(RuleBasedStateMachine):
             self.logs[number],
             local_broker_id=number,
             min_insync_replicas=self.min_isr,
-            rules=self.rules,
+            rules=self.partition_rules,
         )
 
     def store(self, state: LeaderAndIsr) -> None:
@@ -355,7 +355,7 @@ class Replicas(RuleBasedStateMachine):
                 }, "R4"
 
 
-WALKS = 200
+WALKS = 300
 STEPS = 150
 EVENTS = {
     "controller_tells": 4,
@@ -424,6 +424,6 @@ def test_walks_that_replicate_most_of_the_time() -> None:
 
 
 Replicas.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=120, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_replicas = Replicas.TestCase
