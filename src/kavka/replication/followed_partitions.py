@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 logger = Logger(__name__)
 Key = TypeVar("Key")
 
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+"""Refusals of a leader that has not heard yet that it is one."""
 ASKED_AT_ONCE: Final = 1_000
 """Partitions in one ListOffsets or OffsetForLeaderEpoch request."""
 
@@ -440,7 +449,8 @@ class FollowedPartitions:
         if state.stage is Stage.FAILED:
             self._on_fenced(state)
         elif state.last_error != before:
-            logger.info(
+            # Which leader to follow and who is told first of it cross on their way at every election.
+            (logger.debug if code in _PASSING else logger.info)(
                 "fetch refused",
                 partition=str(state.topic_partition),
                 leader=self._leader_id,

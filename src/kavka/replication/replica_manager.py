@@ -20,6 +20,7 @@ since there the high watermark, and with it the look at the append, stands still
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
@@ -85,6 +86,8 @@ class ReplicaManager:
     ) -> None:
         self._loop = loop
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
+        """Name and number of hosted partitions, by topic id."""
         self._offline: set[TopicPartition] = set()
         self._on_storage_error = on_storage_error
         self._rack_of = rack_of
@@ -123,15 +126,33 @@ class ReplicaManager:
             raise RequestError(self.absence(topic, index))
         return partition
 
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        """The name of a topic of which a partition is hosted here; known before the cluster's metadata tells of it."""
+        hosted = self._hosted_topics.get(topic_id)
+        return None if hosted is None else hosted[0]
+
     def host(self, partition: Partition) -> None:
+        former = self._partitions.get(partition.topic_partition)
+        if former is not None:
+            self._forget_topic_of(former)
         self._partitions[partition.topic_partition] = partition
+        name, count = self._hosted_topics.get(partition.topic_id, (partition.topic_partition.topic, 0))
+        self._hosted_topics[partition.topic_id] = (name, count + 1)
         self._offline.discard(partition.topic_partition)
+
+    def _forget_topic_of(self, partition: Partition) -> None:
+        name, count = self._hosted_topics[partition.topic_id]
+        if count > 1:
+            self._hosted_topics[partition.topic_id] = (name, count - 1)
+        else:
+            del self._hosted_topics[partition.topic_id]
 
     def unhost(self, topic_partition: TopicPartition) -> Partition | None:
         """Serves the partition no longer; what waits for it is answered with an error."""
         self._offline.discard(topic_partition)
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
+            self._forget_topic_of(partition)
             self._complete_waiting(partition)
         return partition
 
@@ -141,6 +162,7 @@ class ReplicaManager:
             self._offline.add(topic_partition)
             partition = self._partitions.pop(topic_partition, None)
             if partition is not None:
+                self._forget_topic_of(partition)
                 self._complete_waiting(partition)
 
     @property

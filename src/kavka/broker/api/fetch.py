@@ -108,7 +108,8 @@ def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec
     """Finds the topics' names by their ids; ids that are unknown here are answered so."""
     resolved, refused = [], []
     for spec in specs:
-        name = broker.metadata.topic_name(spec.topic_id)
+        # A follower may hear of a new topic, and fetch from here, before this broker hears of it by UpdateMetadata.
+        name = broker.metadata.topic_name(spec.topic_id) or broker.replicas.topic_name(spec.topic_id)
         if name is None:
             refused.append(FetchOutcome(spec, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
