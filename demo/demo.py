@@ -44,7 +44,7 @@ LAST_WORDS_S = 0.02
 """Acknowledgements that a broker sent before its death have arrived by then."""
 PACED_RECORDS_PER_S = 2_000
 """How fast records are sent while something happens, so that there are some left for what happens next."""
-STORY_LINES = 14
+STORY_LINES = 60
 
 PRODUCER = {
     "acks": "all",
@@ -395,7 +395,7 @@ def wait_for_replicas(admin: AdminClient, topic: str, wanted: set[int]) -> None:
 def story(topic: str, processes: Processes) -> None:
     """What the brokers themselves say of it."""
     program = Path(sys.executable).parent / "kavka"
-    words = [str(program), "why", f"{topic}-0", "--brief", "-b", processes.bootstrap]
+    words = [str(program), "why", f"{topic}-0", "-b", processes.bootstrap]
     told = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if told.returncode != 0:
         raise Failed(f"kavka why: {told.stderr.strip()}")
