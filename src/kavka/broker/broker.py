@@ -85,6 +85,10 @@ CONTROLLED_SHUTDOWN_VERSION: Final = 3
 CREATE_TOPICS_VERSION: Final = 7
 TOPIC_ARRIVAL_S: Final = 1.0
 """How long a topic that another broker created for this one is waited for before its client is told to ask again."""
+STOP_PATIENCE_S: Final = 3.0
+"""How long a broker that stops waits for ZooKeeper to take the controller's seat and the session back."""
+METADATA_PATIENCE_S: Final = 2.0
+"""How long after its start a broker lets clients wait that ask about a cluster which nobody told it of yet."""
 REJOIN_RETRY_S: Final = 1.0
 """How long after a failure of ZooKeeper what this broker must tell it is tried again."""
 
@@ -128,6 +132,7 @@ class Broker:
         self._predecessors: list[int] = []
         self._announced_directories: dict[str, None] = {}
         self._fetchers: FetcherManager | None = None
+        self._patient_until = 0.0
         self._unsubscribe: Callable[[], None] = lambda: None
         self.broker_id = BrokerId(config.broker_id)
         self.broker_epoch = -1
@@ -286,7 +291,17 @@ class Broker:
         self._watch_isrs()
         self._decisions.start()
         await self._controller.carried_out_here()
+        self._patient_until = asyncio.get_running_loop().time() + METADATA_PATIENCE_S
         return report
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether this broker was told of the cluster, or had time enough to be."""
+        return self.state_changes.informed.is_set() or asyncio.get_running_loop().time() >= self._patient_until
+
+    async def await_first_metadata(self) -> None:
+        """Returns when `is_informed`: a client that is told of no brokers and no topics may believe it."""
+        await self.await_metadata(self._patient_until - asyncio.get_running_loop().time())
 
     async def await_metadata(self, timeout_s: float) -> bool:
         """Whether this broker was told who is alive within `timeout_s`; until then it can tell clients of nobody."""
@@ -356,10 +371,12 @@ class Broker:
         self._decision_topic.close()
         await self.configs.stop()
         await self._maintenance.stop()
-        await self._controller.stop()
+        if not await _within(STOP_PATIENCE_S, self._controller.stop()):
+            self._controller.abort()
         await self._decisions.stop()
         self.logs.close(self._ports.wall_ms(), broker_epoch=self.broker_epoch)
-        await self._ports.zookeeper.close()
+        # Without ZooKeeper the session ends by itself; nothing on the disk depends on it.
+        await _within(STOP_PATIENCE_S, self._ports.zookeeper.close())
 
     def abort(self) -> None:
         """Lets go of all that was taken, without writing anything: after a start that failed, or as a kill would."""
@@ -736,3 +753,13 @@ class Broker:
     def _on_bug(self, bug: BaseException) -> None:
         logger.error("task failed", exc_info=bug)
         self._ports.halt(f"a task of the broker failed: {bug!r}")
+
+
+async def _within(timeout_s: float, work: Awaitable[None]) -> bool:
+    """Whether `work` came to its end in time; if not, it is given up."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await work
+    except TimeoutError:
+        return False
+    return True

@@ -38,6 +38,8 @@ _FIRST_VERSION_BY_TOPIC_ID = 12
 def handle(
     broker: Broker, request: Request, message: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if not broker.is_informed:
+        return _wait_and_answer(broker, request, message)
     version = request.header.api_version
     topics = message.topics
     if topics is None or (version == 0 and not topics):
@@ -49,6 +51,13 @@ def handle(
     if missing and broker.config.auto_create_topics_enable and (version < 4 or message.allow_auto_topic_creation):
         return _create_and_answer(broker, request, message, missing)
     return _response(broker, request, message, _named(broker, request, message, {}))
+
+
+async def _wait_and_answer(broker: Broker, request: Request, message: MetadataRequest) -> MetadataResponse:
+    """The answer of a broker that has just started, once it was told of the cluster."""
+    await broker.await_first_metadata()
+    answer = handle(broker, request, message)
+    return answer if isinstance(answer, MetadataResponse) else await answer
 
 
 def _refusal(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
