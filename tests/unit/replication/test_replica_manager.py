@@ -1,0 +1,405 @@
+"""Who waits for what: produce, consumers and followers around partitions that lead and follow."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from log_support import PARTITION, batch, new_log
+from replication_support import LAG_MS, TOPIC_ID, A, B, Brokers, C
+
+from kavka.errors import ErrorCode, StorageError
+from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.isr import IsrAnswer, IsrCommitted, IsrProposal
+from kavka.replication.lag_policy import TimeLagPolicy
+from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.purgatory import DelayedOperation
+from kavka.replication.replica_manager import AppendOutcome, ReplicaManager
+
+RACKS = {A: "one", B: "two", C: "two"}
+SECOND = TopicPartition("orders", 1)
+
+
+class StoresAll:
+    """Stores every proposal at once."""
+
+    def __init__(self) -> None:
+        self.written = asyncio.Event()
+
+    async def write(self, proposals: Sequence[IsrProposal]) -> list[IsrAnswer]:
+        self.written.set()
+        return [IsrCommitted(each.state._replace(partition_epoch=each.partition_epoch + 1)) for each in proposals]
+
+
+class Room:
+    """Broker A with `orders-0` and `orders-1`, which replicas on A, B and C have."""
+
+    def __init__(self, path: Path, *, racks: bool = False, min_insync_replicas: int = 1) -> None:
+        self.brokers = Brokers(A, B, C)
+        self.failures: list[StorageError] = []
+        self.replicas = ReplicaManager(
+            asyncio.get_running_loop(),
+            on_storage_error=self.failures.append,
+            rules=PartitionRules(TimeLagPolicy(LAG_MS), self.brokers),
+            wall_ms=lambda: 1_700_000_000_000,
+            rack_of=RACKS.get if racks else None,
+        )
+        self.partitions = [
+            Partition(
+                topic_partition,
+                TOPIC_ID,
+                new_log(path / str(topic_partition)),
+                local_broker_id=A,
+                min_insync_replicas=min_insync_replicas,
+                rules=self.replicas.rules,
+            )
+            for topic_partition in (PARTITION, SECOND)
+        ]
+        for partition in self.partitions:
+            self.replicas.host(partition)
+
+    @property
+    def partition(self) -> Partition:
+        return self.partitions[0]
+
+    def lead(self, isr: tuple[BrokerId, ...] = (A, B, C), *, leader_epoch: int = 1, partition_epoch: int = 0) -> None:
+        for partition in self.partitions:
+            self.replicas.lead(partition, LeaderAndIsr(A, leader_epoch, isr, partition_epoch), (A, B, C))
+
+    def follow(self, leader: BrokerId = B, *, leader_epoch: int = 2) -> None:
+        for partition in self.partitions:
+            self.replicas.follow(partition, LeaderAndIsr(leader, leader_epoch, (A, B), 5), (A, B, C))
+
+    def append(self, index: int = 0, *, acks: int = ACKS_ALL) -> AppendOutcome:
+        return self.replicas.append("orders", index, batch(), required_acks=acks, now_ms=1_700_000_000_000)
+
+    def fetch(
+        self, broker_id: BrokerId, *offsets: int, wait_ms: int = 10_000, min_bytes: int = 1, leader_epoch: int = 1
+    ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
+        """A follower asks for these offsets of `orders-0`, `orders-1`."""
+        specs = [
+            FetchSpec(TopicPartition("orders", index), TOPIC_ID, offset, 1 << 20, leader_epoch, -1, 0)
+            for index, offset in enumerate(offsets)
+        ]
+        params = FetchParams(wait_ms, min_bytes, 1 << 20, read_committed=False)
+        return self.replicas.fetch_as_follower(params, specs, broker_id, -1)
+
+    def consume(
+        self, offset: int, *, wait_ms: int = 0, only_leader: bool = False, rack: str = ""
+    ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
+        params = FetchParams(wait_ms, 1, 1 << 20, read_committed=False, only_leader=only_leader, rack=rack)
+        return self.replicas.fetch(params, [FetchSpec(PARTITION, TOPIC_ID, offset, 1 << 20)])
+
+
+def waiting(
+    fetched: list[FetchOutcome] | DelayedOperation[list[FetchOutcome]],
+) -> asyncio.Future[list[FetchOutcome]]:
+    assert isinstance(fetched, DelayedOperation)
+    return fetched.answer
+
+
+def at_once(fetched: list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]) -> list[FetchOutcome]:
+    assert isinstance(fetched, list)
+    return fetched
+
+
+def in_loop(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            await scenario()
+
+    asyncio.run(main())
+
+
+def test_a_follower_reads_above_the_high_watermark_and_a_consumer_does_not(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        room.append()
+        (outcome,) = at_once(room.fetch(B, 0))
+        assert (outcome.error, outcome.high_watermark) == (ErrorCode.NONE, 0)
+        assert outcome.size_bytes > 0
+        (nothing,) = at_once(room.consume(0))
+        assert nothing.size_bytes == 0
+
+    in_loop(scenario)
+
+
+def test_an_append_wakes_a_waiting_follower_once_for_all_appends_of_the_turn(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        answer = waiting(room.fetch(B, 0, 0))
+        room.append(0)
+        room.append(1)
+        room.append(0)
+        assert not answer.done()
+        first, second = await answer
+        assert first.size_bytes == 2 * second.size_bytes > 0
+        assert room.replicas.followers.purgatory.size == 0
+
+    in_loop(scenario)
+
+
+def test_fetches_of_all_followers_commit_and_wake_the_producer_and_the_consumer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        outcome = room.append()
+        assert not room.replicas.is_committed("orders", 0, outcome)
+        produced = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 10_000))
+        consumed = waiting(room.consume(0, wait_ms=10_000))
+        await asyncio.sleep(0)
+        waiting(room.fetch(B, 1))
+        assert not consumed.done()
+        waiting(room.fetch(C, 1))
+        assert (await produced).error is ErrorCode.NONE
+        assert (await consumed)[0].size_bytes > 0
+
+    in_loop(scenario)
+
+
+def test_a_follower_is_told_the_high_watermark_that_its_own_fetch_raised(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        room.append()
+        (outcome,) = at_once(room.fetch(B, 1, wait_ms=0))
+        assert outcome.high_watermark == 1
+
+    in_loop(scenario)
+
+
+def test_where_consumers_read_from_followers_a_new_high_watermark_wakes_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for racks in (False, True):
+            room = Room(tmp_path / str(racks), racks=racks)
+            room.lead()
+            room.append()
+            at_once(room.fetch(B, 0))
+            answer = waiting(room.fetch(B, 1))
+            room.fetch(C, 1)
+            await asyncio.sleep(0.01)
+            assert answer.done() is racks
+            if racks:
+                assert (await answer)[0].high_watermark == 1
+
+    in_loop(scenario)
+
+
+def test_a_follower_that_waits_in_an_epoch_that_ended_is_fenced_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        answer = waiting(room.fetch(B, 0))
+        room.lead(leader_epoch=2, partition_epoch=1)
+        assert (await answer)[0].error is ErrorCode.FENCED_LEADER_EPOCH
+        (early,) = at_once(room.fetch(B, 0, leader_epoch=9))
+        assert early.error is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    in_loop(scenario)
+
+
+def test_who_waits_at_a_leader_that_is_none_any_more_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        outcome = room.append()
+        produced = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 10_000))
+        fetched = waiting(room.fetch(B, 1))
+        await asyncio.sleep(0)
+        room.follow()
+        assert (await produced).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await fetched)[0].error is ErrorCode.FENCED_LEADER_EPOCH
+
+    in_loop(scenario)
+
+
+def test_kafka13141_a_fetch_that_has_diverged_counts_for_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        room.append()
+        room.lead((A, B), leader_epoch=3, partition_epoch=1)
+        spec = FetchSpec(PARTITION, TOPIC_ID, 1, 1 << 20, 3, 2, 0)
+        params = FetchParams(0, 1, 1 << 20, read_committed=False)
+        (outcome,) = at_once(room.replicas.fetch_as_follower(params, [spec], B, -1))
+        assert outcome.diverging_epoch == (1, 1)
+        assert room.partition.log.high_watermark == 0
+        remote = room.partition.remote_replica(B)
+        assert remote is not None
+        assert remote.log_end_offset == -1
+
+    in_loop(scenario)
+
+
+def test_a_follower_that_lags_leaves_the_isr_and_the_producer_has_its_answer(tmp_path: Path) -> None:
+    """S15, KAFKA-13091: the answer to the proposal alone completes what waits."""
+
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        outcome = room.append()
+        produced = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 10_000))
+        changes = asyncio.ensure_future(room.replicas.run_isr_changes(StoresAll()))
+        await asyncio.sleep(0)
+        assert not produced.done()
+        for remote in room.partition.remote_replicas():
+            remote.last_caught_up_ms = room.replicas.now_ms() - LAG_MS - 1
+        await room.replicas.shrink_isrs()
+        assert (await produced).error is ErrorCode.NONE
+        assert room.partition.state.isr == (A,)
+        changes.cancel()
+
+    in_loop(scenario)
+
+
+def test_s23_the_producer_is_told_at_once_when_too_few_are_left(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, min_insync_replicas=2)
+        room.lead((A, B))
+        outcome = room.append()
+        assert outcome.error is ErrorCode.NONE
+        produced = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 10_000))
+        await asyncio.sleep(0)
+        room.lead((A,), partition_epoch=1)
+        assert (await produced).error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert room.append().error is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert room.partition.log.log_end_offset == 1
+
+    in_loop(scenario)
+
+
+def test_a_follower_that_has_caught_up_joins(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        writer = StoresAll()
+        changes = asyncio.ensure_future(room.replicas.run_isr_changes(writer))
+        room.fetch(C, 0, 0)
+        await writer.written.wait()
+        assert [partition.state for partition in room.partitions] == [LeaderAndIsr(A, 1, (A, B, C), 1)] * 2
+        changes.cancel()
+
+    in_loop(scenario)
+
+
+def test_the_isr_expiration_runs_twice_in_the_time_that_a_lag_may_last(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        room.append()
+        for remote in room.partition.remote_replicas():
+            remote.last_caught_up_ms = 0
+        writer = StoresAll()
+        changes = asyncio.ensure_future(room.replicas.run_isr_changes(writer))
+        expiration = asyncio.ensure_future(room.replicas.run_isr_expiration(20))
+        await writer.written.wait()
+        assert room.partition.state.isr == (A,)
+        expiration.cancel()
+        changes.cancel()
+
+    in_loop(scenario)
+
+
+def test_a_consumer_is_sent_to_a_replica_in_its_rack_that_has_the_offset(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, racks=True)
+        room.lead((A, B))
+        room.append()
+        room.append()
+        room.fetch(B, 1)
+        room.fetch(C, 2)
+        assert [at_once(room.consume(1, rack=rack))[0].preferred_read_replica for rack in ("two", "one", "")] == [
+            B,
+            -1,
+            -1,
+        ]
+        (redirected,) = at_once(room.consume(1, rack="two", wait_ms=10_000))
+        assert (redirected.error, redirected.size_bytes) == (ErrorCode.NONE, 0)
+        assert at_once(room.consume(2, rack="two"))[0].preferred_read_replica == -1, "B is not there yet, C not in sync"
+
+    in_loop(scenario)
+
+
+def test_a_consumer_at_a_follower_waits_for_the_followers_high_watermark(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.follow()
+        consumed = waiting(room.consume(0, wait_ms=10_000))
+        room.partition.append_as_follower(batch(leader_epoch=2), leader_epoch=2, now_ms=0)
+        room.replicas.on_follower_advanced(room.partition)
+        assert not consumed.done()
+        room.partition.set_follower_high_watermark(1)
+        room.replicas.on_follower_advanced(room.partition)
+        assert (await consumed)[0].size_bytes > 0
+        (refused,) = at_once(room.consume(0, only_leader=True))
+        assert refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    in_loop(scenario)
+
+
+def test_a_throttled_follower_outside_of_the_isr_waits_and_a_member_does_not(tmp_path: Path) -> None:
+    class Exhausted:
+        sent = 0
+
+        def withholds(self, topic_partition: TopicPartition, broker_id: BrokerId) -> bool:
+            return True
+
+        def note_sent(self, topic_partition: TopicPartition, broker_id: BrokerId, size_bytes: int) -> None:
+            self.sent += size_bytes
+
+    async def scenario() -> None:
+        throttle = Exhausted()
+        replicas = ReplicaManager(asyncio.get_running_loop(), on_storage_error=lambda failure: None, throttle=throttle)
+        partition = Partition(
+            PARTITION, TOPIC_ID, new_log(tmp_path), local_broker_id=A, min_insync_replicas=1, rules=replicas.rules
+        )
+        replicas.host(partition)
+        replicas.lead(partition, LeaderAndIsr(A, 1, (A, B), 0), (A, B, C))
+        replicas.append("orders", 0, batch(), required_acks=1, now_ms=1_700_000_000_000)
+        params = FetchParams(0, 1, 1 << 20, read_committed=False)
+        spec = FetchSpec(PARTITION, TOPIC_ID, 0, 1 << 20, 1, -1, 0)
+        assert at_once(replicas.fetch_as_follower(params, [spec], C, -1))[0].size_bytes == 0
+        (sent,) = at_once(replicas.fetch_as_follower(params, [spec], B, -1))
+        assert throttle.sent == sent.size_bytes > 0
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "index", "error"),
+    [
+        (TOPIC_ID, 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (uuid.UUID(int=99), 0, ErrorCode.INCONSISTENT_TOPIC_ID),
+    ],
+)
+def test_a_follower_that_asks_for_what_is_not_here_is_told(
+    tmp_path: Path, topic_id: uuid.UUID, index: int, error: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        spec = FetchSpec(TopicPartition("orders", index), topic_id, 0, 1 << 20, 1, -1, 0)
+        params = FetchParams(10_000, 1, 1 << 20, read_committed=False)
+        (outcome,) = at_once(room.replicas.fetch_as_follower(params, [spec], B, -1))
+        assert outcome.error is error
+
+    in_loop(scenario)
+
+
+def test_an_offset_behind_the_log_is_out_of_range_and_moves_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        (outcome,) = at_once(room.fetch(B, 7))
+        assert outcome.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        remote = room.partition.remote_replica(B)
+        assert remote is not None
+        assert remote.log_end_offset == -1
+
+    in_loop(scenario)
