@@ -182,14 +182,17 @@ class ProcessCluster:
         defaults: Mapping[str, str] = BROKER_SETTINGS,
         settings: Mapping[str, str] | None = None,
         own_settings: Mapping[int, Mapping[str, str]] | None = None,
+        own_kinds: Mapping[int, str] | None = None,
         disk_mb: int = 0,
     ) -> None:
-        """kind: "kavka" or "kafka" (Apache Kafka 3.9 in ZooKeeper mode). zookeeper: "kavka", "apache" or "ensemble".
-        settings: for all brokers, beyond the defaults; own_settings: for single ones. disk_mb: of each broker's own
-        file system; 0 for a directory. Raises PeerMissing where Apache's jars are needed and cannot be had."""
+        """kind: "kavka" or "kafka" (Apache Kafka 3.9 in ZooKeeper mode); own_kinds: of single brokers. zookeeper:
+        "kavka", "apache" or "ensemble". settings: for all brokers, beyond the defaults; own_settings: for single ones.
+        disk_mb: of each broker's own file system; 0 for a directory. Raises PeerMissing where Apache's jars are needed
+        and cannot be had."""
         self.directory = directory.resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.kind = kind
+        self._own_kinds = own_kinds or {}
         self.lab = lab
         self._disk_mb = disk_mb
         self._defaults = defaults
@@ -297,7 +300,7 @@ class ProcessCluster:
         }
         path = directory / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        if self.kind == "kavka":
+        if self._own_kinds.get(number, self.kind) == "kavka":
             command = [_kavka(), "server", str(path)]
         else:
             command = _java(BROKER_JVM, "kafka.Kafka", path)
