@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.controller.context import LiveBroker
-from kavka.controller.leaders import Leaders
+from kavka.controller.leaders import PARTITIONS_PER_WRITE, Leaders
 from kavka.controller.orders import ClusterChange, PartitionOrder
 from kavka.controller.reasons import broker_decision
 from kavka.controller.reign import Reign
@@ -201,9 +201,15 @@ class BrokerChanges:
         )
 
     async def _react(self, partitions: Sequence[TopicPartition]) -> None:
-        orders = await self._leaders.react(partitions)
-        self._leaders.place_replicas(partitions)
-        await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        """Elects and orders a part at a time: of ten thousand partitions the first are led again a second before the
+        last."""
+        for start in range(0, len(partitions), PARTITIONS_PER_WRITE):
+            some = partitions[start : start + PARTITIONS_PER_WRITE]
+            orders = await self._leaders.react(some)
+            new = [partition for partition in some if partition not in self._context.states]
+            orders += await self._leaders.initialise(new)
+            self._leaders.place_replicas(some)
+            await self._reign.order(ClusterChange(partitions=tuple(orders)))
 
     def _forget_failures(self, broker_ids: Iterable[BrokerId]) -> None:
         gone = set(broker_ids)

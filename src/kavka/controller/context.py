@@ -189,6 +189,8 @@ class ControllerContext:
         name = topic.assignment.topic
         known = self.topics.get(name)
         self.topics[name] = topic
+        if known is not None and known.topic_id is not None:
+            self.topic_names.pop(known.topic_id, None)
         if topic.topic_id is not None:
             self.topic_names[topic.topic_id] = name
         added = [

@@ -135,7 +135,7 @@ class Office:
         )
         self.brokers = BrokerChanges(reign, self.leaders, self.deletions)
         self.topic_changes = TopicChanges(
-            reign, self.leaders, self.deletions, deletion_enabled=settings.deletion_enabled
+            reign, self.leaders, self.deletions, rng, deletion_enabled=settings.deletion_enabled
         )
         self.notifications = Notifications(reign, self.leaders)
         self.alterations = IsrAlterations(reign, self.leaders)
@@ -323,6 +323,7 @@ class Office:
             case ReplicasStopped(broker_id, epoch, deleted, failed):
                 if self._context.broker_epoch(broker_id) == epoch:
                     await self.deletions.on_stopped(broker_id, deleted, failed)
+                    self.reassignments.note_stopped(broker_id, deleted)
             case TopicsChanged():
                 await self.topic_changes.look()
             case TopicChanged(name):

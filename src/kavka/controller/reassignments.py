@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from kavka.controller.context import KnownState, KnownTopic
+from kavka.controller.context import NO_BROKER_EPOCH, KnownState, KnownTopic
 from kavka.controller.election import Succession
 from kavka.controller.leaders import Leaders
 from kavka.controller.orders import ClusterChange, PartitionOrder, StopOrder
@@ -48,7 +48,7 @@ from kavka.controller.reign import Reign
 from kavka.controller.state_machines import Replica, ReplicaStatus
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import BrokerId, LeaderEpoch, TopicPartition
 from kavka.zookeeper.port import BadVersion, Delete, NoNode, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (
     REASSIGN_PARTITIONS_PATH,
@@ -68,6 +68,15 @@ WATCHES_AT_ONCE: Final = 100
 _GONE: Final = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
 _UNSETTLED: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class _Leaving(NamedTuple):
+    """A replica whose broker was told to delete it, and has not said that it did."""
+
+    leader_epoch: LeaderEpoch
+    broker_epoch: int
+    """Of the broker when it was told; NO_BROKER_EPOCH where it was away."""
+
 
 Outcomes = dict[TopicPartition, Refused | None]
 """By partition: None where the wish is granted."""
@@ -99,6 +108,7 @@ class Reassignments:
         self._submitted: dict[TopicPartition, None] = {}
         """What /admin/reassign_partitions holds, as far as it was taken in."""
         self._take_again = False
+        self._leaving: dict[Replica, _Leaving] = {}
         self._decided_with: list[BrokerId] = []
         """Brokers that could lead when all partitions were looked at last."""
 
@@ -159,6 +169,11 @@ class Reassignments:
             return False
         del self._watched[partition]
         return True
+
+    def note_stopped(self, broker_id: BrokerId, partitions: Iterable[TopicPartition]) -> None:
+        """The broker deleted its replicas of these."""
+        for partition in partitions:
+            self._leaving.pop(Replica(partition, broker_id), None)
 
     async def advance(self) -> None:
         """Brings every partition under reassignment as far as it gets: after changes of ISRs, and of brokers."""
@@ -284,10 +299,11 @@ class Reassignments:
                     recipients=tuple(broker_id for broker_id in new.replicas if broker_id in old.replicas),
                 )
             )
-            stops += [
-                StopOrder(order.topic_partition, broker_id, order.state.leader_epoch, delete=True)
-                for broker_id in dropped(old, new)
-            ]
+            for broker_id in dropped(old, new):
+                stops.append(StopOrder(order.topic_partition, broker_id, order.state.leader_epoch, delete=True))
+                self._leaving[Replica(order.topic_partition, broker_id)] = _Leaving(
+                    order.state.leader_epoch, self._context.broker_epoch(broker_id)
+                )
         await self._reign.order(ClusterChange(partitions=tuple(staying), stops=tuple(stops)))
 
     async def _write_assignments(
@@ -357,6 +373,7 @@ class Reassignments:
         self._forget_deleted()
         try:
             await self._look_up()
+            await self._stop_again()
             await self._begin([key for key in self._cut_off if self._step(key) is not Step.SETTLE])
             candidates = self._candidates()
             await self._watch([key for key in candidates if key not in self._watched])
@@ -365,6 +382,25 @@ class Reassignments:
         except ZooKeeperError:
             self._uncertain.update({partition.topic: None for partition in self._under_way})
             raise
+
+    async def _stop_again(self) -> None:
+        """Brokers that were away when they were to delete a replica, or went before they said so, are told again.
+
+        A broker that only lost its session still has the replica, and would ask its leader for records for ever.
+        """
+        stops = []
+        for replica, leaving in list(self._leaving.items()):
+            partition, broker_id = replica
+            topic = self._context.topics.get(partition.topic)
+            replicas = topic.assignment.partitions.get(partition.partition) if topic is not None else None
+            if replicas is None or broker_id in replicas:
+                del self._leaving[replica]  # It was deleted with its topic, or is wanted again.
+                continue
+            broker_epoch = self._context.broker_epoch(broker_id)
+            if broker_epoch not in (leaving.broker_epoch, NO_BROKER_EPOCH):
+                self._leaving[replica] = leaving._replace(broker_epoch=broker_epoch)
+                stops.append(StopOrder(partition, broker_id, leaving.leader_epoch, delete=True))
+        await self._reign.order(ClusterChange(stops=tuple(stops)))
 
     def _candidates(self) -> list[TopicPartition]:
         """Partitions for which something is new. Ten thousand that wait are not looked at for each that moves on."""

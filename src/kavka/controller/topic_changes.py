@@ -6,6 +6,8 @@ is found to be nothing new. Topics that a tool or another broker wrote have no p
 Invariants:
 I1  The znode of every known topic is watched: read and watch are one call, so that no change falls in between (S32).
 I2  A topic's znode that cannot be read is left alone until it is changed; the others go on.
+I3  Every topic has an id: one that was made without (by Kafka before 2.8, or by a tool of that time) is given one.
+    Leaders name topics by id when they propose an ISR.
 
 Source: Kafka's KafkaController.processTopicChange, processPartitionModifications and processTopicDeletion.
 """
@@ -14,8 +16,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
+from kavka.controller.assignment import RandomSource
 from kavka.controller.context import KnownTopic
 from kavka.controller.leaders import Leaders
 from kavka.controller.orders import ClusterChange
@@ -24,13 +28,14 @@ from kavka.controller.reign import Reign
 from kavka.controller.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind
 from kavka.model import TopicPartition
-from kavka.zookeeper.port import Delete, NoNode
+from kavka.zookeeper.port import BadVersion, Delete, NoNode, SetData, Stat
 from kavka.zookeeper.znodes import (
     DELETE_TOPICS_PATH,
     TOPICS_PATH,
     MalformedZNode,
     TopicAssignment,
     delete_topic_path,
+    random_uuid,
     topic_path,
 )
 
@@ -42,20 +47,29 @@ class TopicChanges:
     """Takes in topics, in one reign."""
 
     def __init__(
-        self, reign: Reign, leaders: Leaders, deletions: TopicDeletions, *, deletion_enabled: bool = True
+        self,
+        reign: Reign,
+        leaders: Leaders,
+        deletions: TopicDeletions,
+        rng: RandomSource,
+        *,
+        deletion_enabled: bool = True,
     ) -> None:
-        """`deletion_enabled`: delete.topic.enable."""
+        """`rng` gives ids; `deletion_enabled`: delete.topic.enable."""
         self._reign = reign
         self._context = reign.context
         self._zookeeper = reign.zookeeper
         self._leaders = leaders
         self._deletions = deletions
+        self._rng = rng
         self._deletion_enabled = deletion_enabled
         self._watched: dict[str, None] = {}
 
     async def load(self) -> None:
         """All topics as they are, into an empty context; watched from now on. With `turn` held."""
-        await self._read(await self._children(TOPICS_PATH))
+        names = await self._children(TOPICS_PATH)
+        await self._read(names)
+        await self._give_ids(names)
         self._context.topics_to_delete = dict.fromkeys(await self._children(DELETE_TOPICS_PATH))
 
     async def look(self) -> None:
@@ -95,6 +109,7 @@ class TopicChanges:
         """Reads the topics; partitions that are new get their first leaders."""
         known = {name: name in self._context.topics for name in names}
         added = await self._read(names)
+        await self._give_ids(names)
         if not added:
             return
         orders = await self._leaders.initialise(added)
@@ -117,6 +132,26 @@ class TopicChanges:
                     continue  # Partitions are not added to what is being deleted.
                 added += self._context.set_topic(known)
         return added
+
+    async def _give_ids(self, names: Sequence[str]) -> None:
+        """Writes an id for each of the topics that has none."""
+        nameless = [name for name in names if name in self._context.topics and not self._context.topics[name].topic_id]
+        for start in range(0, len(nameless), READS_AT_ONCE):
+            known = {name: self._context.topics[name] for name in nameless[start : start + READS_AT_ONCE]}
+            given = {
+                name: replace(topic.assignment, topic_id=random_uuid(self._rng.randbytes(16)))
+                for name, topic in known.items()
+            }
+            try:
+                results = await self._reign.write(
+                    SetData(topic_path(name), assignment.encode(), known[name].version)
+                    for name, assignment in given.items()
+                )
+            except (BadVersion, NoNode):
+                continue  # Somebody wrote one of them: its watch fires, and they are looked at again.
+            for assignment, stat in zip(given.values(), results, strict=True):
+                assert isinstance(stat, Stat)
+                self._context.set_topic(KnownTopic(assignment, stat.version))
 
     async def _read_one(self, name: str) -> KnownTopic | None:
         try:

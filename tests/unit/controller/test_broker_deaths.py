@@ -118,6 +118,21 @@ def test_topics_are_created_beside_an_unreachable_broker_without_waiting_for_it(
     run(tmp_path, scenario)
 
 
+def test_a_new_partition_whose_only_replica_is_unreachable_is_led_when_that_is_over(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        await until(lambda: bool(cluster[2].inside.links))
+        cluster[2].inside.listens = False
+        cluster[2].inside.cut()
+        await until(lambda: 2 in cluster[1].controller.context.unreachable)
+        await create(cluster, p0=[2])
+        assert await cluster.admin.exists(partition_state_path(T0)) is None
+        cluster[2].inside.listens = True
+        await until(lambda: cluster[2].inside.leads("t", 0) == (2, 0, [2]))
+
+    run(tmp_path, scenario)
+
+
 # ------------------------------------------------------------------------- the three crash cases of a partition
 
 

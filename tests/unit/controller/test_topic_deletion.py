@@ -154,6 +154,32 @@ def test_a_topic_that_a_tool_wrote_gets_leaders_and_brokers_are_told(tmp_path: P
         await until(lambda: cluster[2].inside.leads("t", 1) == (1, 0, [1, 2]))
         assert (await cluster.state("t")).leader == 2
         assert cluster[1].reasons(DecisionKind.TOPIC_CREATED)
+        # Leaders name topics by id when they propose an ISR: it is given one.
+        data, stat = await cluster.admin.get("/brokers/topics/t")
+        topic_id = TopicAssignment.decode("t", data).topic_id
+        assert topic_id is not None
+        told = cluster[2].inside.told(ApiKey.LEADER_AND_ISR)[-1]
+        assert told.topic_states[0].topic_id == topic_id
+        await cluster.settled()
+        assert cluster[1].controller.context.topics["t"].version == stat.version == 1
+        assert cluster[1].controller.context.topic_name(topic_id) == "t"
+
+    run(tmp_path, scenario)
+
+
+def test_topics_of_an_older_kafka_are_given_ids_when_a_reign_begins(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        for name in ("a", "b"):
+            await cluster.admin.create(f"/brokers/topics/{name}", TopicAssignment(name, {0: [1]}, None).encode())
+        await cluster.join(1)
+        context = cluster[1].controller.context
+        given = {context.topics[name].topic_id for name in ("a", "b")}
+        assert len(given) == 2
+        assert None not in given
+        cluster.kill(1)
+        await cluster.restart(1)
+        again = cluster[1].controller.context
+        assert {again.topics[name].topic_id for name in ("a", "b")} == given
 
     run(tmp_path, scenario)
 
