@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from cluster_support import NOW_MS, registration
@@ -22,7 +22,7 @@ from kavka.controller.orders import ClusterChange
 from kavka.controller.preferred import Elections
 from kavka.controller.reassignments import Reassignments
 from kavka.controller.reign import Reign
-from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.state_machines import PartitionStatus, Replica, ReplicaStatus
 from kavka.decisions import Decision
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem
@@ -146,6 +146,8 @@ class Controller:
         """Brokers came or went."""
         async with self.reign.turn:
             came = tuple(sorted(self.world.live - set(self.context.brokers)))
+            for broker_id in came:
+                self.world.broker_epochs[broker_id] += 1
             self.context.set_brokers(self.world.live_brokers())
             orders = await self.leaders.react(list(self.context.states))
             self.leaders.place_replicas(list(self.context.states))
@@ -155,6 +157,9 @@ class Controller:
     async def work(self) -> None:
         """Handles what the watches told, and what failed."""
         await asyncio.sleep(0)
+        stopped, self.world.stopped = self.world.stopped, []
+        for partition, broker_id in stopped:
+            self.reassignments.note_stopped(broker_id, [partition])
         changed, self.changed = self.changed, []
         heard = [self.reassignments.note_changed(path) for path in changed]
         if any(heard) or self.has_work:
@@ -182,9 +187,9 @@ class Controller:
         return Delivery()
 
 
-def registered(broker_ids: Iterable[BrokerId]) -> dict[BrokerId, LiveBroker]:
+def registered(broker_epochs: Mapping[BrokerId, int]) -> dict[BrokerId, LiveBroker]:
     """Live brokers, as a context knows them."""
-    return {broker_id: LiveBroker(registration(broker_id), int(broker_id)) for broker_id in sorted(broker_ids)}
+    return {broker_id: LiveBroker(registration(broker_id), epoch) for broker_id, epoch in sorted(broker_epochs.items())}
 
 
 class World:
@@ -200,6 +205,12 @@ class World:
         """The replicas that a leader knows of."""
         self.started: list[tuple[TopicPartition, BrokerId]] = []
         """Replicas that were ordered as new ones."""
+        self.brokers_restart = True
+        """Whether a broker that was away had ended, or only lost its session."""
+        self.broker_epochs = dict.fromkeys(self.live, 1)
+        self.orders: list[ClusterChange] = []
+        self.stopped: list[Replica] = []
+        """What brokers said that they deleted, and the controller has not heard yet."""
         self.may_add: set[TopicPartition] = set()
         """Partitions for which an unclean election was asked for."""
         self.isr: dict[TopicPartition, tuple[BrokerId, ...]] = {}
@@ -250,12 +261,13 @@ class World:
         return controller
 
     def live_brokers(self) -> dict[BrokerId, LiveBroker]:
-        return registered(self.live)
+        return registered({broker_id: self.broker_epochs[broker_id] for broker_id in self.live})
 
     # ------------------------------------------------------------------------------------------------------ brokers
 
     def obey(self, change: ClusterChange, context: ControllerContext) -> None:
         """What live brokers make of orders."""
+        self.orders.append(change)
         for order in change.partitions:
             for broker_id in order.replicas if order.recipients is None else order.recipients:
                 if broker_id in self.live:
@@ -267,13 +279,14 @@ class World:
             if stop.broker_id in self.live and key in self.hosted and stop.leader_epoch >= self.hosted[key]:
                 assert stop.delete
                 del self.hosted[key]
+                self.stopped.append(Replica(*key))
                 self.told.pop(key, None)
         for broker_id in sorted(self.live) if change.is_complete else change.new_brokers:
             for partition, known in context.states.items():
                 replicas = context.topics[partition.topic].replicas(partition.partition)
                 if broker_id in replicas:
                     self._host(partition, broker_id, known.state.leader_epoch, replicas)
-                else:
+                elif self.brokers_restart:
                     # It was taken away while its broker was: a broker that starts serves what is assigned to it only.
                     self.hosted.pop((partition, broker_id), None)
 

@@ -172,7 +172,7 @@ def test_the_old_tools_znode_is_worked_off_and_deleted(tmp_path: Path) -> None:
 def cluster(led: dict[int, tuple[int, int, tuple[int, ...]]]) -> ControllerContext:
     """Partitions of "t": number to (preferred, leader, ISR)."""
     context = ControllerContext(epoch=1)
-    context.set_brokers(registered({BrokerId(broker_id) for broker_id in (1, 2, 3)}))
+    context.set_brokers(registered({BrokerId(broker_id): 1 for broker_id in (1, 2, 3)}))
     others = {1: (2, 3), 2: (3, 1), 3: (1, 2)}
     assignment = TopicAssignment("t", {number: (first, *others[first]) for number, (first, _, _) in led.items()}, None)
     context.set_topic(KnownTopic(assignment, 0))

@@ -43,13 +43,17 @@ async def ask(
 
 async def rests_on(world: World, *replicas: int) -> None:
     """The partition is where it should be: in the znodes, in sync, and on exactly these disks."""
-    assignment = await world.assignment()
-    assert assignment.partitions == {0: replicas}
-    assert (assignment.adding_replicas, assignment.removing_replicas) == ({}, {})
+    await rests_on_in_znodes(world, *replicas)
     state, _ = await world.state(T0)
     assert sorted(state.isr) == sorted(replicas)
     assert state.leader in replicas
     assert world.replicas(T0) == sorted(replicas)
+
+
+async def rests_on_in_znodes(world: World, *replicas: int) -> None:
+    assignment = await world.assignment()
+    assert assignment.partitions == {0: replicas}
+    assert (assignment.adding_replicas, assignment.removing_replicas) == ({}, {})
 
 
 def kinds(world: World) -> list[DecisionKind]:
@@ -187,6 +191,49 @@ def test_many_partitions_of_a_topic_take_one_write_of_its_znode(tmp_path: Path) 
         await world.run_on(partitions)
         assert (await world.assignment()).partitions == dict.fromkeys(range(count), (4, 5, 6))
         assert controller.reassignments.listing() == {}
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_that_lost_its_session_when_its_replica_was_removed_is_told_again(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        world.brokers_restart = False
+        controller = await begin(world)
+        await ask(controller, {T0: (1, 2, 4)})
+        world.live.discard(BrokerId(3))
+        await controller.take_in_brokers()
+        await world.run_on([T0])
+        assert world.replicas(T0) == [1, 2, 3, 4]
+        world.live.add(BrokerId(3))
+        await controller.take_in_brokers()
+        await rests_on(world, 1, 2, 4)
+        await controller.work()
+        orders = len(world.orders)
+        world.live.discard(BrokerId(3))
+        await controller.take_in_brokers()
+        world.live.add(BrokerId(3))
+        await controller.take_in_brokers()
+        assert not any(change.stops for change in world.orders[orders:]), "once is enough when it was heard"
+
+    run(tmp_path, scenario)
+
+
+def test_a_replica_that_is_wanted_again_is_not_deleted_when_its_broker_is_back(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        world.brokers_restart = False
+        controller = await begin(world)
+        world.live.discard(BrokerId(3))
+        await controller.take_in_brokers()
+        await ask(controller, {T0: (1, 2)})
+        await rests_on_in_znodes(world, 1, 2)
+        world.live.add(BrokerId(3))
+        controller.context.set_brokers(world.live_brokers())
+        orders = len(world.orders)
+        await ask(controller, {T0: (1, 2, 3)})
+        assert not any(change.stops for change in world.orders[orders:])
+        await controller.take_in_brokers()
+        await world.run_on([T0])
+        await rests_on(world, 1, 2, 3)
 
     run(tmp_path, scenario)
 
