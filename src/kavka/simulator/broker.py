@@ -94,6 +94,7 @@ class SimulatedBroker:
         assert not self.is_alive, f"{self.node} runs already"
         self.life += 1
         self.loop = self._scheduler.node(f"{self.node}.{self.life}")
+        self.loop.owner = self.broker_id
         self._network.machine_up(self.node)
         self.loop.create_task(self._begin(self.loop)).add_done_callback(self._on_begun)
 

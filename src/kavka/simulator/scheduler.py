@@ -9,7 +9,8 @@ What a node sees is what asyncio promises: its own callbacks run in the order in
 does not promise, the order of steps of different nodes and of timers of one instant, is drawn by lot.
 
     I1  the same seed and the same program give the same steps (no clock, no `hash`, no identity takes part)
-    I2  nothing of a killed node ever runs again, not even the `finally` of its coroutines: they are kept until the end
+    I2  nothing of a killed node ever runs again, not even the `finally` of its coroutines: they are kept for ever, as
+        a coroutine that is collected is run to its end first
     I3  a paused node runs nothing; its timers come due all the same, and run in their order when it goes on
     I4  time never goes back; a step costs STEP_NS, so that a node in a tight loop cannot stop the clock
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -34,6 +36,15 @@ Ts = TypeVarTuple("Ts")
 STEP_NS: Final = 1_000
 """What a step costs in virtual time: a callback of a flow takes about a microsecond and more in CPython."""
 NANOSECONDS: Final = 1_000_000_000
+
+
+def _keep_for_ever(node: NodeLoop) -> None:
+    """Makes a node, and with it all of its tasks, outlive the interpreter (I2).
+
+    No list could: at the end the interpreter clears every list, and runs every coroutine that was held by it. A process
+    that simulates much gives its memory back by ending.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(node))
 
 
 class SimulationStuck(KavkaError):
@@ -64,10 +75,12 @@ class NodeLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, scheduler: Scheduler, name: str) -> None:
         self.name = name
+        self.owner: int | None = None
+        """The broker whose process this is, for who watches; None for other nodes."""
         self._scheduler = scheduler
         self._ready: deque[asyncio.Handle] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
-        """All tasks of a node that was killed are kept by this list (I2); of a live one those not done."""
+        """Tasks that are not done, and some that are: nothing of them may be collected (I2)."""
         self._next_sweep = 1_000
         self._paused = False
         self._killed = False
@@ -218,7 +231,6 @@ class Scheduler:
         self._runnable: list[NodeLoop] = []
         self._index: dict[str, int] = {}
         """Where a runnable node stands in the list, by name; the list is kept without gaps, in a seeded order."""
-        self._graveyard: list[NodeLoop] = []
 
     @property
     def now_ms(self) -> int:
@@ -228,7 +240,7 @@ class Scheduler:
     def node(self, name: str) -> NodeLoop:
         """A new node. A restarted broker is a new node: `name` must be another one for each life."""
         loop = NodeLoop(self, name)  # type: ignore[abstract]  # sockets, processes, signals: flows do not use them
-        self._graveyard.append(loop)
+        _keep_for_ever(loop)
         return loop
 
     def new_random(self) -> Random:
@@ -267,13 +279,14 @@ class Scheduler:
 
     def step(self) -> bool:
         """One step: a callback of one node, or the next moment at which something is due. False if nothing is left."""
-        if self._timers and self._timers[0][0] <= self.now_ns:
+        timers, runnable = self._timers, self._runnable
+        if timers and timers[0][0] <= self.now_ns:
             self.last_node = None
             self._fire()
             return True
-        if self._runnable:
-            count = len(self._runnable)
-            node = self._runnable[0 if count == 1 else int(self.random.random() * count)]
+        if runnable:
+            count = len(runnable)
+            node = runnable[0 if count == 1 else int(self.random.random() * count)]
             self.steps += 1
             self.now_ns += STEP_NS
             self.last_node = node

@@ -10,15 +10,14 @@ A run's trace is a chain of digests over what happened (`digest`): two runs of o
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kavka.client.admin import Admin, NewTopic
 from kavka.model import TopicPartition
 from kavka.simulator.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix, Faults
-from kavka.simulator.invariants import Observer
+from kavka.simulator.invariants import Observer, Violation
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.workload import Clients
@@ -80,13 +79,17 @@ class World:
         self.mix = mix or FaultMix.draw(random)
         self.faults = Faults(self, self.mix)
         self.trace: list[str] = []
-        self.digest = 0
 
     def note(self, what: str) -> None:
         """Adds a line to the trace."""
         line = f"{self.scheduler.now_ms} {what}"
         self.trace.append(line)
-        self.digest = zlib.crc32(line.encode(), self.digest)
+        self.observer.note(what)
+
+    @property
+    def digest(self) -> str:
+        """Of all that happened so far: states stored, high watermarks, what clients were told, faults."""
+        return f"{self.observer.digest:08x}"
 
     # -- the phases
 
@@ -116,15 +119,14 @@ class World:
             self.clients.add_producer(mean_pause_s=mean_pause_s)
         self.clients.add_consumer()
         self.faults.start()
-        end_ns = self.scheduler.now_ns + round(hours * 3_600 * 1e9)
-        self.run_until(lambda: self.scheduler.now_ns >= end_ns, within_s=hours * 3_600 + 60)
+        self.run_for(hours * 3_600)
 
     def settle(self) -> None:
         """The liveness phase: healed, everything comes together (R20), and every acknowledged record is there (R7)."""
         self.faults.heal()
         self.clients.is_writing = False
         try:
-            self.run_until(lambda: self.is_healthy() and not self._missing(), within_s=CONVERGENCE_S)
+            self.run_until(lambda: self.is_healthy() and not self._missing(), within_s=CONVERGENCE_S, every_s=0.5)
         except SimulationStuck as stuck:
             raise SimulationStuck(f"R20: {stuck}: {self._missing()}") from stuck
         loop = self.clients.node("auditor")
@@ -152,39 +154,56 @@ class World:
 
     # -- steps
 
-    def run_until(self, condition: object, *, within_s: float) -> None:
-        """Runs until `condition()`; after each step what it touched is checked."""
-        assert callable(condition)
+    def run_for(self, seconds: float) -> None:
+        """Lets so much virtual time pass; after each step what it touched is checked."""
+        self._run(self.scheduler.now_ns + round(seconds * 1e9), None)
+
+    def run_until(self, condition: Callable[[], bool], *, within_s: float, every_s: float = 0.0) -> None:
+        """Runs until `condition()`, which is asked after every step, or only so often."""
         scheduler = self.scheduler
         end_ns = scheduler.now_ns + round(within_s * 1e9)
-        by_loop = {broker.node: broker for broker in self.brokers.values()}
-        check_broker, check_znodes = self.observer.check_broker, self.observer.check_znodes
         while not condition():
             if scheduler.now_ns > end_ns:
                 raise SimulationStuck(f"not within {within_s} s of virtual time")
-            if not scheduler.step():
+            if every_s:
+                self._run(scheduler.now_ns + round(every_s * 1e9), None)
+            else:
+                self._run(end_ns + 1, condition)
+
+    def _run(self, end_ns: int, condition: Callable[[], bool] | None) -> None:
+        scheduler, bugs = self.scheduler, self.bugs
+        step = scheduler.step
+        check_broker, check_znodes = self.observer.check_broker, self.observer.check_znodes
+        brokers = self.brokers
+        while scheduler.now_ns < end_ns:
+            if not step():
                 raise SimulationStuck("nothing is left that could happen")
             node = scheduler.last_node
-            if node is None:
-                continue
-            broker = by_loop.get(node.name.rpartition(".")[0])
-            if broker is None:
-                check_znodes(scheduler.now_ms)
-                continue
-            if node.failures:
-                broker.collect_bugs()
-            check_broker(broker, scheduler.now_ms)
-            if self.bugs:
-                raise BrokerBug(f"at {scheduler.now_ms} ms: {self.bugs[0]!r}") from self.bugs[0]
+            if node is not None:
+                if node.owner is None:
+                    check_znodes(scheduler.now_ns // 1_000_000)
+                    self.observer.events_checked += 1
+                else:
+                    broker = brokers[node.owner]
+                    if node.failures:
+                        broker.collect_bugs()
+                    check_broker(broker, scheduler.now_ns // 1_000_000)
+            if bugs:
+                if isinstance(bugs[0], Violation):
+                    raise bugs[0]
+                raise BrokerBug(f"at {scheduler.now_ms} ms: {bugs[0]!r}") from bugs[0]
+            if condition is not None and condition():
+                return
 
     def summary(self) -> dict[str, object]:
         """Figures of the run so far."""
         return {
             "seed": self.scheduler.seed,
-            "digest": f"{self.digest:08x}",
+            "digest": self.digest,
             "simulated_hours": round(self.scheduler.now_ms / 3_600_000, 3),
             "steps": self.scheduler.steps,
             "events_checked": self.observer.events_checked,
+            "changes_checked": self.observer.changes_checked,
             "faults": dict(self.faults.counts),
             "sent": self.clients.sent,
             "acknowledged": self.clients.acked,
