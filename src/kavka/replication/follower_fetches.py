@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import NO_EPOCH, BrokerId, TopicPartition
 from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.partition import FollowerFetchResult, Partition
 from kavka.replication.purgatory import DelayedOperation, Purgatory
@@ -180,6 +180,11 @@ class FollowerFetches:
         log = partition.log
         try:
             replica = partition.follower(broker_id, spec.current_leader_epoch, now_ms)
+            if spec.fetch_offset == log.log_end_offset and spec.last_fetched_epoch in (NO_EPOCH, log.latest_epoch):
+                # Most partitions of most fetches: nothing is new, and nothing can have diverged.
+                return FetchOutcome(
+                    spec, ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset
+                )
             diverging = (
                 partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)
                 if spec.last_fetched_epoch >= 0
