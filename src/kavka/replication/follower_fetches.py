@@ -128,7 +128,7 @@ class FollowerFetches:
             )
         except RequestError as fenced:
             return FetchOutcome(spec, fenced.code)
-        if result.high_watermark_advanced or result.proposal is not None:
+        if result.high_watermark_advanced or result.proposal is not None or result.log_start_moved:
             moved.append((partition, result))
             # The newest high watermark: the follower has it one round earlier.
             return outcome._replace(high_watermark=log.high_watermark, last_stable_offset=log.last_stable_offset)

@@ -116,10 +116,11 @@ class FollowingChange(NamedTuple):
 
 
 class FollowerFetchResult(NamedTuple):
-    """What a follower's fetch moved."""
+    """What a follower's fetch moved. `log_start_moved`: the follower's own, and with it maybe the low watermark."""
 
     high_watermark_advanced: bool
     proposal: IsrProposal | None
+    log_start_moved: bool = False
 
 
 class IsrChange(NamedTuple):
@@ -239,6 +240,18 @@ class Partition:
 
     def remote_replica(self, broker_id: BrokerId) -> RemoteReplica | None:
         return self._remotes.get(broker_id)
+
+    @property
+    def low_watermark(self) -> Offset:
+        """Below it no replica on a live broker has records any more; -1 while one has not said where its log starts."""
+        low_watermark = self.log.log_start_offset
+        for replica in self._remotes.values():
+            if (
+                replica.log_start_offset < low_watermark
+                and self._rules.eligibility.standing(replica.broker_id) is not None
+            ):
+                low_watermark = replica.log_start_offset
+        return low_watermark
 
     def wants(self, proposal: IsrProposal) -> bool:
         """Whether `proposal` is the one that an answer is awaited for."""
@@ -518,6 +531,7 @@ class Partition:
             )
         if broker_epoch != NO_BROKER_EPOCH and broker_epoch != replica.broker_epoch:
             self._check_broker_epoch(broker_id, broker_epoch, now_ms)
+        log_start_moved = log_start_offset != replica.log_start_offset
         moved = replica.on_fetch(
             fetch_offset,
             log_start_offset=log_start_offset,
@@ -529,7 +543,7 @@ class Partition:
         if not replica.in_maximal_isr and broker_id not in self.state.isr:
             proposal = self._propose_expand(replica, now_ms)
         advanced = moved and self._maybe_advance_high_watermark(now_ms)
-        return FollowerFetchResult(advanced, proposal)
+        return FollowerFetchResult(advanced, proposal, log_start_moved)
 
     def _check_broker_epoch(self, broker_id: BrokerId, broker_epoch: int, now_ms: int) -> None:
         standing = self._rules.eligibility.standing(broker_id)

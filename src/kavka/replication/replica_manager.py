@@ -66,6 +66,13 @@ class AppendOutcome(NamedTuple):
     """The log, where flush.messages asks for a flush up to `committed_at` before the answer."""
 
 
+class DeleteOutcome(NamedTuple):
+    """What became of records that were to be deleted: the low watermark is where the last replica's log starts."""
+
+    error: ErrorCode
+    low_watermark: Offset = NO_OFFSET
+
+
 class ReplicaManager:
     """All partitions hosted here.
 
@@ -95,6 +102,7 @@ class ReplicaManager:
         self.rules = rules or PartitionRules()
         self.produce_purgatory: Purgatory[AppendOutcome] = Purgatory("Produce", loop)
         self.fetch_purgatory: Purgatory[list[FetchOutcome]] = Purgatory("Fetch", loop)
+        self.delete_purgatory: Purgatory[DeleteOutcome] = Purgatory("DeleteRecords", loop)
         self.followers = FollowerFetches(
             loop,
             find=self._find,
@@ -263,6 +271,8 @@ class ReplicaManager:
     def _on_follower_moved(self, partition: Partition, result: FollowerFetchResult) -> None:
         if result.high_watermark_advanced:
             self.on_high_watermark_advanced(partition)
+        if result.log_start_moved and self.delete_purgatory.is_watched(partition):
+            self.delete_purgatory.check(partition)
         if result.proposal is not None:
             self.isr_changes.submit(result.proposal)
 
@@ -336,7 +346,19 @@ class ReplicaManager:
     def _complete_waiting(self, partition: Partition) -> None:
         self.produce_purgatory.check(partition)
         self.fetch_purgatory.check(partition)
+        self.delete_purgatory.check(partition)
         self.followers.on_role_changed(partition)
+
+    # -- deleting
+
+    async def await_deleted(self, partition: Partition, offset: Offset, timeout_ms: int) -> DeleteOutcome:
+        """Waits until no replica on a live broker has records below `offset`, which the leader has deleted."""
+        operation = _DelayedDelete(self, partition, offset)
+        answer = operation.try_complete(None)
+        if answer is not None:
+            return answer
+        self.delete_purgatory.watch(operation, (partition,), timeout_ms)
+        return await operation.answer
 
     # -- reading
 
@@ -497,6 +519,7 @@ class ReplicaManager:
         """Answers all that waits; what is not committed is answered with REQUEST_TIMED_OUT, as expiry does."""
         self.produce_purgatory.expire_all()
         self.fetch_purgatory.expire_all()
+        self.delete_purgatory.expire_all()
         self.followers.purgatory.expire_all()
 
 
@@ -529,6 +552,31 @@ class _DelayedProduce(DelayedOperation[AppendOutcome]):
 
     def on_expiration(self) -> AppendOutcome:
         return AppendOutcome(ErrorCode.REQUEST_TIMED_OUT)
+
+
+class _DelayedDelete(DelayedOperation[DeleteOutcome]):
+    """A DeleteRecords that waits for the followers to forget what the leader has forgotten."""
+
+    __slots__ = ("_manager", "_offset", "_partition")
+
+    def __init__(self, manager: ReplicaManager, partition: Partition, offset: Offset) -> None:
+        super().__init__(manager._loop)
+        self._manager = manager
+        self._partition = partition
+        self._offset = offset
+
+    def try_complete(self, changed: object) -> DeleteOutcome | None:
+        partition = self._partition
+        hosted = self._manager.partition(*partition.topic_partition)
+        if hosted is None:
+            return DeleteOutcome(self._manager.absence(*partition.topic_partition))
+        if hosted is not partition or not partition.is_leader:
+            return DeleteOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        low_watermark = partition.low_watermark
+        return DeleteOutcome(ErrorCode.NONE, low_watermark) if low_watermark >= self._offset else None
+
+    def on_expiration(self) -> DeleteOutcome:
+        return DeleteOutcome(ErrorCode.REQUEST_TIMED_OUT, self._partition.low_watermark)
 
 
 class _DelayedFetch(DelayedOperation[list[FetchOutcome]]):
@@ -570,6 +618,7 @@ __all__ = [
     "ACKS_ALL",
     "AbortedTransaction",
     "AppendOutcome",
+    "DeleteOutcome",
     "FetchOutcome",
     "FetchParams",
     "FetchSpec",

@@ -403,3 +403,25 @@ def test_an_offset_behind_the_log_is_out_of_range_and_moves_nothing(tmp_path: Pa
         assert remote.log_end_offset == -1
 
     in_loop(scenario)
+
+
+def test_deleted_records_are_gone_when_all_live_replicas_have_forgotten_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead()
+        for _ in range(3):
+            room.append()
+        room.fetch(B, 3)
+        room.fetch(C, 3)
+        assert room.partition.log.delete_records(2)
+        del room.brokers.standings[C]
+        deleted = asyncio.ensure_future(room.replicas.await_deleted(room.partition, 2, 10_000))
+        await asyncio.sleep(0)
+        assert not deleted.done()
+        spec = FetchSpec(PARTITION, TOPIC_ID, 3, 1 << 20, 1, -1, log_start_offset=2)
+        room.replicas.fetch_as_follower(FetchParams(0, 1, 1 << 20, read_committed=False), [spec], B, -1)
+        assert await deleted == (ErrorCode.NONE, 2)
+        room.brokers.standings[C] = room.brokers.standings[B]
+        assert await room.replicas.await_deleted(room.partition, 2, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+
+    in_loop(scenario)

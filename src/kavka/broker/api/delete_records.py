@@ -3,22 +3,27 @@
 Behaviour   -1 means the high watermark. An offset below the log start is answered with the log start as it is; one
             above the high watermark is OFFSET_OUT_OF_RANGE. A topic whose cleanup.policy lacks "delete" is
             POLICY_VIOLATION. A partition that another broker leads is NOT_LEADER_OR_FOLLOWER, an unknown one
-            UNKNOWN_TOPIC_OR_PARTITION.
+            UNKNOWN_TOPIC_OR_PARTITION. The answer waits until the replicas on all live brokers have followed; if they
+            do not in timeout_ms it is REQUEST_TIMED_OUT, and the records are gone from the leader all the same.
 Versions    0; 1; 2 flexible.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.metadata_cache import INTERNAL_TOPICS
 from kavka.errors import ErrorCode, OffsetOutOfRange, RequestError, StorageError
+from kavka.model import Offset
 from kavka.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from kavka.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from kavka.replication.partition import Partition
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -27,19 +32,28 @@ if TYPE_CHECKING:
 HIGH_WATERMARK = -1
 
 
-def handle(broker: Broker, request: Request, message: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+def handle(
+    broker: Broker, request: Request, message: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]] = []
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_partition(broker, topic.name, partition) for partition in topic.partitions],
+                partitions=[_partition(broker, topic.name, partition, waiting) for partition in topic.partitions],
             )
             for topic in message.topics
         ]
     )
+    return _await(broker, response, waiting, message.timeout_ms) if waiting else response
 
 
-def _partition(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _partition(
+    broker: Broker,
+    topic: str,
+    wanted: DeleteRecordsPartition,
+    waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]],
+) -> DeleteRecordsPartitionResult:
     index = wanted.partition_index
     try:
         if topic in INTERNAL_TOPICS:
@@ -54,16 +68,33 @@ def _partition(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> De
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records(offset)
     except OffsetOutOfRange:
-        return DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=-1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE
-        )
+        return _refusal(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     except RequestError as refused:
-        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=refused.code)
+        return _refusal(index, refused.code)
     except StorageError as failure:
         broker.on_storage_error(failure)
-        return DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=-1, error_code=ErrorCode.KAFKA_STORAGE_ERROR
-        )
-    return DeleteRecordsPartitionResult(
-        partition_index=index, low_watermark=log.log_start_offset, error_code=ErrorCode.NONE
+        return _refusal(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    answer = DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=partition.low_watermark, error_code=ErrorCode.NONE
     )
+    if answer.low_watermark < offset:
+        waiting.append((answer, partition, offset))
+    return answer
+
+
+def _refusal(index: int, error: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=error)
+
+
+async def _await(
+    broker: Broker,
+    response: DeleteRecordsResponse,
+    waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]],
+    timeout_ms: int,
+) -> DeleteRecordsResponse:
+    outcomes = await asyncio.gather(
+        *(broker.replicas.await_deleted(partition, offset, timeout_ms) for _, partition, offset in waiting)
+    )
+    for (answer, _, _), outcome in zip(waiting, outcomes, strict=True):
+        answer.error_code, answer.low_watermark = outcome.error, outcome.low_watermark
+    return response
