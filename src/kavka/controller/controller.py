@@ -396,8 +396,12 @@ class Controller:
             return
         try:
             results = await self._zookeeper.multi(take_over_operations(incumbent, self._broker_id, self._now_ms()))
-        except (BadVersion, NoNode, NodeExists, OutcomeUnknown):
+        except (BadVersion, NoNode, NodeExists):
             self._events.put(Elect())
+            return
+        except OutcomeUnknown:
+            # If it was carried out after all, the next attempt is rejected, and finds the seat to be this broker's.
+            self._events.put_later(SeatDeserted(incumbent), RETRY_MS)
             return
         raised = results[0]
         assert isinstance(raised, Stat)
@@ -443,7 +447,8 @@ class Controller:
         finally:
             if not begun:
                 office.end()
-                self._office = None  # The seat stays held; the event is handled again.
+                reign.deposed = True  # The seat stays held; the event is handled again, in another reign.
+                self._office = None
 
     def _leave_office(self, why: str) -> None:
         office, self._office = self._office, None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from scripted_brokers import Brokers, run, until
 
+from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topics import TopicWish
@@ -16,7 +17,7 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
 from kavka.protocol.api_keys import ApiKey
-from kavka.zookeeper.port import Operation, OperationResult
+from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
 from kavka.zookeeper.znodes import ControllerNode
 
 
@@ -103,6 +104,35 @@ def test_a_controller_that_lives_after_all_is_deposed_and_follows(tmp_path: Path
         with pytest.raises(Deposed):
             _ = cluster[1].controller.topics
         assert cluster[1].reasons(DecisionKind.CONTROLLER_RESIGNED)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_a_seat_that_was_taken_with_an_unknown_outcome_is_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    monkeypatch.setattr(controller_module, "RETRY_MS", 10)
+
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        await watched(cluster)
+        original, losses = cluster[2].zookeeper.multi, [lost]
+
+        async def lossy(operations: Sequence[Operation]) -> list[OperationResult]:
+            loss = losses.pop() if losses else None
+            if loss == "request":
+                raise ConnectionLoss("before")
+            results = await original(operations)
+            if loss == "answer":
+                raise ConnectionLoss("after")
+            return results
+
+        cluster[2].zookeeper.multi = lossy  # type: ignore[method-assign]
+        cluster.kill(1)
+        await until(lambda: cluster[2].controller.is_active)
+        assert await seat(cluster) == (2, b"2")
+        await until(lambda: list(cluster[2].controller.context.unreachable) == [1])
 
     run(tmp_path, scenario)
 
