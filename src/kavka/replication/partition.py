@@ -59,7 +59,9 @@ ACKS_ALL = -1
 REFUSED_PROPOSAL_PAUSE_MS = 500
 """How long a leader waits before it proposes again after a refusal: followers fetch more often than that."""
 RECORD_INTERVAL_MS = 1_000
-"""Refusals of one kind are recorded at most so often per partition; the next record says how many there were."""
+MAX_RECORD_INTERVAL_MS = 60_000
+"""Refusals of one kind are recorded at most so often per partition, half as often each time while they go on; the next
+record says how many there were."""
 
 
 class Role(Enum):
@@ -148,7 +150,7 @@ class Partition:
         "_in_flight",
         "_is_leader",
         "_isr",
-        "_last_recorded_ms",
+        "_last_recorded",
         "_may_propose_ms",
         "_newest_epoch",
         "_remotes",
@@ -200,7 +202,8 @@ class Partition:
         self._alone = False
         self._hw_floor: Offset = 0
         self._may_propose_ms = 0
-        self._last_recorded_ms: dict[DecisionKind, int] = {}
+        # By kind: when it was recorded last, and how long the next one must wait.
+        self._last_recorded: dict[DecisionKind, tuple[int, int]] = {}
         self._suppressed: dict[DecisionKind, int] = {}
 
     # -- questions
@@ -895,12 +898,15 @@ class Partition:
         after: dict[str, Fact] | None = None,
         evidence: dict[str, Fact] | None = None,
     ) -> None:
-        """Records a refusal, at most one of a kind in `RECORD_INTERVAL_MS`: clients repeat what was refused."""
-        last_ms = self._last_recorded_ms.get(kind)
-        if last_ms is not None and 0 <= now_ms - last_ms < RECORD_INTERVAL_MS:
+        """Records a refusal, unless one of its kind was recorded just before: clients repeat what was refused."""
+        last_ms, interval_ms = self._last_recorded.get(kind, (None, RECORD_INTERVAL_MS))
+        since_ms = None if last_ms is None else now_ms - last_ms
+        if since_ms is not None and 0 <= since_ms < interval_ms:
             self._suppressed[kind] = self._suppressed.get(kind, 0) + 1
             return
-        self._last_recorded_ms[kind] = now_ms
+        goes_on = since_ms is not None and since_ms < 2 * interval_ms and kind in self._suppressed
+        next_interval_ms = min(2 * interval_ms, MAX_RECORD_INTERVAL_MS) if goes_on else RECORD_INTERVAL_MS
+        self._last_recorded[kind] = (now_ms, next_interval_ms)
         more = self._suppressed.pop(kind, 0)
         facts = dict(evidence or {})
         if more:

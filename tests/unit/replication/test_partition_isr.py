@@ -12,7 +12,7 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderAndIsr
 from kavka.replication.isr import CommittedIsr, PendingExpand, PendingShrink
-from kavka.replication.partition import RECORD_INTERVAL_MS, REFUSED_PROPOSAL_PAUSE_MS
+from kavka.replication.partition import MAX_RECORD_INTERVAL_MS, RECORD_INTERVAL_MS, REFUSED_PROPOSAL_PAUSE_MS
 from kavka.replication.replica import BrokerStanding
 
 
@@ -357,6 +357,28 @@ def test_refusals_are_recorded_once_a_second_with_their_number(tmp_path: Path) -
     first, second = replica.decided(DecisionKind.FENCED)
     assert "not_recorded_since" not in first.evidence
     assert second.evidence["not_recorded_since"] == 4
+
+
+def test_refusals_that_go_on_are_recorded_less_and_less_often(tmp_path: Path) -> None:
+    replica = Replica(tmp_path)
+    replica.lead()
+
+    def refuse_for(seconds: int) -> int:
+        before = len(replica.decided(DecisionKind.FENCED))
+        for _ in range(seconds * 2):
+            replica.now_ms += 500
+            with pytest.raises(RequestError):
+                replica.fetch(B, leader_epoch=0)
+        return len(replica.decided(DecisionKind.FENCED)) - before
+
+    assert refuse_for(64) in range(6, 9)
+    assert refuse_for(600) in range(9, 12), "one a minute"
+    refused = sum(
+        int(str(each.evidence.get("not_recorded_since", 0))) + 1 for each in replica.decided(DecisionKind.FENCED)
+    )
+    assert refused >= 1_328 - 120
+    replica.now_ms += 2 * MAX_RECORD_INTERVAL_MS
+    assert refuse_for(8) >= 3, "after a pause it is news again"
 
 
 def test_a_broker_that_is_no_replica_yet_is_told_to_try_again(tmp_path: Path) -> None:
