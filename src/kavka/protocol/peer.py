@@ -167,4 +167,5 @@ class PeerConnection:
             self._slots.release()
             if not answer.done():
                 answer.set_exception(ConnectionFailed(str(failure)))
+                answer.exception()  # who asked may learn of the failure while sending, and never wait for this
         self._closed.set()

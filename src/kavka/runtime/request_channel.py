@@ -266,7 +266,7 @@ class RequestChannel:
     def _on_done(self, ticket: Ticket, handled_ns: int, future: asyncio.Future[Response]) -> None:
         response = CLOSE_CONNECTION
         if future.cancelled():
-            ticket.failure = asyncio.CancelledError()
+            pass  # its connection is gone, or the broker ends: no failure
         elif (error := future.exception()) is None:
             response = future.result()
         elif isinstance(error, InvariantViolation):
