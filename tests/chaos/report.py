@@ -13,6 +13,7 @@ from chaos.nemesis import Done
 
 GAP_S = 0.1
 """A partition that acknowledges nothing for longer has a gap; producers send to each many times a second."""
+GAPS_SHOWN = 4
 AFTERMATH_S = 1.0
 """A gap that overlaps a fault or begins this soon after its end is put down to it."""
 
@@ -43,7 +44,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-def lines(history: History, done: Sequence[Done], seconds: float) -> Iterator[str]:
+def lines(history: History, done: Sequence[Done], began_at: float, seconds: float) -> Iterator[str]:
     acknowledged, sent, read = history.acknowledged, history.sent, history.read
     yield f"records acknowledged and checked: {acknowledged:,} of {sent:,} sent; reads: {read:,}"
     kinds = Counter(one.fault for one in done)
@@ -60,6 +61,8 @@ def lines(history: History, done: Sequence[Done], seconds: float) -> Iterator[st
             f"write gaps over {GAP_S} s: {len(sizes)}; median {statistics.median(sizes):.2f} s, "
             f"p99 {percentile(sizes, 0.99):.2f} s, longest {max(sizes):.2f} s"
         )
+        for gap in sorted(found, key=lambda gap: -gap.seconds)[:GAPS_SHOWN]:
+            yield f"  partition {gap.partition}: {gap.seconds:.2f} s from {gap.began_at - began_at:.1f} s on"
     else:
         yield f"write gaps over {GAP_S} s: none"
 

@@ -43,6 +43,8 @@ SETTINGS = {
 CONVERGENCE_S = 90.0
 BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
 ANOMALIES_SHOWN = 20
+UNFORESEEN = ("unexpected failure", "request failed", "Traceback", "InvariantViolation")
+LOG_LINE_SHOWN = 600
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,12 @@ class _Run:
             self._failures.append(f"{number} x {kind.value}")
         self._failures += [str(anomaly) for anomaly in anomalies[:ANOMALIES_SHOWN]]
         self._failures += [f"a client could not go on: {text}" for text in workload.fatal]
-        self._failures += [text for text in nemesis.exits if "InvariantViolation" in text or "Traceback" in text]
-        lines = [str(self._campaign), *report.lines(workload.history, nemesis.done, faulty_s), *self._asides()]
+        self._failures += self._bugs_in_logs()
+        lines = [
+            str(self._campaign),
+            *report.lines(workload.history, nemesis.done, began_at, faulty_s),
+            *self._asides(),
+        ]
         return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done))
 
     def _wait_until_whole(self) -> None:
@@ -204,6 +210,14 @@ class _Run:
             end = final[partition].offsets[-1] + 1 if partition in final and len(final[partition]) else 0
             self._failures += [f"replicas of partition {partition}: {text}" for text in differences(directories, end)]
         self._say("the replicas' logs are compared")
+
+    def _bugs_in_logs(self) -> Iterator[str]:
+        """What kavka's brokers logged of failures that nobody foresaw; the first of each."""
+        for server in self._cluster.brokers.values():
+            lines = server.log_file.read_text(errors="replace").splitlines()
+            found = [line for line in lines if any(event in line for event in UNFORESEEN)]
+            if found:
+                yield f"{server.name} logged {len(found)} failures that nobody foresaw: {found[0][:LOG_LINE_SHOWN]}"
 
     def _asides(self) -> Iterator[str]:
         errors = self._workload.errors

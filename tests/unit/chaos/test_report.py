@@ -26,9 +26,10 @@ def test_the_longest_gap_is_told_for_the_fault_that_it_overlaps() -> None:
     history = History(1)
     acknowledged_at(history, 0, 10.0, 12.5, 12.52, 20.0, 20.3)
     done = [Done(Fault.KILL, "broker-1", 10.1, 11.0), Done(Fault.PAUSE, "broker-0", 20.1, 20.2)]
-    text = "\n".join(lines(history, done, 60.0))
+    text = "\n".join(lines(history, done, 10.0, 60.0))
     assert "records acknowledged and checked: 5 of 5 sent" in text
     assert "faults: 2, 2.0 a minute" in text
     assert "1 x kill -9: longest write gap median 2.50 s" in text
     assert "1 x short pause: longest write gap median 0.30 s" in text
     assert "longest 7.48 s" in text
+    assert "partition 0: 7.48 s from 2.5 s on" in text
