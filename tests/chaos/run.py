@@ -278,6 +278,7 @@ def main() -> int:
     try:
         for index, campaign in enumerate(campaigns(arguments)):
             print(campaign, flush=True)
+            shutil.rmtree(place / f"campaign-{index}", ignore_errors=True)
             outcome = run(campaign, place / f"campaign-{index}")
             print("\n".join(outcome.lines))
             print("\n".join(f"FAILED  {text}" for text in outcome.failures) or "no anomaly", flush=True)
