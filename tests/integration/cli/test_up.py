@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from command_line import PROGRAM, run_alone
 
+from kavka_process import free_port
+
 READY_S = 30
 Started = subprocess.Popen[str]
 
@@ -94,6 +96,19 @@ def test_a_broker_whose_file_names_no_id_gets_one_and_keeps_it(tmp_path: Path, u
         with running("server", str(file), "--json") as (process, first):
             assert json.loads(first)["broker_id"] == 1001
             assert ended(process, signal.SIGTERM) == 0
+
+
+def test_a_zookeeper_that_does_not_answer_is_a_failure_with_a_next_step(tmp_path: Path, unused_port: int) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"broker.id=1\nlisteners=PLAINTEXT://127.0.0.1:{unused_port}\nlog.dirs={tmp_path}/a\n"
+        f"zookeeper.connect=127.0.0.1:{free_port()}\nzookeeper.connection.timeout.ms=300\n"
+    )
+    result = run_alone("server", str(file))
+    assert result.returncode == 1
+    assert b"Next: see whether ZooKeeper runs there, and correct zookeeper.connect" in result.stderr
+    assert b"Traceback" not in result.stderr
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_port_that_is_taken_is_a_failure_with_a_next_step(tmp_path: Path) -> None:
