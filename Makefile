@@ -8,9 +8,12 @@ WORKERS ?= 4
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
+# Seeds of ten simulated minutes each; SIMULATE takes further arguments of simulator.campaign, such as --seed 7.
+SEEDS ?= 300
+SIMULATE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance demo bench bench-cluster chaos fuzz kill9 messages clean
+.PHONY: help setup check test unit conformance demo bench bench-cluster chaos simulate fuzz kill9 messages clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +48,9 @@ bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@PYTHONPATH=tests $(PYTHON) -m chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
+
+simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step, with figures
+	@$(PYTHON) -m kavka.simulator.campaign --seeds $(SEEDS) $(SIMULATE)
 
 fuzz: setup ## malformed requests for every API, from the message schemas
 	@$(PYTHON) tools/fuzz_protocol.py

@@ -10,10 +10,12 @@ A run's trace is a chain of digests over what happened (`digest`): two runs of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar
 
 from kavka.client.admin import Admin, NewTopic
+from kavka.client.cluster import Cluster
+from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.simulator.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix, Faults
@@ -23,6 +25,7 @@ from kavka.simulator.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.workload import Clients
 from kavka.simulator.zookeeper import SimulatedZooKeeper
 
+T = TypeVar("T")
 TOPIC: Final = "orders"
 SETTINGS: Final[Mapping[str, str]] = {
     "zookeeper.session.timeout.ms": "6000",
@@ -98,20 +101,27 @@ class World:
         for broker in self.brokers.values():
             broker.start()
         self.run_until(lambda: all(broker.is_serving for broker in self.brokers.values()), within_s=60)
-        loop = self.clients.node("admin")
-
-        async def create() -> None:
-            async with self.clients.cluster(loop) as cluster:
-                failures = await Admin(cluster).create_topics(
-                    [NewTopic(TOPIC, len(self.partitions), min(3, len(self.brokers)))]
-                )
-                for failure in failures.values():
-                    raise failure
-
-        task = loop.create_task(create())
-        self.run_until(task.done, within_s=60)
-        task.result()
+        self.run_for(1.0)  # Brokers learn of each other.
+        self.run_in_client("admin", self._create_topic)
         self.run_until(self.is_fully_replicated, within_s=60)
+
+    async def _create_topic(self, cluster: Cluster) -> None:
+        topic = NewTopic(TOPIC, len(self.partitions), min(3, len(self.brokers)))
+        for failure in (await Admin(cluster).create_topics([topic])).values():
+            if failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # An answer was lost, and it was asked for again.
+                raise failure
+
+    def run_in_client(self, name: str, work: Callable[[Cluster], Awaitable[T]], *, within_s: float = 60) -> T:
+        """Runs `work` in a client of its own and returns what it returns."""
+        loop = self.clients.node(name)
+
+        async def run() -> T:
+            async with self.clients.cluster(loop) as cluster:
+                return await work(cluster)
+
+        task = loop.create_task(run())
+        self.run_until(task.done, within_s=within_s)
+        return task.result()
 
     def run_swarm(self, *, hours: float, producers: int = 2, mean_pause_s: float = 0.5) -> None:
         """Writes, reads and faults for so long."""

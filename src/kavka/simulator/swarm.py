@@ -1,0 +1,109 @@
+"""One seed's whole simulation: a cluster, knobs and faults of its own, then healing, then the final check.
+
+Decides what a seed stands for, and puts what came of it into a `SeedResult`. Two runs of a seed with one program are
+the same, step by step: their digests are equal.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Final
+
+from kavka.simulator.invariants import Violation
+from kavka.simulator.world import BrokerBug, World
+
+HOURS: Final = 1 / 6
+"""What one seed simulates, if nobody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a seed draws before its world begins. `mean_pause_s`: between two writes of a producer."""
+
+    seed: int
+    brokers: int
+    partitions: int
+    producers: int
+    mean_pause_s: float
+    settings: dict[str, str]
+
+    @staticmethod
+    def draw(seed: int, *, brokers: int | None = None) -> Plan:
+        """Small values where they make rare things frequent: short lags, small segments, few in flight."""
+        random = Random(f"plan {seed}")
+        count = random.choices((3, 5, 2), (0.75, 0.15, 0.10))[0]
+        count = count if brokers is None else brokers
+        settings = {
+            "min.insync.replicas": "1" if count < 3 or random.random() < 0.1 else "2",
+            "replica.lag.time.max.ms": str(random.choice((5_000, 10_000, 30_000))),
+            "replica.fetch.wait.max.ms": str(random.choice((500, 1_000, 2_000))),
+            "num.replica.fetchers": str(random.choice((1, 1, 2))),
+            "zookeeper.session.timeout.ms": str(random.choice((4_000, 6_000, 12_000))),
+            "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
+            "unclean.leader.election.enable": "false",
+            "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
+        }
+        pause_s = random.choice((0.3, 1.0, 3.0))
+        return Plan(seed, count, random.choice((1, 3, 3, 6)), random.choice((1, 2, 2)), pause_s, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """What became of a seed. `violation` is empty if all went as it must."""
+
+    seed: int
+    digest: str
+    simulated_hours: float
+    events_checked: int
+    changes_checked: int
+    acknowledged: int
+    consumed: int
+    wall_seconds: float
+    mix: str
+    faults: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    violation: str = ""
+    detail: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None) -> SeedResult:
+    """Runs a seed to its end, or to the first rule that it breaks."""
+    began_s = time.perf_counter()
+    plan = Plan.draw(seed, brokers=brokers)
+    world = World(seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings)
+    violation = detail = ""
+    try:
+        world.start()
+        world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s)
+        world.settle()
+    except (Violation, BrokerBug) as failure:
+        violation, detail = str(failure), _trace_of(failure, world)
+    except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
+        violation, detail = f"{type(failure).__name__}: {failure}", _trace_of(failure, world)
+    return SeedResult(
+        seed=seed,
+        digest=world.digest,
+        simulated_hours=world.scheduler.now_ns / 3.6e12,
+        events_checked=world.observer.events_checked,
+        changes_checked=world.observer.changes_checked,
+        acknowledged=world.clients.acked,
+        consumed=world.clients.consumed,
+        wall_seconds=time.perf_counter() - began_s,
+        mix=str(world.mix),
+        faults=dict(world.faults.counts),
+        violation=violation,
+        detail=detail,
+    )
+
+
+def _trace_of(failure: BaseException, world: World) -> str:
+    lines = traceback.format_exception(failure)[-12:]
+    if failure.__cause__ is not None:
+        lines += traceback.format_exception(failure.__cause__)[-12:]
+    return "".join(lines) + "\n".join(world.trace[-20:])
