@@ -38,6 +38,7 @@ SETTINGS = {
     "log.segment.bytes": str(2**20),
     "log.index.size.max.bytes": str(2**16),
     "replica.lag.time.max.ms": "3000",
+    "controlled.shutdown.retry.backoff.ms": "500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 CONVERGENCE_S = 90.0
