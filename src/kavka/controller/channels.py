@@ -150,10 +150,6 @@ class BrokerChannel:
         self._running = asyncio.get_running_loop().create_task(self._run())
         self._running.add_done_callback(_report_bug)
 
-    @property
-    def queued_count(self) -> int:
-        return len(self._queue)
-
     def send(self, requests: Sequence[ControlRequest], delivery: Delivery) -> None:
         """Queues the requests."""
         if self._is_stale or self._is_behind:

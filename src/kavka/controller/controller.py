@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from kavka.controller.channels import ChannelPorts
 from kavka.controller.context import ControllerContext
@@ -41,7 +41,6 @@ from kavka.controller.events import (
     TopicConfigChanged,
     TopicsChanged,
 )
-from kavka.controller.leaders import Leaders
 from kavka.controller.office import RETRY_MS, ControllerSettings, Office
 from kavka.controller.orders import ClusterChange
 from kavka.controller.preferred import Elections
@@ -106,8 +105,6 @@ _LOOK_AT: Final[Mapping[str, ControllerEvent]] = {
     PREFERRED_REPLICA_ELECTION_PATH: ElectionsSubmitted(),
 }
 """What a watch on a path means."""
-
-T = TypeVar("T")
 
 
 class Controller:
@@ -245,12 +242,6 @@ class Controller:
         unclean elections are allowed now (S35). Nothing happens where this broker is not the controller."""
         if self.is_active and (topics is None or topics):
             self._events.put(TopicConfigChanged(tuple(topics or ())))
-
-    async def act(self, act: Callable[[Reign, Leaders], Awaitable[T]]) -> T:
-        """Does something in the reign, in its turn. Raises Deposed."""
-        office = self._in_office()
-        async with office.reign.turn:
-            return await act(office.reign, office.leaders)
 
     def _in_office(self) -> Office:
         if self._office is None or self._office.reign.deposed:

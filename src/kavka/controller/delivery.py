@@ -28,10 +28,6 @@ class Delivery:
         if not self._outstanding:
             self._done.set()
 
-    @property
-    def is_done(self) -> bool:
-        return not self._outstanding
-
     async def wait(self, timeout_ms: int) -> bool:
         """Returns when all were answered (True), or after `timeout_ms` (False)."""
         try:

@@ -117,11 +117,6 @@ class TopicDeletions:
             for name in dict.fromkeys(each.topic_partition.topic for each in gone):
                 await self._complete(name)
 
-    async def complete_all(self) -> None:
-        """With `turn` held: znodes of topics whose replicas are all deleted go; for what a failed write left."""
-        for name in list(self._context.topics_to_delete):
-            await self._complete(name)
-
     async def wait_deleted(self, name: str, timeout_ms: int) -> bool:
         """Returns when the topic is gone (True), or after `timeout_ms` (False). Not with `turn` held."""
         if name not in self._context.topics:

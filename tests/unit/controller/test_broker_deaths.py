@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from scripted_brokers import Brokers, run, until
 
+from kavka.controller.channels import ChannelLimits
 from kavka.controller.controller import ControllerSettings
+from kavka.controller.requests import FULL
 from kavka.controller.topics import TopicWish
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
@@ -277,6 +279,26 @@ def test_a_paused_broker_gets_all_requests_in_order_when_it_goes_on(tmp_path: Pa
         await until(lambda: cluster[2].inside.leads("t4", 0) is not None)
         names = [m.topic_states[0].topic_name for m in cluster[2].inside.told(ApiKey.LEADER_AND_ISR)]
         assert names == [wish.name for wish in wishes]
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_that_was_paused_for_too_many_requests_is_told_everything_when_it_goes_on(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        limits = ChannelLimits(max_queued_requests=6)
+        await cluster.join(1, 2, settings=ControllerSettings(limits=limits))
+        await create(cluster, "doomed", p0=[2, 1])
+        cluster[2].inside.running.clear()
+        topics = cluster[1].controller.topics
+        await topics.delete_topics(["doomed"], timeout_ms=10)
+        for number in range(6):
+            await topics.create_topics([TopicWish(f"t{number}", assignment={0: [1, 2]})], timeout_ms=10)
+        cluster[2].inside.running.set()
+        for number in range(6):
+            await until(lambda: cluster[2].inside.leads(f"t{number}", 0) == (1, 0, [1, 2]))  # noqa: B023
+        last = cluster[2].inside.told(ApiKey.LEADER_AND_ISR)[-1]
+        assert (last.type, len(last.topic_states)) == (FULL, 6)
+        await until(lambda: "doomed" not in cluster[1].controller.context.topics)
 
     run(tmp_path, scenario)
 
