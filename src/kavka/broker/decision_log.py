@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.errors import KavkaError, StorageError
@@ -40,6 +40,10 @@ _DETAILS: Final = (
     DecisionKind.LOG_DIRECTORY_OFFLINE,  # an error line of the log manager tells it
 )
 """What every partition does when a topic is made or a broker starts: debug lines; Kafka has a log apart for them."""
+FIRST_EPOCH: Final = 0
+_FIRST_ROLES: Final = (DecisionKind.LEADERSHIP_TAKEN, DecisionKind.FOLLOWING)
+"""Roles in a partition's first leader epoch are not kept at all: that its topic was created says who has them, and a
+topic of ten thousand partitions would push everything else out of the ring."""
 LINGER_S: Final = 0.05
 LOOK_S: Final = 2.0
 """How often it is asked whether the topic is wanted by now."""
@@ -60,6 +64,15 @@ class DecisionTopic(Protocol):
         Raises `KavkaError` where it could not be done, or nobody knows whether it was.
         """
         ...
+
+
+class _Pending(NamedTuple):
+    """A decision on its way to the topic; `data` is its JSON."""
+
+    decision_id: str
+    at_ms: int
+    subject: str
+    data: bytes
 
 
 class DecisionLog:
@@ -87,7 +100,7 @@ class DecisionLog:
         self._ring: File | None = None
         self._ring_failed = False
         self._unwritten: list[bytes] = []
-        self._pending: deque[RecordedDecision] = deque(maxlen=MAX_PENDING)
+        self._pending: deque[_Pending] = deque(maxlen=MAX_PENDING)
         self._wake = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._flushing: asyncio.TimerHandle | None = None
@@ -101,14 +114,17 @@ class DecisionLog:
 
     def record(self, decision: Decision) -> None:
         """A `RecordDecision` (I1)."""
+        if decision.leader_epoch == FIRST_EPOCH and decision.kind in _FIRST_ROLES:
+            return
         self._sequence += 1
         self.recorded += 1
-        recorded = RecordedDecision(f"{self._id_prefix}-{self._sequence}", decision)
+        decision_id = f"{self._id_prefix}-{self._sequence}"
+        data = encode_decision(RecordedDecision(decision_id, decision))
         self._say(decision)
         if len(self._pending) == MAX_PENDING:
             self.dropped += 1
-        self._pending.append(recorded)
-        self._unwritten.append(encode_decision(recorded))
+        self._pending.append(_Pending(decision_id, decision.at_ms, decision.subject, data))
+        self._unwritten.append(data)
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(LINGER_S, self._flush)
 
@@ -204,11 +220,10 @@ class DecisionLog:
                     break
 
 
-def _build(batch: Sequence[RecordedDecision]) -> bytes:
+def _build(batch: Sequence[_Pending]) -> bytes:
     builder = BatchBuilder()
-    for recorded in batch:
-        decision = recorded.decision
-        builder.append(decision.at_ms, decision.subject.encode(), encode_decision(recorded))
+    for pending in batch:
+        builder.append(pending.at_ms, pending.subject.encode(), pending.data)
     return builder.build()
 
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
@@ -583,7 +583,7 @@ def _order(topic: str, topic_id: uuid.UUID, state: LeaderAndIsrPartitionState) -
 
 
 def _broker_ids(ids: Iterable[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, ids))
+    return cast("tuple[BrokerId, ...]", tuple(ids))
 
 
 def _broker(broker: UpdateMetadataBroker) -> BrokerMetadata:
