@@ -2,11 +2,14 @@
 
 Decides nothing about records, groups or topics; it owns who does, and gives the API handlers (api/) what they ask for.
 
-Start   znodes, topics of an earlier life (adoption.py), cluster id - logs (recovered where the last stop was not clean)
-        - registration - controller election - partitions led and published - maintenance. The listeners open after
-        that, so a client that is let in is served.
-Stop    waiting requests are answered - groups end - maintenance ends - logs are flushed and marked clean - the session
-        ends.
+Start   znodes, topics of an earlier life (adoption.py, where this broker is alone), cluster id, settings - logs
+        (recovered where the last stop was not clean) - registration - controller election; if it is won, what this
+        broker leads is led and published - maintenance. The listeners open after that: the controller reaches this
+        broker through them. Clients that ask about a cluster which nobody told this broker of yet wait a moment.
+Stop    what this broker leads is handed over (controlled shutdown) - waiting requests are answered - groups end -
+        fetchers and maintenance end - logs are flushed and marked clean - the session ends.
+Session When it expires, another one begins and the broker registers anew, with another broker epoch: what was meant
+        for its former self is refused. Partitions are served meanwhile as the controller said last.
 
 Source: Kafka's KafkaServer.
 """

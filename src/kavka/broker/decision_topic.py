@@ -12,6 +12,7 @@ Source: none.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 PARTITION: Final = 0
 """One partition: the story of a cluster is read in order."""
 REPLICAS: Final = 3
+GATHERING_S: Final = 10.0
+"""How long a cluster of two waits for a third broker before the topic is created with two replicas."""
 PRODUCE_VERSION: Final = 9
 """Flexible, and by topic name."""
 TIMEOUT_MS: Final = 10_000
@@ -63,13 +66,27 @@ class ReplicatedDecisionTopic:
         self._config = config
         self._create_topic = create_topic
         self._wall_ms = wall_ms
+        self._several_since_s: float | None = None
+        """Since when there is more than one broker, on the loop's clock."""
         self._connection: PeerConnection | None = None
         self._connected_to: Endpoint | None = None
 
     def is_wanted(self) -> bool:
-        """Switched on; or left to the broker, and others are alive who would miss what this one knew."""
+        """Switched on; or left to the broker, and others are alive who would miss what this one knew.
+
+        A topic that is not there yet waits for its third replica for a while: brokers start one after another.
+        """
         wanted = self._config().kavka_decisions_topic_enable
-        return wanted == "true" or (wanted == "auto" and len(self._metadata.brokers()) > 1)
+        live = len(self._metadata.brokers())
+        if wanted == "true" or self._metadata.topic(DECISIONS_TOPIC) is not None:
+            return wanted != "false"
+        if wanted == "false" or live < 2:
+            self._several_since_s = None
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if self._several_since_s is None:
+            self._several_since_s = now_s
+        return live >= REPLICAS or now_s - self._several_since_s >= GATHERING_S
 
     async def append(self, batch: bytes) -> None:
         """Raises `KavkaError` where the batch is not in the topic, or nobody knows whether it is."""

@@ -16,6 +16,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topics import TopicWish
+from kavka.decisions import DECISIONS_TOPIC, decode_decision
 from kavka.errors import ConfigError, RequestError
 from kavka.model import TopicPartition
 
@@ -292,5 +293,30 @@ def test_the_last_broker_stops_at_once(tmp_path: Path) -> None:
             await cluster.stop(broker_id)
         assert asyncio.get_running_loop().time() - began < PATIENCE_S
         assert clean_marks(tmp_path) == 3
+
+    runs(tmp_path, scenario)
+
+
+def test_what_brokers_decided_is_kept_by_the_others(tmp_path: Path) -> None:
+    async def scenario(cluster: InProcessCluster) -> None:
+        async with cluster.client() as client:
+            await create(client)
+            await cluster.until(
+                lambda: cluster.broker(1).metadata.topic(DECISIONS_TOPIC) is not None, "there is a topic of decisions"
+            )
+            told: list[str] = []
+            async with Consumer(client, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
+                consumer.assign([TopicPartition(DECISIONS_TOPIC, 0)])
+                async with asyncio.timeout(2 * PATIENCE_S):
+                    for elections in (1, 2):
+                        while told.count("controller elected") < elections:
+                            told += [
+                                decode_decision(record.value or b"").decision.kind.value
+                                for record in await consumer.poll()
+                            ]
+                        if elections == 1:
+                            await cluster.kill(cluster.controller_id)
+            # That the dead one was elected is known from its own record.
+            assert "topic created" in told
 
     runs(tmp_path, scenario)
