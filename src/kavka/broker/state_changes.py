@@ -522,21 +522,33 @@ class StateChanges:
 
     def apply_topic_config(self, name: str) -> None:
         """The topic's settings changed: its logs and partitions obey the new ones from now on."""
-        topic = self._metadata.topic(name)
-        if topic is None:
+        self._obey_settings(name, [p for p in self._replicas.partitions() if p.topic_partition.topic == name])
+
+    def _obey_settings(self, name: str, hosted: Sequence[Partition]) -> None:
+        if not hosted:
             return
         config = self._topics.topic(name)
         obeyed = log_config(config)
-        for index in range(len(topic.partitions)):
-            partition = self._replicas.partition(name, index)
-            if partition is not None:
+        for partition in hosted:
+            partition.log.reconfigure(obeyed)
+            if partition.min_insync_replicas != config.min_insync_replicas:
                 partition.min_insync_replicas = config.min_insync_replicas
-                partition.log.reconfigure(obeyed)
+                self._look_again(partition)
+
+    def _look_again(self, partition: Partition) -> None:
+        """What could not be committed with too few in sync may be committed now, or the other way round."""
+        if partition.is_leader:
+            self._replicas.lead(
+                partition, partition.state, partition.replicas, adding=partition.adding, removing=partition.removing
+            )
 
     def apply_broker_config(self) -> None:
         """The broker's settings changed, and with them those of the topics that do not set them themselves."""
-        for topic in list(self._metadata.topics()):
-            self.apply_topic_config(topic.name)
+        by_topic: dict[str, list[Partition]] = {}
+        for partition in self._replicas.partitions():
+            by_topic.setdefault(partition.topic_partition.topic, []).append(partition)
+        for name, hosted in by_topic.items():
+            self._obey_settings(name, hosted)
 
 
 UNKNOWN_PARTITION: Final = PartitionMetadata((), LeaderAndIsr(NO_LEADER, NO_EPOCH, (), -1))

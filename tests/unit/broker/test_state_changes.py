@@ -40,6 +40,7 @@ from kavka.protocol.messages.update_metadata_request import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from kavka.records.builder import BatchBuilder
 from kavka.replication.fetch_state import Followed
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
@@ -54,13 +55,14 @@ ORDERS_0 = TopicPartition("orders", 0)
 
 
 class Settings:
-    """Topics without settings of their own."""
+    """Topics that set what a test says."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
+        self.overrides: dict[str, str] = {}
 
     def topic(self, name: str) -> TopicConfig:
-        return TopicConfig({}, self._config)
+        return TopicConfig(self.overrides, self._config)
 
     async def require_topics(self, names: Iterable[str]) -> None:
         pass
@@ -120,13 +122,14 @@ class Room:
             offset_metadata_max_bytes=4096,
         )
         self.fetching = Fetching()
+        self.settings = Settings(config)
         self.changes = StateChanges(
             BrokerId(OWN),
             metadata=self.metadata,
             replicas=self.replicas,
             logs=self.logs,
             groups=self.groups,
-            topics=Settings(config),
+            topics=self.settings,
             new_fetchers=lambda: self.fetching,
             inter_broker_listener="PLAINTEXT",
             offsets_partition_count=lambda: 2,
@@ -613,5 +616,40 @@ def test_groups_are_placed_by_the_whole_number_of_partitions(tmp_path: Path) -> 
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await room.settled()
         assert 0 <= room.groups.partition_for("group") < 50
+
+    runs(tmp_path, scenario)
+
+
+# -- settings
+
+
+def test_settings_hold_for_a_partition_that_is_not_published_yet(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        assert await room.lead() is ErrorCode.NONE
+        room.settings.overrides = {"min.insync.replicas": "2", "segment.bytes": "1048576"}
+        room.changes.apply_topic_config("orders")
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert hosted.min_insync_replicas == 2
+        assert hosted.log.config.segment_bytes == 1048576
+
+    runs(tmp_path, scenario)
+
+
+def test_records_that_wait_for_more_replicas_are_committed_once_fewer_are_enough(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.settings.overrides = {"min.insync.replicas": "2"}
+        # In sync alone, of two.
+        assert await room.lead(replicas=(OWN, OTHER)) is ErrorCode.NONE
+        builder = BatchBuilder()
+        builder.append(NOW_MS, None, b"value")
+        batch = memoryview(bytearray(builder.build()))
+        room.replicas.append("orders", 0, batch, required_acks=1, now_ms=NOW_MS)
+        hosted = room.replicas.partition(*ORDERS_0)
+        assert hosted is not None
+        assert (hosted.log.log_end_offset, hosted.log.high_watermark) == (1, 0)
+        room.settings.overrides = {}
+        room.changes.apply_broker_config()
+        assert hosted.log.high_watermark == 1
 
     runs(tmp_path, scenario)
