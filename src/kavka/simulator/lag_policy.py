@@ -1,0 +1,751 @@
+"""LagRun: what a lag policy does to a leader's partitions, on drawn workloads and on recorded traces, in virtual time.
+
+Decides when producers write, when followers fetch and what ails them; counts what the leader decides about it. Who is
+in sync is decided by production code alone: `Partition` on a `UnifiedLog`, `RemoteReplica` and the `LagPolicy`. Must
+not know which policy is the better one (`lag_advice`).
+
+The model, where it is simpler than a cluster:
+
+    leader      broker 1 leads everything and does not fail. It asks for shrinks every replica.lag.time.max.ms / 2
+    followers   brokers 2 and 3; one fetcher for each partition (so a partition lags alone), long polls of 500 ms as
+                with replica.fetch.wait.max.ms. A healthy one takes in 20,000 records/s; no answer holds more than it
+                takes in within a second (a response is bounded, a throttle has windows of a second)
+    writes      acks=all; what is refused with NOT_ENOUGH_REPLICAS is not written again
+    ISR writes  answered after 2 to 10 ms, never refused, never lost
+    health      told by the workload, not by a policy: a follower that nothing ails, or only a pause shorter than
+                `PATIENCE_MS`, is healthy, and to throw it out is a false alarm. Who is ailing longer is to be found
+
+    I1  the same workload, policy and seed give the same outcome, whatever else runs
+    I2  two policies that are compared see the same writes at the same times
+
+Source: article 003; KIP-16; Kafka 0.8.2's Partition.getOutOfSyncReplicas.
+"""
+
+from __future__ import annotations
+
+import heapq
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from random import Random
+from typing import Final, NamedTuple
+
+from kavka.errors import ErrorCode, RequestError
+from kavka.log.log_config import LogConfig
+from kavka.log.log_loader import LoadRequest, create_log
+from kavka.log.segment import LogDirectory, OpenSegments
+from kavka.log.unified_log import UnifiedLog
+from kavka.model import BrokerId, LeaderAndIsr, Offset, TopicPartition
+from kavka.records.builder import BatchBuilder
+from kavka.replication.isr import IsrProposal
+from kavka.replication.lag_policy import MESSAGES, TIME, LagPolicy, lag_policy
+from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.simulator.disk import SimulatedDisk
+from kavka.simulator.scheduler import Scheduler
+
+LEADER: Final = BrokerId(1)
+FOLLOWERS: Final = (BrokerId(2), BrokerId(3))
+REPLICAS: Final = (LEADER, *FOLLOWERS)
+ACKS_LEADER: Final = 1
+
+PATIENCE_MS: Final = 10_000
+"""How long a follower may lag before its operator wants it out: replica.lag.time.max.ms as the article has it."""
+MIN_INSYNC_REPLICAS: Final = 2
+HEALTHY_RECORDS_PER_S: Final = 20_000
+FETCH_WAIT_MS: Final = 500
+ANSWER_MS: Final = 1_000
+NETWORK_MS: Final = (1, 3)
+ISR_WRITE_MS: Final = (2, 10)
+STALLED_AFTER_MS: Final = 1_000
+"""An accepted write that is not committed after so long counts as blocked."""
+SAMPLES: Final = 300
+"""Points of a lag curve."""
+MAX_MINUTES: Final = 240
+"""One run keeps its logs in memory: about 10 MB for an hour."""
+
+
+class Choice(NamedTuple):
+    """A policy with its thresholds."""
+
+    name: str
+    max_ms: int
+    max_messages: int = 4_000
+
+    @property
+    def policy(self) -> LagPolicy:
+        return lag_policy(self.name, max_ms=self.max_ms, max_messages=self.max_messages)
+
+    def __str__(self) -> str:
+        if self.name == MESSAGES:
+            return f"messages {self.max_messages:,}, {self.max_ms:,} ms"
+        return f"time {self.max_ms:,} ms"
+
+
+DEFAULT_CHOICES: Final = (
+    Choice(TIME, 10_000),
+    Choice(TIME, 30_000),
+    Choice(MESSAGES, 10_000, 4_000),
+    Choice(MESSAGES, 10_000, 40_000),
+)
+
+
+class AilmentKind(Enum):
+    """The article's three causes of lag, and the pause that is none."""
+
+    SLOW = "slow"
+    STUCK = "stuck"
+    PAUSES = "pauses"
+    NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """What a follower suffers from `from_ms` to `until_ms`, on one topic or on all.
+
+    SLOW takes `records_per_s` in; PAUSES stands still for `pause_ms` every `every_ms`; NEW begins with an empty log
+    `behind` records behind.
+    """
+
+    kind: AilmentKind
+    follower: BrokerId
+    from_ms: int
+    until_ms: int
+    topic: str | None = None
+    records_per_s: int = 0
+    pause_ms: int = 0
+    every_ms: int = 0
+    behind: int = 0
+
+    @property
+    def is_to_be_found(self) -> bool:
+        """Whether it lasts so long that the follower should leave the ISR. A new one is not in it."""
+        return self.kind in (AilmentKind.SLOW, AilmentKind.STUCK) and self.until_ms - self.from_ms > PATIENCE_MS
+
+    @property
+    def excuses(self) -> bool:
+        """Whether a follower that has it is not healthy."""
+        return self.kind is AilmentKind.NEW or self.is_to_be_found
+
+    def concerns(self, follower: BrokerId, topic: str) -> bool:
+        return follower == self.follower and self.topic in (None, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """`records` at once into partition 0 of `topic`, every `every_ms` give or take `jitter_ms`."""
+
+    topic: str
+    records: int
+    every_ms: int
+    jitter_ms: int = 0
+
+    @property
+    def records_per_s(self) -> float:
+        return self.records * 1000 / self.every_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    what: str
+    traffic: tuple[Traffic, ...]
+    ailments: tuple[Ailment, ...] = ()
+
+
+def workloads(minutes: float = 10) -> tuple[Workload, ...]:
+    """The workloads of the comparison, each `minutes` long."""
+    end_ms = round(minutes * 60_000)
+    early, late = end_ms // 5, end_ms * 3 // 5
+    third = FOLLOWERS[1]
+    steady = Traffic("orders", 100, 100, 20)
+    bursts = Traffic("orders", 5_000, 2_000, 1_000)
+    return (
+        Workload("steady", "1,000 records/s, healthy followers", (steady,)),
+        Workload("bursts", "5,000 records at once every 1 to 3 s, healthy followers", (bursts,)),
+        Workload(
+            "two-topics",
+            "bursts of 5,000 on orders; 10 records/s on audit, where broker 3 takes in 8 records/s only",
+            (bursts, Traffic("audit", 10, 1_000, 100)),
+            (Ailment(AilmentKind.SLOW, third, early, end_ms, topic="audit", records_per_s=8),),
+        ),
+        Workload(
+            "slow-follower",
+            "1,000 records/s, broker 3 takes in 500 records/s for a while",
+            (steady,),
+            (Ailment(AilmentKind.SLOW, third, early, late, records_per_s=500),),
+        ),
+        Workload(
+            "stuck-follower",
+            "1,000 records/s, broker 3 does not fetch for a while",
+            (steady,),
+            (Ailment(AilmentKind.STUCK, third, early, late),),
+        ),
+        Workload(
+            "gc-pauses",
+            "12,000 records/s, the followers stand still for 500 ms every 7 or 9 s",
+            (Traffic("orders", 1_200, 100, 20),),
+            tuple(
+                Ailment(AilmentKind.PAUSES, follower, 0, end_ms, pause_ms=500, every_ms=every_ms)
+                for follower, every_ms in zip(
+                    FOLLOWERS, (7_013, 9_029), strict=True
+                )  # no common beat with the leader's timer
+            ),
+        ),
+        Workload(
+            "new-follower",
+            "1,000 records/s, broker 3 is new and has 200,000 records to copy",
+            (steady,),
+            (Ailment(AilmentKind.NEW, third, 0, end_ms, behind=200_000),),
+        ),
+    )
+
+
+# -- what is seen, and what came of it
+
+
+class Seen(NamedTuple):
+    """One line of a trace: what a leader saw. `follower` is the leader itself for its own append of `amount` records;
+    else that broker fetched at the offset `amount`."""
+
+    at_ms: int
+    partition: TopicPartition
+    follower: BrokerId
+    amount: int
+
+
+class Span(NamedTuple):
+    """A stretch of time that concerns a follower of a partition."""
+
+    partition: TopicPartition
+    follower: BrokerId
+    from_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one workload under one policy. Times that are sums go over all partitions."""
+
+    workload: str
+    choice: Choice
+    duration_ms: int
+    shrinks: int
+    expands: int
+    removals: int
+    false_alarms: int
+    to_be_found: int
+    detection_ms: tuple[int, ...]
+    """Of those that were found; the others are overlooked."""
+    isr_updates: int
+    refused_ms: int
+    """How long acks=all was refused for want of min.insync.replicas."""
+    stalled_ms: int
+    """How long a write that was accepted waited, beyond a second, for a follower in the ISR."""
+    writes: int
+    writes_refused: int
+    commit_p50_ms: int
+    commit_p99_ms: int
+    commit_max_ms: int
+    joined_after_ms: int | None
+    """When a new follower joined."""
+    out_of_isr: tuple[Span, ...]
+    ailing: tuple[Span, ...]
+    lags: dict[str, tuple[tuple[int, int], ...]]
+    """By `partition broker`: (ms, records behind)."""
+
+    @property
+    def overlooked(self) -> int:
+        return self.to_be_found - len(self.detection_ms)
+
+    @property
+    def blocked_ms(self) -> int:
+        return self.refused_ms + self.stalled_ms
+
+    @property
+    def worst_detection_ms(self) -> int | None:
+        return max(self.detection_ms, default=None)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "workload": self.workload,
+            "policy": self.choice.name,
+            "max_ms": self.choice.max_ms,
+            "max_messages": self.choice.max_messages if self.choice.name == MESSAGES else None,
+            "shrinks": self.shrinks,
+            "expands": self.expands,
+            "removals": self.removals,
+            "false_alarms": self.false_alarms,
+            "to_be_found": self.to_be_found,
+            "overlooked": self.overlooked,
+            "detection_ms": list(self.detection_ms),
+            "isr_updates": self.isr_updates,
+            "refused_ms": self.refused_ms,
+            "stalled_ms": self.stalled_ms,
+            "writes": self.writes,
+            "writes_refused": self.writes_refused,
+            "commit_p50_ms": self.commit_p50_ms,
+            "commit_p99_ms": self.commit_p99_ms,
+            "commit_max_ms": self.commit_max_ms,
+            "joined_after_ms": self.joined_after_ms,
+        }
+
+
+def percentile(ordered: Sequence[int], share: float) -> int:
+    """The value that `share` of the ordered values do not exceed; 0 where there are none."""
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
+
+
+# -- the run
+
+
+def run_workload(workload: Workload, choice: Choice, *, minutes: float, seed: int) -> Outcome:
+    """One workload under one policy."""
+    return LagRun(workload, choice, minutes=minutes, seed=seed).run()
+
+
+class LagRun:
+    """One workload under one policy. `trace` keeps what the leader saw."""
+
+    def __init__(
+        self, workload: Workload, choice: Choice, *, minutes: float, seed: int, keeps_trace: bool = False
+    ) -> None:
+        self.trace: list[Seen] | None = [] if keeps_trace else None
+        self._workload = workload
+        self._choice = choice
+        self._end_ms = round(minutes * 60_000)
+        self._agenda = _Agenda()
+        # Writes are drawn apart from all else, so that all policies see the same (I2).
+        self._write_draws = Random(f"writes {workload.name} {seed}")
+        draws = Random(f"network {workload.name} {seed}")
+        self._leader = _Leader(self._agenda, choice, draws, workload.ailments, self.trace)
+        for topic in dict.fromkeys(traffic.topic for traffic in workload.traffic):
+            newcomers = [each for each in workload.ailments if each.kind is AilmentKind.NEW]
+            led = self._leader.lead(TopicPartition(topic, 0), newcomers)
+            for follower in FOLLOWERS:
+                ailments = [each for each in workload.ailments if each.concerns(follower, topic)]
+                start = 0 if any(each in newcomers for each in ailments) else led.partition.log.log_end_offset
+                _Fetcher(self._agenda, led, follower, ailments, draws, start).begin()
+        for traffic in workload.traffic:
+            self._agenda.at(self._write_draws.randrange(traffic.every_ms), self._writer(traffic))
+
+    def run(self) -> Outcome:
+        self._leader.begin(self._end_ms)
+        self._agenda.run(self._end_ms)
+        return self._leader.outcome(self._workload.name, self._end_ms)
+
+    def _writer(self, traffic: Traffic) -> Callable[[], None]:
+        led = self._leader.led[TopicPartition(traffic.topic, 0)]
+
+        def write() -> None:
+            led.append(traffic.records, ACKS_ALL)
+            jitter_ms = self._write_draws.randint(-traffic.jitter_ms, traffic.jitter_ms)
+            self._agenda.after(max(traffic.every_ms + jitter_ms, 1), write)
+
+        return write
+
+
+def replay(trace: Sequence[Seen], choice: Choice, *, name: str = "trace", ailments: Sequence[Ailment] = ()) -> Outcome:
+    """What the policy would have decided on what a leader saw. Followers and producers do as they did, whatever is
+    decided: nothing is refused, and a follower that is thrown out fetches on as it did."""
+    agenda = _Agenda()
+    leader = _Leader(agenda, choice, Random(f"replay {name}"), ailments, None)
+    for partition in dict.fromkeys(seen.partition for seen in trace):
+        leader.lead(partition, [each for each in ailments if each.kind is AilmentKind.NEW])
+    for seen in trace:
+        agenda.at(seen.at_ms, _repeat(leader.led[seen.partition], seen))
+    end_ms = trace[-1].at_ms if trace else 0
+    leader.begin(end_ms)
+    agenda.run(end_ms)
+    return leader.outcome(name, end_ms)
+
+
+def _repeat(led: _LedPartition, seen: Seen) -> Callable[[], None]:
+    if seen.follower == LEADER:
+        return lambda: led.append(seen.amount, ACKS_LEADER)
+    return lambda: led.on_fetch(seen.follower, seen.amount)
+
+
+class _Agenda:
+    """What is to happen, by virtual time; what was put first comes first."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._order = 0
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+
+    def at(self, at_ms: int, action: Callable[[], None]) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (max(at_ms, self.now_ms), self._order, action))
+
+    def after(self, ms: int, action: Callable[[], None]) -> None:
+        self.at(self.now_ms + ms, action)
+
+    def run(self, until_ms: int) -> None:
+        while self._heap and self._heap[0][0] <= until_ms:
+            self.now_ms, _order, action = heapq.heappop(self._heap)
+            action()
+        self.now_ms = until_ms
+
+
+class _Leader:
+    """Broker 1: its partitions, and the timer that looks for laggards."""
+
+    def __init__(
+        self,
+        agenda: _Agenda,
+        choice: Choice,
+        draws: Random,
+        ailments: Sequence[Ailment],
+        trace: list[Seen] | None,
+    ) -> None:
+        self.led: dict[TopicPartition, _LedPartition] = {}
+        self._agenda = agenda
+        self._choice = choice
+        self._draws = draws
+        self._ailments = ailments
+        self._trace = trace
+        self._files = SimulatedDisk(Random(0)).port(Scheduler(0).node("broker-1"))
+        self._sample_ms = 1
+
+    def lead(self, topic_partition: TopicPartition, newcomers: Sequence[Ailment]) -> _LedPartition:
+        log = self._new_log(topic_partition)
+        rules = PartitionRules(self._choice.policy)
+        partition = Partition(
+            topic_partition,
+            uuid.UUID(int=len(self.led) + 1),
+            log,
+            local_broker_id=LEADER,
+            min_insync_replicas=MIN_INSYNC_REPLICAS,
+            rules=rules,
+        )
+        new = [each.follower for each in newcomers]
+        isr = tuple(broker_id for broker_id in REPLICAS if broker_id not in new)
+        for behind in (each.behind for each in newcomers):
+            _fill(log, behind)
+        partition.become_leader(LeaderAndIsr(LEADER, 1, isr, 0), REPLICAS, now_ms=0)
+        ailments = [each for each in self._ailments if each.topic in (None, topic_partition.topic)]
+        led = _LedPartition(partition, self._agenda, self._draws, ailments, self._trace)
+        self.led[topic_partition] = led
+        return led
+
+    def _new_log(self, topic_partition: TopicPartition) -> UnifiedLog:
+        directory, config = f"/{topic_partition}", LogConfig()
+        self._files.make_directory(directory)
+        request = LoadRequest(
+            config,
+            was_clean=True,
+            recovery_point=0,
+            log_start_offset=0,
+            now_ms=0,
+            producer_id_expiration_ms=MAX_MINUTES * 60_000,
+        )
+        loaded = create_log(LogDirectory(self._files, directory, OpenSegments(len(REPLICAS))), request)
+        return UnifiedLog(topic_partition, loaded, config, now_ms=0)
+
+    def begin(self, end_ms: int) -> None:
+        self._sample_ms = max(end_ms // SAMPLES, 1)
+        period_ms = max(self._choice.max_ms // 2, 1)
+        self._agenda.at(self._draws.randrange(period_ms), self._look)
+        self._agenda.at(0, self._sample)
+
+    def _look(self) -> None:
+        for led in self.led.values():
+            led.look()
+        self._agenda.after(max(self._choice.max_ms // 2, 1), self._look)
+
+    def _sample(self) -> None:
+        for led in self.led.values():
+            led.sample()
+        self._agenda.after(self._sample_ms, self._sample)
+
+    def outcome(self, workload: str, end_ms: int) -> Outcome:
+        all_led = list(self.led.values())
+        for led in all_led:
+            led.end()
+        latencies = sorted(latency for led in all_led for latency in led.latencies_ms)
+        joined = [led.joined_after_ms for led in all_led if led.joined_after_ms is not None]
+        return Outcome(
+            workload,
+            self._choice,
+            end_ms,
+            shrinks=sum(led.shrinks for led in all_led),
+            expands=sum(led.expands for led in all_led),
+            removals=sum(led.removals for led in all_led),
+            false_alarms=sum(led.false_alarms for led in all_led),
+            to_be_found=sum(each.is_to_be_found for led in all_led for each in led.ailments),
+            detection_ms=tuple(ms for led in all_led for ms in led.detection_ms()),
+            isr_updates=sum(led.isr_updates for led in all_led),
+            refused_ms=sum(led.refused_ms for led in all_led),
+            stalled_ms=sum(led.stalled_ms for led in all_led),
+            writes=sum(led.writes for led in all_led),
+            writes_refused=sum(led.writes_refused for led in all_led),
+            commit_p50_ms=percentile(latencies, 0.5),
+            commit_p99_ms=percentile(latencies, 0.99),
+            commit_max_ms=max((led.longest_wait_ms for led in all_led), default=0),
+            joined_after_ms=max(joined, default=None),
+            out_of_isr=tuple(span for led in all_led for span in led.out_spans),
+            ailing=tuple(
+                Span(led.partition.topic_partition, each.follower, each.from_ms, min(each.until_ms, end_ms))
+                for led in all_led
+                for each in led.ailments
+            ),
+            lags={key: tuple(points) for led in all_led for key, points in led.lags.items()},
+        )
+
+
+class _LedPartition:
+    """One partition at its leader: the production `Partition`, and what is counted of it."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        agenda: _Agenda,
+        draws: Random,
+        ailments: Sequence[Ailment],
+        trace: list[Seen] | None,
+    ) -> None:
+        self.partition = partition
+        self.ailments = ailments
+        self.on_append: list[Callable[[], None]] = []
+        """Fetches that wait for records; each is called once."""
+        self.shrinks = self.expands = self.removals = self.false_alarms = self.isr_updates = 0
+        self.refused_ms = self.stalled_ms = self.writes = self.writes_refused = self.longest_wait_ms = 0
+        self.joined_after_ms: int | None = None
+        self.latencies_ms: list[int] = []
+        self.out_spans: list[Span] = []
+        self.lags: dict[str, list[tuple[int, int]]] = {
+            f"{partition.topic_partition} broker {follower}": [] for follower in FOLLOWERS
+        }
+        self._agenda = agenda
+        self._draws = draws
+        self._trace = trace
+        self._uncommitted: deque[tuple[Offset, int]] = deque()
+        self._stalled_until_ms = 0
+        self._under_min_since_ms: int | None = None
+        self._out_since_ms = {broker_id: 0 for broker_id in FOLLOWERS if broker_id not in partition.state.isr}
+        self._found_ms: dict[int, int] = {}
+        # A follower that was ailing is excused until it has caught up again.
+        self._recovering: set[BrokerId] = set()
+
+    # -- what happens
+
+    def append(self, records: int, acks: int) -> None:
+        partition, now_ms = self.partition, self._agenda.now_ms
+        self.writes += 1
+        try:
+            partition.append_as_leader(bytearray(_batch(records)), required_acks=acks, now_ms=now_ms)
+        except RequestError as refusal:
+            assert refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS, refusal
+            self.writes_refused += 1
+            return
+        if self._trace is not None:
+            self._trace.append(Seen(now_ms, partition.topic_partition, LEADER, records))
+        self._uncommitted.append((partition.log.log_end_offset, now_ms))
+        self._settle()
+        waiting, self.on_append = self.on_append, []
+        for answer in waiting:
+            answer()
+
+    def on_fetch(self, follower: BrokerId, offset: Offset) -> None:
+        partition, now_ms = self.partition, self._agenda.now_ms
+        if self._trace is not None:
+            self._trace.append(Seen(now_ms, partition.topic_partition, follower, offset))
+        end_offset = partition.log.log_end_offset
+        ailing = self._ails(follower)
+        if ailing:
+            self._recovering.add(follower)
+        elif offset >= end_offset:
+            self._recovering.discard(follower)
+        result = partition.record_follower_fetch(follower, -1, offset, leader_end_offset=end_offset, now_ms=now_ms)
+        self._settle()
+        if result.proposal is not None:
+            self._write(result.proposal)
+
+    def look(self) -> None:
+        proposal = self.partition.propose_shrink(self._agenda.now_ms)
+        if proposal is not None:
+            self._write(proposal)
+
+    def sample(self) -> None:
+        end_offset = self.partition.log.log_end_offset
+        for replica in self.partition.remote_replicas():
+            behind = end_offset - max(replica.log_end_offset, 0)
+            self.lags[f"{self.partition.topic_partition} broker {replica.broker_id}"].append(
+                (self._agenda.now_ms, behind)
+            )
+
+    # -- the ISR
+
+    def _write(self, proposal: IsrProposal) -> None:
+        self.isr_updates += 1
+        self._agenda.after(self._draws.randint(*ISR_WRITE_MS), lambda: self._on_written(proposal))
+
+    def _on_written(self, proposal: IsrProposal) -> None:
+        partition, now_ms = self.partition, self._agenda.now_ms
+        before = partition.state.isr
+        state = proposal.state._replace(partition_epoch=proposal.partition_epoch + 1)
+        partition.on_isr_committed(proposal, state, now_ms=now_ms)
+        gone = [broker_id for broker_id in before if broker_id not in state.isr]
+        self.shrinks += bool(gone)
+        self.expands += len(state.isr) > len(before)
+        for broker_id in gone:
+            self._on_removed(broker_id, now_ms)
+        for broker_id in state.isr:
+            if broker_id not in before:
+                self._on_joined(broker_id, now_ms)
+        self._note_min_isr(now_ms)
+        self._settle()
+
+    def _on_removed(self, follower: BrokerId, now_ms: int) -> None:
+        self.removals += 1
+        self._out_since_ms[follower] = now_ms
+        self.false_alarms += not (follower in self._recovering or self._ails(follower))
+        for index, ailment in enumerate(self.ailments):
+            if ailment.follower == follower and ailment.from_ms <= now_ms < ailment.until_ms:
+                self._found_ms.setdefault(index, now_ms - ailment.from_ms)
+
+    def _on_joined(self, follower: BrokerId, now_ms: int) -> None:
+        since_ms = self._out_since_ms.pop(follower)
+        self.out_spans.append(Span(self.partition.topic_partition, follower, since_ms, now_ms))
+        is_new = any(each.kind is AilmentKind.NEW and each.follower == follower for each in self.ailments)
+        if is_new and self.joined_after_ms is None:
+            self.joined_after_ms = now_ms
+
+    def _ails(self, follower: BrokerId) -> bool:
+        """Whether something ails the follower that excuses to throw it out. A new one is excused until it joined."""
+        now_ms = self._agenda.now_ms
+        return any(
+            each.excuses
+            and each.follower == follower
+            and each.from_ms <= now_ms < each.until_ms
+            and (each.kind is not AilmentKind.NEW or self.joined_after_ms is None)
+            for each in self.ailments
+        )
+
+    def detection_ms(self) -> list[int]:
+        return [ms for index, ms in self._found_ms.items() if self.ailments[index].is_to_be_found]
+
+    # -- what producers feel
+
+    def _note_min_isr(self, now_ms: int) -> None:
+        if self.partition.is_under_min_isr:
+            if self._under_min_since_ms is None:
+                self._under_min_since_ms = now_ms
+        elif self._under_min_since_ms is not None:
+            self.refused_ms += now_ms - self._under_min_since_ms
+            self._under_min_since_ms = None
+
+    def _settle(self) -> None:
+        """Takes note of the writes that are committed by now."""
+        high_watermark, now_ms = self.partition.log.high_watermark, self._agenda.now_ms
+        while self._uncommitted and self._uncommitted[0][0] <= high_watermark:
+            _end_offset, at_ms = self._uncommitted.popleft()
+            self.latencies_ms.append(now_ms - at_ms)
+            self._note_wait(at_ms, now_ms)
+
+    def _note_wait(self, at_ms: int, now_ms: int) -> None:
+        self.longest_wait_ms = max(self.longest_wait_ms, now_ms - at_ms)
+        since_ms = max(at_ms + STALLED_AFTER_MS, self._stalled_until_ms)
+        if now_ms > since_ms:
+            self.stalled_ms += now_ms - since_ms
+            self._stalled_until_ms = now_ms
+
+    def end(self) -> None:
+        """Closes what is open."""
+        now_ms = self._agenda.now_ms
+        if self._uncommitted:
+            self._note_wait(self._uncommitted[0][1], now_ms)
+        if self._under_min_since_ms is not None:
+            self.refused_ms += now_ms - self._under_min_since_ms
+        for follower, since_ms in self._out_since_ms.items():
+            self.out_spans.append(Span(self.partition.topic_partition, follower, since_ms, now_ms))
+            for index, ailment in enumerate(self.ailments):
+                # Out before it fell ill, and never back: there was nothing to find.
+                if ailment.follower == follower and since_ms < ailment.from_ms:
+                    self._found_ms.setdefault(index, 0)
+
+
+@dataclass(slots=True)
+class _Fetcher:
+    """One follower's fetches of one partition."""
+
+    agenda: _Agenda
+    led: _LedPartition
+    follower: BrokerId
+    ailments: Sequence[Ailment]
+    draws: Random
+    offset: Offset
+    waiting: int = field(default=0)
+    """The number of the fetch that waits for records."""
+
+    def begin(self) -> None:
+        self._send()
+
+    def _send(self) -> None:
+        self.agenda.at(self._awake_at(self.agenda.now_ms) + self._network_ms(), self._arrive)
+
+    def _arrive(self) -> None:
+        self.led.on_fetch(self.follower, self.offset)
+        self.waiting += 1
+        if self.offset < self.led.partition.log.log_end_offset:
+            self._answer()
+            return
+        number = self.waiting
+        self.led.on_append.append(lambda: self._end_wait(number))
+        self.agenda.after(FETCH_WAIT_MS, lambda: self._end_wait(number))
+
+    def _end_wait(self, number: int) -> None:
+        if number == self.waiting:
+            self.waiting += 1
+            self._answer()
+
+    def _answer(self) -> None:
+        records_per_s = self._records_per_s()
+        most = max(records_per_s * ANSWER_MS // 1000, 1)
+        count = min(self.led.partition.log.log_end_offset - self.offset, most)
+        taken_in_ms = self._awake_at(self.agenda.now_ms + self._network_ms()) + count * 1000 // records_per_s
+        self.agenda.at(taken_in_ms, lambda: self._take_in(count))
+
+    def _take_in(self, count: int) -> None:
+        self.offset += count
+        self._send()
+
+    def _network_ms(self) -> int:
+        return self.draws.randint(*NETWORK_MS)
+
+    def _records_per_s(self) -> int:
+        now_ms = self.agenda.now_ms
+        slow = [
+            each.records_per_s
+            for each in self.ailments
+            if each.kind is AilmentKind.SLOW and each.from_ms <= now_ms < each.until_ms
+        ]
+        return min(slow, default=HEALTHY_RECORDS_PER_S)
+
+    def _awake_at(self, at_ms: int) -> int:
+        """When a follower that wants to act at `at_ms` does so."""
+        for each in self.ailments:
+            if not each.from_ms <= at_ms < each.until_ms:
+                continue
+            if each.kind is AilmentKind.STUCK:
+                return each.until_ms
+            if each.kind is AilmentKind.PAUSES and (into_ms := (at_ms - each.from_ms) % each.every_ms) < each.pause_ms:
+                return at_ms + each.pause_ms - into_ms
+        return at_ms
+
+
+@cache
+def _batch(records: int) -> bytes:
+    builder = BatchBuilder()
+    for _ in range(records):
+        builder.append(0, None, b"")
+    return builder.build()
+
+
+def _fill(log: UnifiedLog, records: int) -> None:
+    for _ in range(records // 1_000):
+        log.append_as_leader(bytearray(_batch(1_000)), 0, 0)
+    log.advance_high_watermark(log.log_end_offset)
