@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Protocol
@@ -16,10 +18,11 @@ from confluent_kafka.admin import AdminClient
 
 from apache_kafka import ApacheKafka, run_tool
 from benchmarks.candidates import Kafka, Kavka
-from kavka_process import CpuSeconds, answers_metadata, cpu_seconds, resident_bytes
+from kavka_process import CpuSeconds, answers_metadata, cpu_seconds, free_port, resident_bytes
 from process_cluster import ProcessCluster
 
 BROKERS = 3
+SETTLE_S = 3.0
 
 
 class ClusterCandidate(Protocol):
@@ -55,6 +58,9 @@ class ClusterCandidate(Protocol):
 
     def pids(self) -> list[int]:
         """The brokers' processes."""
+
+    def in_one_process(self) -> dict[str, float]:
+        """all_answer_s and resident_mb of as many brokers in one process; nothing where that is not to be had."""
 
 
 def cpu_of(cluster: ClusterCandidate) -> CpuSeconds:
@@ -120,6 +126,29 @@ class KavkaCluster:
     def pids(self) -> list[int]:
         return [server.pid for server in self._running.brokers.values() if server.is_running]
 
+    def in_one_process(self) -> dict[str, float]:
+        port = free_port(following=range(1, BROKERS))
+        directory = self._running.directory / "one-process"
+        directory.mkdir()
+        program = str(Path(sys.executable).parent / "kavka")
+        options = ["--brokers", str(BROKERS), "--port", str(port), "--data", str(directory / "data")]
+        launched_at = time.perf_counter()
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen([program, "up", *options], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            waiting = list(range(port, port + BROKERS))
+            while waiting:
+                waiting = [one for one in waiting if not answers_metadata(one, brokers=BROKERS)]
+                if time.perf_counter() - launched_at > 60:
+                    raise RuntimeError(f"kavka up does not answer: {(directory / 'log').read_text()[-500:]}")
+                time.sleep(0.002)
+            all_answer_s = time.perf_counter() - launched_at
+            time.sleep(SETTLE_S)
+            return {"all_answer_s": all_answer_s, "resident_mb": resident_bytes(process.pid) / 2**20}
+        finally:
+            process.kill()
+            process.wait()
+
     @property
     def _running(self) -> ProcessCluster:
         if self._cluster is None:
@@ -177,6 +206,9 @@ class KafkaCluster:
     def pids(self) -> list[int]:
         pids = [int(path.read_text()) for path in self._running.data_dir.glob("broker-*.pid")]
         return [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]
+
+    def in_one_process(self) -> dict[str, float]:
+        return {}
 
     def _pid_file(self, broker_id: int) -> Path:
         return self._running.data_dir / f"broker-{broker_id}.pid"

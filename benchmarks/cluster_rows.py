@@ -6,6 +6,7 @@ librdkafka's, with its default back-offs.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import statistics
 import threading
@@ -28,6 +29,9 @@ from benchmarks.rows import (
     Measurement,
     touch_page_cache,
 )
+from broker_client import BrokerClient, Closed, batch
+from kavka.protocol.messages import MetadataRequest
+from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 from kavka_process import CpuSeconds
 
 IDLE_S = 5.0
@@ -85,7 +89,12 @@ def startup(life: ClusterLife) -> Iterator[Measurement]:
     before = sum(cpu_of(life.cluster))
     time.sleep(IDLE_S)
     percent = (sum(cpu_of(life.cluster)) - before) / IDLE_S * 100
-    yield Measurement("cluster_idle", {"resident_mb": memory_of(life.cluster) / 2**20, "cpu_percent": percent})
+    resident_mb = memory_of(life.cluster) / 2**20
+    yield Measurement("cluster_idle", {"resident_mb": resident_mb, "cpu_percent": percent})
+    yield Measurement(
+        "cluster_in_one_process",
+        life.cluster.in_one_process() or {"all_answer_s": life.all_answer_s, "resident_mb": resident_mb},
+    )
 
 
 def throughput(life: ClusterLife) -> Iterator[Measurement]:
@@ -154,7 +163,9 @@ def failover(life: ClusterLife) -> Iterator[Measurement]:
         with _Load(life, topic) as load:
             time.sleep(2)
             led = _led_by(life, topic, victim)
+            ports = [port for broker_id, port in _ports(life).items() if broker_id != victim]
             killed_at = life.cluster.kill(victim)
+            taken_s = _taken_by_new_leaders(topic, led, victim, ports, killed_at)
             times = load.first_acknowledgements_after(killed_at)
             time.sleep(1)
             restarted_at = time.perf_counter()
@@ -165,12 +176,33 @@ def failover(life: ClusterLife) -> Iterator[Measurement]:
         figures = {
             "all_acknowledge_s": max(times.values()),
             "median_partition_s": statistics.median(times.values()),
+            "new_leaders_take_records_s": taken_s,
             "led_by_it_s": max(times[partition] for partition in led),
             "not_led_by_it_s": max(others),
             "full_isr_after_restart_s": in_sync_s,
             "errors": float(load.errors),
         }
         yield Measurement(row, figures)
+
+
+def _taken_by_new_leaders(topic: str, led: set[int], victim: int, ports: list[int], killed_at: float) -> float:
+    """Seconds until every partition that the victim led acknowledges acks=all to a client without back-offs of its own,
+    which asks the living for the leader every few milliseconds."""
+    waiting = set(led)
+    while waiting:
+        if time.perf_counter() > killed_at + FAULT_TIMEOUT_S:
+            raise load_generator.LoadFailed(f"partitions {sorted(waiting)} have no new leader in {FAULT_TIMEOUT_S} s")
+        with contextlib.suppress(OSError, Closed, KeyError), BrokerClient(ports[0], timeout_s=5) as client:
+            answer = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9)
+            port_of = {one.node_id: one.port for one in answer.brokers}
+            for one in answer.topics[0].partitions:
+                if one.partition_index in waiting and one.leader_id not in (victim, -1):
+                    with BrokerClient(port_of[one.leader_id], timeout_s=5) as leader:
+                        produced = leader.produce(topic, bytes(batch(b"x")), partition=one.partition_index)
+                    if produced.error_code == 0:
+                        waiting.discard(one.partition_index)
+        time.sleep(0.005)
+    return time.perf_counter() - killed_at
 
 
 class _Load:
@@ -342,6 +374,10 @@ def _wait_for_full_isr(life: ClusterLife, topic: str) -> None:
 def _led_by(life: ClusterLife, topic: str, broker_id: int) -> set[int]:
     found = _admin(life).list_topics(topic, 10).topics[topic].partitions
     return {partition for partition, one in found.items() if one.leader == broker_id}
+
+
+def _ports(life: ClusterLife) -> dict[int, int]:
+    return {one.id: one.port for one in _admin(life).list_topics(timeout=10).brokers.values()}
 
 
 def _broker_ids(life: ClusterLife) -> list[int]:
