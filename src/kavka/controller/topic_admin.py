@@ -51,7 +51,9 @@ from kavka.zookeeper.znodes import (
 W = TypeVar("W")
 
 MAX_WAIT_MS: Final = 5_000
-"""How long an answer waits for brokers at the most. What was asked for is written by then, whoever is slow to obey."""
+WAIT_PER_PARTITION_MS: Final = 2
+"""How long an answer waits for brokers at the most, and how much longer for each partition: making a log takes a tenth
+of that. What was asked for is written by then, whoever is slow to obey."""
 
 
 class TopicOutcome(NamedTuple):
@@ -220,7 +222,7 @@ class TopicAdmin:
                     orders += more
             finally:
                 delivery = await self._reign.order(ClusterChange(partitions=tuple(orders)))
-        await delivery.wait(min(timeout_ms, MAX_WAIT_MS))
+        await delivery.wait(min(timeout_ms, MAX_WAIT_MS + WAIT_PER_PARTITION_MS * len(orders)))
         return outcomes
 
     def _take(self, added: Sequence[TopicPartition], states: Mapping[int, PartitionState]) -> list[PartitionOrder]:

@@ -239,7 +239,7 @@ class Server:
                 session_timeout_ms=timeout_ms,
                 connection_timeout_ms=config.zookeeper_connection_time_ms,
                 rng=self._random,
-                max_in_flight=config.zookeeper_max_in_flight_requests,
+                max_in_flight=config.zookeeper_requests_in_flight,
             )
         host = self._zookeeper_host = ZooKeeperHost(
             ZooKeeperPlace.of(config),

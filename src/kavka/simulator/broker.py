@@ -162,7 +162,7 @@ class SimulatedBroker:
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_time_ms,
             rng=rng,
-            max_in_flight=config.zookeeper_max_in_flight_requests,
+            max_in_flight=config.zookeeper_requests_in_flight,
         )
         ports = Ports(
             zookeeper,
