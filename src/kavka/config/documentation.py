@@ -65,8 +65,8 @@ _BROKER = {
     "metadata in a ZooKeeper of its own.",
     "zookeeper.connection.timeout.ms": "How long the first connection to ZooKeeper may take; the session's time-out "
     "where it is not set.",
-    "zookeeper.max.in.flight.requests": "How many requests may wait for ZooKeeper's answer at once; 1,000 where it is not "
-    "written down.",
+    "zookeeper.max.in.flight.requests": "How many requests may wait for ZooKeeper's answer at once; 1,000 where it is "
+    "not written down.",
     "zookeeper.metadata.migration.enable": "Whether the cluster's metadata may be moved to KRaft.",
     "zookeeper.metadata.migration.min.batch.size": "Records in one step of a migration to KRaft.",
     "zookeeper.session.timeout.ms": "How long ZooKeeper keeps a silent broker's session; after that the broker counts "
