@@ -213,6 +213,14 @@ class Observer:
         """Makes `event` part of the digest."""
         self.digest = zlib.crc32(f"{self.now_ms} {event}".encode(), self.digest)
 
+    @property
+    def controller(self) -> int:
+        """Who holds the controller's seat, as ZooKeeper has it; -1 for nobody."""
+        if not self._zookeeper.is_serving:
+            return -1
+        node = self._zookeeper.embedded.database.tree.by_path.get(CONTROLLER_PATH)
+        return ControllerNode.decode(node.data).broker_id if node is not None else -1
+
     # -- after a step
 
     def check_broker(self, broker: SimulatedBroker, now_ms: int) -> None:

@@ -56,6 +56,8 @@ class World:
         partitions: int = 3,
         settings: Mapping[str, str] | None = None,
         mix: FaultMix | None = None,
+        replicas: int = 3,
+        allow_loss: bool = False,
     ) -> None:
         self.scheduler = Scheduler(seed)
         random = self.scheduler.new_random()
@@ -76,7 +78,8 @@ class World:
             for broker_id in range(1, brokers + 1)
         }
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
-        self.observer = Observer(self.zookeeper, topics=[TOPIC])
+        self.replicas = min(replicas, brokers)
+        self.observer = Observer(self.zookeeper, topics=[TOPIC], allow_loss=allow_loss)
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
         self.mix = mix or FaultMix.draw(random)
@@ -106,7 +109,7 @@ class World:
         self.run_until(self.is_fully_replicated, within_s=60)
 
     async def _create_topic(self, cluster: Cluster) -> None:
-        topic = NewTopic(TOPIC, len(self.partitions), min(3, len(self.brokers)))
+        topic = NewTopic(TOPIC, len(self.partitions), self.replicas)
         for failure in (await Admin(cluster).create_topics([topic])).values():
             if failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # An answer was lost, and it was asked for again.
                 raise failure
@@ -155,7 +158,7 @@ class World:
         return all(
             partition in stored
             and stored[partition].state.leader >= 0
-            and len(stored[partition].state.isr) == min(3, len(self.brokers))
+            and len(stored[partition].state.isr) == self.replicas
             for partition in self.partitions
         )
 

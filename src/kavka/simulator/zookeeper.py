@@ -81,6 +81,10 @@ class SimulatedZooKeeper:
         self.disk.process_died(self.loop)
         self._network.process_died(self.loop)
 
+    def expire(self, session_id: int) -> None:
+        """The session ends now, as if nothing had been heard of it for too long."""
+        self.loop.create_task(self.embedded.expire(session_id))
+
     def _on_connection(self, endpoint: Endpoint) -> None:
         self.loop.create_task(_Client(self, endpoint).run())
 

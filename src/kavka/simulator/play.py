@@ -1,0 +1,367 @@
+"""The words in which a scenario is told: who leads, who crashes, who is cut off, what is written, what must be.
+
+    play = Play(seed=1)
+    play.write()                            # acknowledged by all in sync
+    play.kill(play.b)
+    play.expect(leader=play.a, isr=(play.a, play.c))
+    play.finish()                           # healed: everything comes together, nothing acknowledged is lost
+
+One partition with replicas on brokers A, B and C (1, 2, 3), of which A leads; broker D (4) has no replica and is the
+controller. Every rule is checked after every step, as in a swarm. Decides nothing of its own: the words are those of
+`World`, its network and its brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kavka.client.admin import Admin, NewTopic
+from kavka.client.cluster import Cluster
+from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
+from kavka.model import NO_LEADER, BrokerId, Offset, TopicPartition
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.protocol.messages.produce_response import ProduceResponse
+from kavka.protocol.peer import PeerConnection
+from kavka.records.builder import BatchBuilder
+from kavka.replication.partition import Partition
+from kavka.simulator.broker import PORT
+from kavka.simulator.faults import FaultMix
+from kavka.simulator.scheduler import NodeLoop, SimulationStuck
+from kavka.simulator.world import TOPIC, World
+from kavka.simulator.zookeeper import NODE as ZOOKEEPER
+from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
+
+PARTITION: Final = TopicPartition(TOPIC, 0)
+A: Final = BrokerId(1)
+B: Final = BrokerId(2)
+C: Final = BrokerId(3)
+D: Final = BrokerId(4)
+PRODUCE_VERSION: Final = 9
+SETTINGS: Final[Mapping[str, str]] = {
+    "replica.lag.time.max.ms": "2000",
+    "replica.socket.timeout.ms": "3000",
+    "zookeeper.session.timeout.ms": "3000",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class Unexpected(Exception):
+    """A scenario did not go as it must."""
+
+
+class Answer(NamedTuple):
+    """What a producer was told. `error` is None where it was told nothing."""
+
+    value: bytes
+    error: ErrorCode | None
+    offset: Offset = -1
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.error is ErrorCode.NONE
+
+
+class Play:
+    """A scenario while it is played."""
+
+    def __init__(
+        self,
+        seed: int = 1,
+        *,
+        settings: Mapping[str, str] | None = None,
+        replicas: Sequence[BrokerId] = (A, B, C),
+        controller: BrokerId = D,
+        allow_loss: bool = False,
+    ) -> None:
+        calm = FaultMix({"kill": 1.0}, 1.0)  # never started
+        self.world = World(
+            seed,
+            brokers=max(D, controller),
+            partitions=1,
+            settings={**SETTINGS, **(settings or {})},
+            mix=calm,
+            replicas=len(replicas),
+            allow_loss=allow_loss,
+        )
+        self._written = 0
+        self._connections: dict[tuple[BrokerId, int], PeerConnection] = {}
+        self._client: NodeLoop = self.world.clients.node("client")
+        brokers = self.world.brokers
+        brokers[controller].start()
+        self.until(lambda: brokers[controller].is_serving, "the controller serves")
+        for broker_id in sorted(brokers):
+            if broker_id != controller:
+                brokers[broker_id].start()
+        self.until(self.world.is_healthy, "all brokers serve")
+        self.run_for(1.0)
+        self._replicas = tuple(replicas)
+        self.create_topic()
+
+    def create_topic(self) -> None:
+        topic = NewTopic(TOPIC, assignments=[self._replicas])
+        self.admin(lambda admin: admin.create_topics([topic]))
+        self.until(lambda: self.leader == self._replicas[0], "the topic is there")
+        self.until(lambda: self.partition(self.leader) is not None, "the leader knows")
+
+    def delete_topic(self) -> None:
+        """Asks for it; it is gone when every replica is."""
+        self.admin(lambda admin: admin.delete_topics([TOPIC]))
+
+    @property
+    def has_topic(self) -> bool:
+        return PARTITION in self.world.observer.stored
+
+    # -- time
+
+    def run_for(self, seconds: float) -> None:
+        self.world.run_for(seconds)
+
+    def until(self, condition: Callable[[], bool], what: str, *, within_s: float = 30.0) -> None:
+        """Runs until something holds; it is looked at after every step."""
+        try:
+            self.world.run_until(condition, within_s=within_s)
+        except SimulationStuck as stuck:
+            raise Unexpected(f"{what}: {stuck}; stored is {self.stored}") from stuck
+
+    # -- what is
+
+    @property
+    def stored(self) -> tuple[BrokerId, tuple[BrokerId, ...]]:
+        """(leader, ISR) as the state znode has them."""
+        found = self.world.observer.stored.get(PARTITION)
+        if found is None:
+            return NO_LEADER, ()
+        return found.state.leader, tuple(found.state.isr)
+
+    @property
+    def leader(self) -> BrokerId:
+        return self.stored[0]
+
+    @property
+    def epoch(self) -> int:
+        """The stored leader epoch."""
+        return self.world.observer.stored[PARTITION].state.leader_epoch
+
+    @property
+    def controller(self) -> BrokerId:
+        """Who holds the controller's seat, -1 for nobody."""
+        return BrokerId(self.world.observer.controller)
+
+    def partition(self, broker_id: BrokerId) -> Partition | None:
+        """The replica as its broker sees it; None while it hosts none."""
+        broker = self.world.brokers[broker_id].broker
+        return broker.replicas.partition(*PARTITION) if broker is not None else None
+
+    def leads(self, broker_id: BrokerId) -> bool:
+        """Whether the broker itself thinks that it leads."""
+        found = self.partition(broker_id) if broker_id != NO_LEADER else None
+        return found is not None and found.is_leader
+
+    def log_end(self, broker_id: BrokerId) -> Offset:
+        found = self.partition(broker_id)
+        return found.log.log_end_offset if found is not None else -1
+
+    def high_watermark(self, broker_id: BrokerId) -> Offset:
+        found = self.partition(broker_id)
+        return found.log.high_watermark if found is not None else -1
+
+    # -- what must be
+
+    def expect(self, *, leader: BrokerId | None = None, isr: Sequence[BrokerId] | None = None) -> None:
+        """The stored state becomes this (an ISR in any order) and stays so for a moment."""
+
+        def holds() -> bool:
+            stored_leader, stored_isr = self.stored
+            return leader in (None, stored_leader) and (isr is None or sorted(isr) == sorted(stored_isr))
+
+        self.until(holds, f"leader {leader}, ISR {isr}")
+        self.run_for(0.2)
+        self.require(holds(), f"leader {leader}, ISR {isr} did not last: {self.stored}")
+
+    def require(self, condition: bool, what: str) -> None:
+        if not condition:
+            raise Unexpected(f"at {self.world.scheduler.now_ms} ms: {what}")
+
+    def finish(self) -> None:
+        """Heals all there is; everything comes together and every acknowledged record is there."""
+        self.world.settle()
+
+    # -- faults
+
+    def kill(self, *broker_ids: BrokerId) -> None:
+        """kill -9, all in one instant."""
+        for broker_id in broker_ids:
+            self._note("kill", broker_id)
+            self.world.brokers[broker_id].kill()
+
+    def power_cut(self, *broker_ids: BrokerId) -> None:
+        for broker_id in broker_ids:
+            self._note("power cut", broker_id)
+            self.world.brokers[broker_id].power_cut()
+            self.world.observer.on_power_cut(broker_id)
+
+    def start(self, *broker_ids: BrokerId) -> None:
+        """Starts brokers and waits until they serve."""
+        self.start_only(*broker_ids)
+        self.until(lambda: all(self.world.brokers[each].is_serving for each in broker_ids), f"{broker_ids} serve")
+
+    def start_only(self, *broker_ids: BrokerId) -> None:
+        for broker_id in broker_ids:
+            self._note("start", broker_id)
+            self.world.brokers[broker_id].start()
+
+    def stop(self, broker_id: BrokerId) -> asyncio.Task[None]:
+        """SIGTERM."""
+        self._note("stop", broker_id)
+        return self.world.brokers[broker_id].stop()
+
+    def pause(self, broker_id: BrokerId) -> None:
+        self._note("pause", broker_id)
+        self.world.brokers[broker_id].pause()
+
+    def resume(self, broker_id: BrokerId) -> None:
+        self._note("resume", broker_id)
+        self.world.brokers[broker_id].resume()
+
+    def cut(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
+        """Nothing goes from `one` to `other` (nor back, if `both`)."""
+        self.world.network.cut(_node(one), _node(other), both=both)
+
+    def heal(self, one: BrokerId | str, other: BrokerId | str) -> None:
+        self.world.network.heal(_node(one), _node(other))
+
+    def keep_out(self, broker_id: BrokerId) -> None:
+        """The replica lags until the leader throws it out of the ISR; it stays alive, and hears the controller.
+
+        One record is written for it: a replica that lacks nothing does not lag (KAFKA-7152).
+        """
+        leader, isr = self.stored
+        for other in (A, B, C):
+            if other != broker_id:
+                self.cut(broker_id, other)
+        self.write_ok(acks=1)
+        self.expect(leader=leader, isr=[each for each in isr if each != broker_id])
+
+    def let_in(self, broker_id: BrokerId) -> None:
+        for other in (A, B, C):
+            if other != broker_id:
+                self.heal(broker_id, other)
+
+    def lose_session(self, broker_id: BrokerId) -> None:
+        """ZooKeeper ends the broker's session."""
+        broker = self.world.brokers[broker_id].broker
+        assert broker is not None
+        self.world.zookeeper.expire(broker.session_id)
+
+    def _note(self, what: str, broker_id: BrokerId) -> None:
+        self.world.note(f"{what} broker {broker_id}")
+
+    # -- clients
+
+    def write(self, count: int = 1, *, acks: int = -1, to: BrokerId | None = None) -> list[Answer]:
+        """Writes single records, one after another, and returns what was answered. `to`: else to the stored leader, as
+        soon as it knows that it leads."""
+        if to is None:
+            self.until(lambda: self.leads(self.leader), "the stored leader knows that it leads")
+        return [self.answer_of(self.begin_write(acks=acks, to=to)) for _ in range(count)]
+
+    def write_ok(self, count: int = 1, *, acks: int = -1) -> None:
+        for answer in self.write(count, acks=acks):
+            self.require(answer.is_acknowledged, f"{answer}")
+
+    def write_refused(self, *expected: ErrorCode | None, acks: int = -1, to: BrokerId | None = None) -> None:
+        (answer,) = self.write(acks=acks, to=to)
+        self.require(answer.error in expected, f"{answer}, expected {expected}")
+
+    def begin_write(
+        self, *, acks: int = -1, to: BrokerId | None = None, timeout_ms: int = 1_000
+    ) -> asyncio.Task[Answer]:
+        """Sends a record; ask `answer_of` what became of it."""
+        self._written += 1
+        value = f"record {self._written}".encode()
+        broker_id = self.leader if to is None else to
+        return self._client.create_task(self._write(broker_id, value, acks, timeout_ms))
+
+    def answer_of(self, task: asyncio.Task[Answer]) -> Answer:
+        self.until(task.done, "an answer")
+        return task.result()
+
+    async def _write(self, broker_id: BrokerId, value: bytes, acks: int, timeout_ms: int) -> Answer:
+        world = self.world
+        builder = BatchBuilder()
+        builder.append(WALL_CLOCK_START_MS + world.scheduler.now_ms, None, value)
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=TOPIC, partition_data=[PartitionProduceData(index=0, records=memoryview(builder.build()))]
+                )
+            ],
+        )
+        sent_after = world.observer.last_acked(PARTITION)
+        try:
+            peer = await self._connect(broker_id)
+            response = await peer.request(
+                ApiKey.PRODUCE, PRODUCE_VERSION, request, ProduceResponse, timeout_ms=timeout_ms + 500
+            )
+        except ConnectionFailed:
+            return Answer(value, None)
+        part = response.responses[0].partition_responses[0]
+        error = ErrorCode(part.error_code)
+        if error is ErrorCode.NONE and acks == -1:
+            world.observer.on_acked(PARTITION, part.base_offset, value, sent_after)
+        return Answer(value, error, part.base_offset)
+
+    async def _connect(self, broker_id: BrokerId) -> PeerConnection:
+        broker = self.world.brokers[broker_id]
+        key = (broker_id, broker.life)
+        peer = self._connections.get(key)
+        if peer is None or not peer.is_open:
+            network = self.world.network.port_of(self._client.name, self._client)
+            peer = self._connections[key] = await PeerConnection.open(
+                network, broker.node, PORT, client_id="play", connect_timeout_ms=500
+            )
+        return peer
+
+    def read(self) -> dict[Offset, bytes]:
+        """What a reader that begins at the beginning finds now."""
+        loop = self.world.clients.node("reader")
+        task = loop.create_task(self.world.clients.read_all(loop))
+        self.until(task.done, "a reader reaches the end")
+        return task.result()[PARTITION]
+
+    def read_acknowledged(self) -> None:
+        """Every acknowledged record can be read."""
+        found = self.read()
+        for offset, value in self.world.observer.acked.get(PARTITION, {}).items():
+            self.require(found.get(offset) == value, f"offset {offset} is {found.get(offset)!r}, not {value!r}")
+
+    def is_unreadable(self) -> None:
+        """Nobody leads: a reader is told so, by whoever lives."""
+        loop = self.world.clients.node("reader")
+        task = loop.create_task(self.world.clients.read_all(loop))
+        self.run_for(3.0)
+        answered = task.done() and task.exception() is None
+        self.require(not answered, "a partition without a leader was read")
+
+    def admin(self, work: Callable[[Admin], object]) -> object:
+        """Asks the cluster as an administrator does; a failure is returned, not raised."""
+
+        async def run(cluster: Cluster) -> object:
+            try:
+                return await work(Admin(cluster))  # type: ignore[misc]  # whatever the question returns
+            except KavkaError as failure:
+                return failure
+
+        return self.world.run_in_client("admin", run)
+
+
+def _node(name: BrokerId | str) -> str:
+    return name if isinstance(name, str) else f"broker-{name}"
+
+
+__all__ = ["PARTITION", "ZOOKEEPER", "A", "Answer", "B", "C", "D", "Play", "Unexpected"]
