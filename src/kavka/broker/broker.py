@@ -59,7 +59,7 @@ from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError,
 from kavka.filesystem import FileSystem
 from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
 from kavka.logger import Logger
-from kavka.model import BrokerId
+from kavka.model import BrokerId, TopicPartition
 from kavka.network import Network
 from kavka.protocol.api_keys import ApiKey
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
@@ -76,6 +76,9 @@ from kavka.zookeeper.znodes import (
     BrokerEndpoint,
     BrokerRegistration,
     LogDirEvent,
+    PartitionState,
+    UncleanShutdowns,
+    partition_state_path,
 )
 
 if TYPE_CHECKING:
@@ -129,9 +132,11 @@ class Broker:
         self._ports = ports
         self._advertised = advertised
         self._static_config = config
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._creating_offsets_topic = asyncio.Lock()
         self._former_sessions: list[int] = []
+        self._is_unclean = False
+        """Whether registrations say that the last stop was not clean; only with eligible leader replicas."""
         self._predecessors: list[int] = []
         self._announced_directories: dict[str, None] = {}
         self._fetchers: FetcherManager | None = None
@@ -238,6 +243,8 @@ class Broker:
         topics = await zookeeper.children(TOPICS_PATH)
         await self.configs.load_topics(topics)
         report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
+        if self._static_config.kavka_eligible_leader_replicas_enable:
+            self._is_unclean = not report.was_clean
         self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories)
         self.state_changes = StateChanges(
             self.broker_id,
@@ -268,6 +275,11 @@ class Broker:
                     lambda overrides: validate_overrides(overrides, self.config),
                 ),
                 unclean_allowed=lambda topic: self.configs.topic(topic).unclean_leader_election_enable,
+                min_insync_replicas=(
+                    (lambda topic: self.configs.topic(topic).min_insync_replicas)
+                    if config.kavka_eligible_leader_replicas_enable
+                    else None
+                ),
                 deletion_enabled=config.delete_topic_enable,
                 fast_failover=config.kavka_controller_fast_failover,
                 auto_rebalance=config.auto_leader_rebalance_enable,
@@ -434,6 +446,7 @@ class Broker:
             ),
             self._ports.wall_ms(),
             self._static_config.broker_rack,
+            is_unclean=self._is_unclean,
         )
 
     def _partition_rules(self) -> PartitionRules:
@@ -448,6 +461,15 @@ class Broker:
             record=lambda decision: self._decisions.record(decision),
             holds_under_min_isr=config.kavka_eligible_leader_replicas_enable,
         )
+
+    async def read_partition_states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The partitions' states as ZooKeeper has them now, of those that have one. Raises ZooKeeperError."""
+        found = await self._ports.zookeeper.get_many([partition_state_path(partition) for partition in partitions])
+        return {
+            partition: PartitionState.decode(partition, node[0])
+            for partition, node in zip(partitions, found, strict=True)
+            if node is not None
+        }
 
     def _rack_of(self, broker_id: BrokerId) -> str | None:
         """The rack of a live broker, as consumers are to choose among replicas."""
@@ -482,6 +504,10 @@ class Broker:
 
     async def _register(self) -> None:
         zookeeper = self._ports.zookeeper
+        if self._is_unclean and self._former_sessions:
+            found = (await zookeeper.get_many([UncleanShutdowns.PATH]))[0]
+            acted_on = UncleanShutdowns.decode(found[0]).acted_on if found is not None else {}
+            self._is_unclean = acted_on.get(self.broker_id) != self.broker_epoch
         self.broker_epoch = await register(
             zookeeper,
             self._registration(),
@@ -528,8 +554,14 @@ class Broker:
     # -- the controller's orders
 
     async def _deliver_locally(self, key: ApiKey, message: Any) -> Any:
-        """What this broker answers to its own controller."""
-        return await self._answer_locally(key, SERVED[key].max_version, message)
+        """What this broker answers to its own controller.
+
+        In a task of its own: a reign that ends meanwhile leaves no message half carried out, and a bug ends the broker.
+        """
+        task = asyncio.get_running_loop().create_task(self._answer_locally(key, SERVED[key].max_version, message))
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+        return await asyncio.shield(task)
 
     async def _answer_locally(self, key: ApiKey, version: int, message: Any) -> Any:
         """What the handler of the API answers to a request that does not come over the network."""
@@ -748,7 +780,7 @@ class Broker:
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)
 
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (bug := task.exception()) is not None:
             self._on_bug(bug)

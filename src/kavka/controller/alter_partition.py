@@ -213,7 +213,7 @@ class IsrAlterations:
         """Writes what is accepted; `changed` gets the partitions that were written, also if it fails in the end."""
         before = {proposal.partition: self._context.states.get(proposal.partition) for proposal in proposals}
         for attempt in range(MAX_WRITE_ATTEMPTS):
-            verdicts = [judge(proposal, self._context, version=version) for proposal in proposals]
+            verdicts = [self._judge(proposal, version) for proposal in proposals]
             accepted = [
                 (proposal.partition, verdict)
                 for proposal, verdict in zip(proposals, verdicts, strict=True)
@@ -245,6 +245,13 @@ class IsrAlterations:
             Unchanged(self._context.states[proposal.partition]) if isinstance(judged, Accepted) else judged
             for proposal, judged in zip(proposals, verdicts, strict=True)
         ]
+
+    def _judge(self, proposal: Proposal, version: int) -> Verdict:
+        verdict = judge(proposal, self._context, version=version)
+        if not isinstance(verdict, Accepted):
+            return verdict
+        kept = self._leaders.keep_elr(proposal.partition, verdict.before.state, verdict.state)
+        return verdict._replace(state=kept)
 
     def _record(self, proposal: Proposal, verdict: Verdict, before: KnownState | None) -> None:
         match verdict:

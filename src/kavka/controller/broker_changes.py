@@ -10,6 +10,9 @@ it was found out, nor how orders travel.
                   holds up no acknowledgement, until it takes connections again or its epoch changes
     reachable     that is over: it may lead again
     behind        requests to it were dropped, and it answers again: it is told everything
+    unclean       it came, and its last stop was not clean (only where eligible leader replicas are kept): with the same
+                  write that would have it lead, it is out of ISR and ELR of its partitions. Then that is noted in a
+                  znode, so that the next controller does not do it again; it is told nothing before
     failed        replicas of it are in a failed log directory: they are out, the others of the broker go on
 
 Why it is safe to act on an unreachable broker before its session is over: nothing is given to anybody that the broker
@@ -22,6 +25,7 @@ Invariants:
 I1  All that is dead or unreachable by the time of one event is dealt with together: members of an ISR that died in one
     instant leave it as it was, and whichever returns first may lead (case C).
 I2  A broker's marks go with its epoch.
+I3  What an unclean stop may have cost counts before the broker is told anything, also if controllers change meanwhile.
 
 Source: Kafka's KafkaController.onBrokerStartup and onBrokerFailure, processLeaderAndIsrResponseReceived.
 """
@@ -39,6 +43,8 @@ from kavka.controller.state_machines import Replica
 from kavka.controller.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.port import Create, NoNode, SetData
+from kavka.zookeeper.znodes import UncleanShutdowns
 
 
 class BrokerChanges:
@@ -82,15 +88,18 @@ class BrokerChanges:
         partitions = self.serving()
         changes: dict[TopicPartition, PartitionOrder] = {}
         gone = set(went) | set(bounced)
+        unclean = [key for key in came if self._leaders.keeps_elr and brokers[key].registration.is_unclean]
+        later = {*bounced, *unclean}
         try:
             # Who bounced lost its leaderships with its former epoch: once without it.
-            context.set_brokers({key: live for key, live in brokers.items() if key not in bounced})
+            context.set_brokers({key: live for key, live in brokers.items() if key not in later})
             self._forget_failures(gone)
             self._deletions.suspend(gone)
             _merge(changes, await self._leaders.react(partitions))
             context.set_brokers(brokers)
-            if bounced:
+            if later:
                 _merge(changes, await self._leaders.react(partitions))
+                await self.note_acted_on()
             if came or bounced:
                 new = [key for key in partitions if key not in context.states]
                 _merge(changes, await self._leaders.initialise(new))
@@ -137,6 +146,7 @@ class BrokerChanges:
         del self._context.unreachable[broker_id]
         self._note(DecisionKind.BROKER_CAME, broker_id, "it takes connections again", epoch)
         await self._react_on([broker_id])
+        await self.note_acted_on()
         await self._deletions.resume([broker_id])
 
     async def on_behind(self, broker_id: BrokerId, epoch: int) -> None:
@@ -174,14 +184,41 @@ class BrokerChanges:
         )
         await self._reign.order(ClusterChange(partitions=orders))
 
+    async def load_acted_on(self) -> None:
+        """Reads which unclean stops other controllers acted upon."""
+        if self._leaders.keeps_elr:
+            found = (await self._reign.zookeeper.get_many([UncleanShutdowns.PATH]))[0]
+            self._context.acted_on = dict(UncleanShutdowns.decode(found[0]).acted_on) if found is not None else {}
+
+    async def note_acted_on(self) -> None:
+        """All partitions were brought to what follows from unclean stops; not so for brokers that take no connections:
+        they were not there to be elected as a last resort."""
+        context = self._context
+        if not self._leaders.keeps_elr:
+            return
+        news = {
+            key: context.brokers[key].epoch for key in context.unclean_broker_ids() if key not in context.unreachable
+        }
+        if not news:
+            return
+        acted_on = {key: epoch for key, epoch in {**context.acted_on, **news}.items() if key in context.brokers}
+        data = UncleanShutdowns(acted_on).encode()
+        try:
+            # Only the controller writes it, which every write of a reign checks.
+            await self._reign.write([SetData(UncleanShutdowns.PATH, data)])
+        except NoNode:
+            await self._reign.write([Create(UncleanShutdowns.PATH, data)])
+        context.acted_on = acted_on
+
     async def elect_offline(self, topics: Iterable[str] | None) -> None:
-        """Partitions of these topics (None: of all) that have no leader get one if now they may."""
+        """Partitions of these topics (None: of all) that have no leader get one if now they may. Eligible leader
+        replicas that are void by now are dropped."""
         named = None if topics is None else set(topics)
         await self._react(
             [
                 partition
                 for partition, known in self._context.states.items()
-                if known.state.leader not in self._context.brokers
+                if (known.state.leader not in self._context.brokers or known.state.eligible_leader_replicas)
                 and partition.topic not in self._context.topics_to_delete
                 and (named is None or partition.topic in named)
             ]

@@ -99,6 +99,8 @@ class ControllerContext:
     """Brokers that asked for their controlled shutdown, with their epoch."""
     unreachable: dict[BrokerId, int] = field(default_factory=dict)
     """Brokers that are registered and refuse connections, with their epoch: their process is gone, most likely."""
+    acted_on: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers whose last stop was not clean, with the epoch of the registration for which that was acted upon."""
     failed_replicas: dict[Replica, None] = field(default_factory=dict)
     """Replicas in failed log directories of brokers that live."""
     topics: dict[str, KnownTopic] = field(default_factory=dict)
@@ -141,6 +143,14 @@ class ControllerContext:
         for marks in (self.shutting_down, self.unreachable):
             for broker_id in [key for key, epoch in marks.items() if self.broker_epoch(key) != epoch]:
                 del marks[broker_id]
+
+    def unclean_broker_ids(self) -> list[BrokerId]:
+        """Registered brokers whose last stop was not clean, and that was not acted upon yet."""
+        return [
+            broker_id
+            for broker_id, live in self.brokers.items()
+            if live.registration.is_unclean and self.acted_on.get(broker_id) != live.epoch
+        ]
 
     def broker_epoch(self, broker_id: BrokerId) -> int:
         """The registered broker's epoch, NO_BROKER_EPOCH if it is not registered."""

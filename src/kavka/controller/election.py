@@ -6,7 +6,8 @@ reason and what it rested on, or why there is none. It knows no znodes, requests
 Invariants:
 I1  The leader is alive and in the new ISR; the new ISR is never empty.
 I2  A leader from outside the ISR (an unclean election: records may be lost) comes only out of an offline election
-    with `unclean_allowed`, is marked as such, and stands alone in the ISR.
+    with `unclean_allowed`, is marked as such, and stands alone in the ISR. So stands an eligible leader replica
+    (`eligible_leaders`), which has every committed record: that election is clean.
 I3  Without a live in-sync replica nothing is changed: the ISR remembers who has every committed record.
 
 Source: Kafka's PartitionLeaderElectionAlgorithms; for `without_offline` the case C of replication's crash table, where
@@ -72,15 +73,25 @@ def elect_initial(replicas: Sequence[BrokerId], live: Collection[BrokerId]) -> E
 
 
 def elect_offline(
-    replicas: Sequence[BrokerId], isr: Sequence[BrokerId], live: Collection[BrokerId], *, unclean_allowed: bool
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    live: Collection[BrokerId],
+    *,
+    unclean_allowed: bool,
+    eligible: Collection[BrokerId] = (),
 ) -> ElectionResult:
-    """The first live in-sync replica leads, in an ISR of those that live. Else, where allowed, the first live one."""
+    """The first live in-sync replica leads, in an ISR of those that live. Else the first live one of `eligible`, alone;
+    else, where allowed, the first live one, alone."""
     kind = ElectionKind.OFFLINE
     alive = tuple(replica for replica in replicas if replica in live)
     leader = next((replica for replica in alive if replica in isr), None)
     if leader is not None:
         remaining = tuple(replica for replica in isr if replica in live)
         return Elected(kind, leader, remaining, False, "first live in-sync replica", tuple(replicas), alive)
+    leader = next((replica for replica in alive if replica in eligible), None)
+    if leader is not None:
+        reason = "no in-sync replica is alive; first live eligible leader replica, which has all that is committed"
+        return Elected(kind, leader, (leader,), False, reason, tuple(replicas), alive)
     if not alive:
         return NotElected(kind, "no replica is alive", tuple(replicas), alive)
     if not unclean_allowed:
@@ -154,10 +165,13 @@ def without_offline(isr: Sequence[BrokerId], live: Collection[BrokerId]) -> tupl
 
 class Succession(NamedTuple):
     """What becomes of a partition after brokers came or went: its next state, and the election that led to it, if
-    there was one."""
+    there was one. `why`, a sentence, if it is not that replicas are dead. `staying` are the replicas that are left,
+    where that is fewer than are assigned yet."""
 
     state: PartitionState
     election: ElectionResult | None
+    why: str = ""
+    staying: tuple[BrokerId, ...] | None = None
 
 
 def after_broker_change(
@@ -168,6 +182,7 @@ def after_broker_change(
     unclean_allowed: bool,
     controller_epoch: int,
     leaving: Collection[BrokerId] = (),
+    eligible: Collection[BrokerId] = (),
 ) -> Succession | None:
     """The partition's next state when only `live` brokers are alive, or None if nothing changes for it.
 
@@ -183,7 +198,7 @@ def after_broker_change(
         next_state = PartitionState(state.leader, epoch, isr, controller_epoch, state.leader_recovery_state)
         return Succession(next_state, None)
     candidates = [broker_id for broker_id in replicas if broker_id in live and broker_id not in leaving]
-    result = elect_offline(replicas, state.isr, candidates, unclean_allowed=unclean_allowed)
+    result = elect_offline(replicas, state.isr, candidates, unclean_allowed=unclean_allowed, eligible=eligible)
     if isinstance(result, Elected):
         recovery = RECOVERING if result.unclean else state.leader_recovery_state
         return Succession(PartitionState(result.leader, epoch, result.isr, controller_epoch, recovery), result)

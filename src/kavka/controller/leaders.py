@@ -15,18 +15,19 @@ Source: Kafka's ZkPartitionStateMachine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.controller.context import KnownState
 from kavka.controller.election import ElectionResult, Succession, after_broker_change
+from kavka.controller.eligible_leaders import after_broker_change_with_elr, present_elr, with_elr
 from kavka.controller.orders import ClusterChange, PartitionOrder
 from kavka.controller.reasons import refused_move_decision, succession_decision
 from kavka.controller.reign import Reign
 from kavka.controller.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
 from kavka.controller.topics import initial_states
-from kavka.model import NO_LEADER, TopicPartition
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (
     MalformedZNode,
@@ -59,13 +60,54 @@ class _Decided(NamedTuple):
 
 
 class Leaders:
-    """Writes who leads. `unclean_allowed` says for a topic whether a replica that is not in sync may."""
+    """Writes who leads. `unclean_allowed` says for a topic whether a replica that is not in sync may;
+    `min_insync_replicas` its setting of that name where eligible leader replicas are kept, else it is None."""
 
-    def __init__(self, reign: Reign, unclean_allowed: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        reign: Reign,
+        unclean_allowed: Callable[[str], bool],
+        min_insync_replicas: Callable[[str], int] | None = None,
+    ) -> None:
         self._reign = reign
         self._context = reign.context
         self._zookeeper = reign.zookeeper
         self._unclean_allowed = unclean_allowed
+        self._min_insync_replicas = min_insync_replicas
+
+    @property
+    def keeps_elr(self) -> bool:
+        """Whether eligible leader replicas are kept."""
+        return self._min_insync_replicas is not None
+
+    def elr(self, partition: TopicPartition, state: PartitionState) -> tuple[BrokerId, ...]:
+        """The eligible leader replicas, as far as they hold; none where they are not kept."""
+        return present_elr(state, self._needed(partition, self._staying(partition))) if self.keeps_elr else ()
+
+    def keep_elr(
+        self,
+        partition: TopicPartition,
+        before: PartitionState,
+        after: PartitionState,
+        *,
+        staying: Collection[BrokerId] | None = None,
+    ) -> PartitionState:
+        """`after`, about to be written in place of `before`, with its eligible leader replicas if they are kept."""
+        if not self.keeps_elr:
+            return after
+        staying = self._staying(partition) if staying is None else staying
+        needed = self._needed(partition, staying)
+        return with_elr(before, after, staying=staying, needed=needed, unclean=self._context.unclean_broker_ids())
+
+    def _staying(self, partition: TopicPartition) -> list[BrokerId]:
+        """The replicas without those that a reassignment removes, which may have lost all when they are added again."""
+        topic = self._context.topics[partition.topic]
+        removing = topic.removing(partition.partition)
+        return [replica for replica in topic.replicas(partition.partition) if replica not in removing]
+
+    def _needed(self, partition: TopicPartition, staying: Collection[BrokerId]) -> int:
+        assert self._min_insync_replicas is not None
+        return min(self._min_insync_replicas(partition.topic), len(staying))
 
     async def load(self, partitions: Sequence[TopicPartition]) -> None:
         """Reads the states of the partitions into the context; one without a state node, or with one that cannot be
@@ -133,6 +175,7 @@ class Leaders:
         """
         reachable = set(self._context.reachable_broker_ids())
         failed = self._context.failed_replicas
+        unclean = self._context.unclean_broker_ids() if self.keeps_elr else ()
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
             replicas = self._context.topics[partition.topic].replicas(partition.partition)
@@ -141,6 +184,17 @@ class Leaders:
                 live = {replica for replica in replicas if replica in reachable} - {
                     replica for replica in replicas if Replica(partition, replica) in failed
                 }
+            if self.keeps_elr:
+                return after_broker_change_with_elr(
+                    replicas,
+                    known.state,
+                    live,
+                    needed=self._needed(partition, self._staying(partition)),
+                    unclean=unclean,
+                    unclean_allowed=self._unclean_allowed(partition.topic),
+                    controller_epoch=self._context.epoch,
+                    leaving=self._context.shutting_down,
+                )
             return after_broker_change(
                 replicas,
                 known.state,
@@ -201,6 +255,9 @@ class Leaders:
             if known is None:
                 continue
             succession = decide(partition, known)
+            if succession is not None and self.keeps_elr:
+                state = self.keep_elr(partition, known.state, succession.state, staying=succession.staying)
+                succession = succession._replace(state=state)
             if succession is not None:
                 decided.append(_Decided(partition, succession, known))
         return decided

@@ -89,12 +89,15 @@ part of the same event; whoever does neither (paused, cut off) has its session."
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """`unclean_allowed`: a topic's unclean.leader.election.enable; `deletion_enabled`: delete.topic.enable;
-    `fast_failover`: kavka.controller.fast.failover; `auto_rebalance`: auto.leader.rebalance.enable, every
-    `rebalance_interval_ms` where more than `rebalance_limit_percent` of a broker's partitions are led by others."""
+    """`unclean_allowed`: a topic's unclean.leader.election.enable; `min_insync_replicas`: its setting of that name,
+    where eligible leader replicas are kept (kavka.eligible.leader.replicas.enable), else None; `deletion_enabled`:
+    delete.topic.enable; `fast_failover`: kavka.controller.fast.failover; `auto_rebalance`:
+    auto.leader.rebalance.enable, every `rebalance_interval_ms` where more than `rebalance_limit_percent` of a broker's
+    partitions are led by others."""
 
     rules: TopicRules = field(default_factory=TopicRules)
     unclean_allowed: Callable[[str], bool] = field(default=lambda topic: False)
+    min_insync_replicas: Callable[[str], int] | None = None
     deletion_enabled: bool = True
     fast_failover: bool = True
     auto_rebalance: bool = True
@@ -123,7 +126,7 @@ class Office:
         self._ports = ports
         self._channels = Channels(reign.broker_id, ports, self, settings.limits)
         self._lost: dict[BrokerId, int] = {}
-        self.leaders = Leaders(reign, settings.unclean_allowed)
+        self.leaders = Leaders(reign, settings.unclean_allowed, settings.min_insync_replicas)
         self.deletions = TopicDeletions(reign, self.leaders)
         self.topics = TopicAdmin(
             reign,
@@ -160,6 +163,7 @@ class Office:
         async with reign.turn:
             await self._enable_features()
             context.set_brokers(await self._read_brokers())
+            await self.brokers.load_acted_on()
             self._channels.set_brokers(context.brokers, grace_ms=0, suspects=lost)
             if lost:
                 await asyncio.sleep(GATHER_MS / 1000)
@@ -170,6 +174,7 @@ class Office:
             partitions = self.brokers.serving()
             new = [key for key in partitions if context.partitions.state(key) is PartitionStatus.NEW]
             changed = await self.leaders.initialise(new) + await self.leaders.react(partitions)
+            await self.brokers.note_acted_on()
             changes = {order.topic_partition: order for order in changed}
             orders = [
                 changes.get(key) or reign.partition_order(key, is_new=False)

@@ -81,14 +81,18 @@ def is_needed(wish: ElectionWish, replicas: Sequence[BrokerId], leader: BrokerId
 
 
 def hold(
-    wish: ElectionWish, replicas: Sequence[BrokerId], isr: Sequence[BrokerId], live: Collection[BrokerId]
+    wish: ElectionWish,
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    live: Collection[BrokerId],
+    eligible: Collection[BrokerId] = (),
 ) -> ElectionResult:
-    """The election, for a partition that needs it."""
+    """The election, for a partition that needs it. An eligible leader replica comes before one that lost records."""
     match wish:
         case ElectionWish.PREFERRED:
             return elect_preferred(replicas, isr, live)
         case ElectionWish.UNCLEAN:
-            return elect_offline(replicas, isr, live, unclean_allowed=True)
+            return elect_offline(replicas, isr, live, unclean_allowed=True, eligible=eligible)
     assert_never(wish)
 
 
@@ -158,7 +162,8 @@ class Elections:
             if not is_needed(wish, replicas, known.state.leader, self._context.reachable_broker_ids()):
                 results.pop(partition, None)
                 return None
-            result = hold(wish, replicas, known.state.isr, self._live(partition, replicas))
+            eligible = self._leaders.elr(partition, known.state)
+            result = hold(wish, replicas, known.state.isr, self._live(partition, replicas), eligible)
             results[partition] = result
             return succeed(known.state, result, self._context.epoch) if isinstance(result, Elected) else None
 

@@ -42,7 +42,8 @@ def succession_decision(
         case None:
             kind = DecisionKind.ISR_SHRUNK
             gone = tuple(replica for replica in before.isr if replica not in after.isr)
-            why = f"replicas {list(gone)} are not alive; leader {after.leader} goes on with {list(after.isr)}"
+            goes_on = f"leader {after.leader} goes on with {list(after.isr)}"
+            why = succession.why or f"replicas {list(gone)} are not alive; {goes_on}"
             evidence = {**evidence, "removed": gone}
     return Decision(
         kind,
@@ -64,7 +65,10 @@ def _election_facts(election: ElectionResult) -> Facts:
 
 def state_facts(state: PartitionState) -> Facts:
     """A partition's state as the facts before or after a decision."""
-    return {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": state.isr}
+    facts: Facts = {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": state.isr}
+    if state.eligible_leader_replicas:
+        facts = {**facts, "eligible_leader_replicas": state.eligible_leader_replicas}
+    return facts
 
 
 def refused_move_decision(move: RefusedMove[K, S], *, at_ms: int, broker_id: BrokerId) -> Decision:

@@ -188,12 +188,12 @@ def settle(
             "Wait until one of these has caught up."
         )
     if state.leader in keep and state.leader in live:
-        return Succession(_next_epoch(state, state.leader, isr, controller_epoch), None)
+        return Succession(_next_epoch(state, state.leader, isr, controller_epoch), None, staying=tuple(keep))
     election: ElectionResult = elect_for_reassignment(keep, isr, live)
     if isinstance(election, Elected):
-        return Succession(_next_epoch(state, election.leader, isr, controller_epoch), election)
+        return Succession(_next_epoch(state, election.leader, isr, controller_epoch), election, staying=tuple(keep))
     if state.leader == NO_LEADER:
-        return Succession(_next_epoch(state, NO_LEADER, isr, controller_epoch), election)
+        return Succession(_next_epoch(state, NO_LEADER, isr, controller_epoch), election, staying=tuple(keep))
     return _invalid(
         f"No replica could lead: alive are {_list(election.live)} of {_list(keep)}, in sync {_list(isr)}. "
         "Wait until one of these is back."

@@ -60,6 +60,10 @@ _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SU
 _OFFSET_DIGITS = 20
 
 
+MARK_IGNORED = "clean shutdown mark ignored"
+"""What a `RecoveryReason` says where the log was not what the mark vouches for."""
+
+
 class RecoveryReason(NamedTuple):
     """One thing that was not as a clean stop leaves it, and what was done about it."""
 
@@ -136,7 +140,7 @@ class _LogLoader:
             try:
                 self._segments[-1].next_offset()
             except CorruptRecords as error:
-                self._note("clean shutdown mark ignored", self._segments[-1].path(LOG_SUFFIX), str(error))
+                self._note(MARK_IGNORED, self._segments[-1].path(LOG_SUFFIX), str(error))
                 recover_from = self._segments[-1].base_offset
         self._read_epochs(names, recover_from)
         if recover_from is not None:

@@ -44,7 +44,7 @@ from kavka.log.checkpoint import (
     parse_partition_metadata,
 )
 from kavka.log.log_config import LogConfig
-from kavka.log.log_loader import LoadRequest, RecoveryReason, create_log, load_log
+from kavka.log.log_loader import MARK_IGNORED, LoadRequest, RecoveryReason, create_log, load_log
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
 from kavka.log.unified_log import DeletedSegments, UnifiedLog
 from kavka.logger import Logger
@@ -87,6 +87,9 @@ class LoadReport(NamedTuple):
     offline: dict[str, StorageError]
     broker_epochs: dict[str, int]
     """By directory, the broker epoch in its clean-shutdown mark (KIP-966); none without a mark."""
+    was_clean: bool = False
+    """Whether every directory was there, with a mark that could be believed: nothing was lost since the last stop. A
+    directory that was empty, a new disk perhaps, has none."""
 
 
 class CheckpointFile(NamedTuple):
@@ -186,7 +189,9 @@ class LogManager:
                 self.on_storage_error(home.path, error)
                 report.offline[home.path] = error
         self._require_one_directory()
-        return report
+        marked = report.broker_epochs.keys() >= set(self._directories)
+        believed = all(reason.what != MARK_IGNORED and reason.offset < 0 for _, reason in report.reasons)
+        return report._replace(was_clean=marked and believed and not report.offline)
 
     def _open_home(self, path: str) -> _Home:
         self._filesystem.make_directory(path)
@@ -251,6 +256,8 @@ class LogManager:
             mark = f"{path}/{CLEAN_SHUTDOWN}"
             report.broker_epochs[path] = parse_clean_shutdown(self._filesystem.read(mark))
             self._filesystem.remove(mark)
+            # Durably: a mark that a power cut brings back would vouch for logs that lost their tails by it.
+            self._filesystem.sync_directory(path)
         recovery_points = self._read_offsets(path, RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(path, LOG_START_OFFSET_CHECKPOINT)
         high_watermarks = self._read_offsets(path, HIGH_WATERMARK_CHECKPOINT)

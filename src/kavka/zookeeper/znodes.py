@@ -44,6 +44,7 @@ CONFIG_PATH: Final = "/config"
 CONFIG_CHANGES_PATH: Final = "/config/changes"
 PRODUCER_ID_BLOCK_PATH: Final = "/latest_producer_id_block"
 FEATURE_PATH: Final = "/feature"
+UNCLEAN_SHUTDOWNS_PATH: Final = "/kavka_unclean_shutdowns"
 CONSUMERS_PATH: Final = "/consumers"
 
 ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES_PATH}/isr_change_"
@@ -252,6 +253,9 @@ class BrokerRegistration:
     jmx_port: int = -1
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name to (lowest, highest) supported version."""
+    is_unclean: bool = False
+    """The broker's stop before this start was not clean, and no controller has acted on that yet. Kavka's own field,
+    written only with kavka.eligible.leader.replicas.enable."""
 
     def encode(self) -> bytes:
         # host and port are for readers older than listeners: those of the plaintext one.
@@ -271,6 +275,7 @@ class BrokerRegistration:
                 "host": plain.host if plain else None,
                 "version": 5,
                 "timestamp": str(self.timestamp_ms),
+                **({"unclean_shutdown": True} if self.is_unclean else {}),
             }
         )
 
@@ -294,6 +299,7 @@ class BrokerRegistration:
             rack=znode.text("rack") if znode.get("rack") is not None else None,
             jmx_port=znode.integer("jmx_port") if "jmx_port" in znode else -1,
             features={name: _feature_range(znode, name, value) for name, value in features.items()},
+            is_unclean=znode.get("unclean_shutdown") is True,
         )
 
 
@@ -344,7 +350,9 @@ RECOVERING: Final = 1
 class PartitionState:
     """/brokers/topics/<T>/partitions/<P>/state: who leads. The znode's version is the partition epoch.
 
-    `leader` is -1 where there is none; `isr` is never empty.
+    `leader` is -1 where there is none; `isr` is never empty. The last two fields are kavka's own, written only with
+    kavka.eligible.leader.replicas.enable and where they are not empty: who left the ISR and still has every committed
+    record (KIP-966), and the last leader of a partition that has none.
     """
 
     leader: BrokerId
@@ -352,14 +360,21 @@ class PartitionState:
     isr: tuple[BrokerId, ...]
     controller_epoch: int
     leader_recovery_state: int = RECOVERED
+    eligible_leader_replicas: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
 
     def encode(self) -> bytes:
         # Written by hand: at 1.5 us a quarter of json's time, and a topic may have ten thousand of them.
         recovering = '"leader_recovery_state":1,' if self.leader_recovery_state != RECOVERED else ""
         isr = ",".join(map(str, self.isr))
+        own = ""
+        if self.eligible_leader_replicas:
+            own = f',"eligible_leader_replicas":[{",".join(map(str, self.eligible_leader_replicas))}]'
+        if self.last_known_elr:
+            own += f',"last_known_elr":[{",".join(map(str, self.last_known_elr))}]'
         return (
             f'{{"controller_epoch":{self.controller_epoch},"leader":{self.leader},"version":1,{recovering}'
-            f'"leader_epoch":{self.leader_epoch},"isr":[{isr}]}}'
+            f'"leader_epoch":{self.leader_epoch},"isr":[{isr}]{own}}}'
         ).encode()
 
     def leader_and_isr(self, partition_epoch: int) -> LeaderAndIsr:
@@ -375,7 +390,13 @@ class PartitionState:
             isr=tuple(map(BrokerId, znode.integers("isr"))),
             controller_epoch=znode.integer("controller_epoch"),
             leader_recovery_state=znode.integer("leader_recovery_state") if "leader_recovery_state" in znode else 0,
+            eligible_leader_replicas=_own_replicas(znode, "eligible_leader_replicas"),
+            last_known_elr=_own_replicas(znode, "last_known_elr"),
         )
+
+
+def _own_replicas(znode: _Object, name: str) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, znode.integers(name))) if name in znode else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +423,30 @@ class ControllerNode:
         znode = _Object(CONTROLLER_PATH, data)
         timestamp_ms = int(znode.text("timestamp")) if znode.matches("timestamp", r"-?\d+") else -1
         return ControllerNode(BrokerId(znode.integer("brokerid")), timestamp_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanShutdowns:
+    """/kavka_unclean_shutdowns, kavka's own: brokers whose last stop was not clean, with the broker epoch for which a
+    controller acted on that. Only with kavka.eligible.leader.replicas.enable."""
+
+    PATH: ClassVar[str] = UNCLEAN_SHUTDOWNS_PATH
+
+    acted_on: Mapping[BrokerId, int]
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "acted_on": {str(key): self.acted_on[key] for key in sorted(self.acted_on)}})
+
+    @staticmethod
+    def decode(data: bytes | None) -> UncleanShutdowns:
+        """Of what cannot be read nothing was acted upon: to act once more costs a catching-up, never a record."""
+        try:
+            found = _Object(UNCLEAN_SHUTDOWNS_PATH, data).mapping("acted_on")
+        except MalformedZNode:
+            return UncleanShutdowns({})
+        return UncleanShutdowns(
+            {BrokerId(int(key)): value for key, value in found.items() if key.isdecimal() and isinstance(value, int)}
+        )
 
 
 def encode_controller_epoch(epoch: int) -> bytes:

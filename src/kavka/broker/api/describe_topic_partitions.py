@@ -4,17 +4,20 @@ Behaviour   Topics in the order of their names, from the cursor on, at most min(
             max.request.partition.size.limit) partitions; the next cursor names where to go on. No topics named means
             all.
 Versions    0.
-Not supported  Eligible leader replicas: empty lists, as from Apache Kafka while the feature is off.
+Eligible leader replicas are in no request that a controller sends to brokers in ZooKeeper's days: with
+kavka.eligible.leader.replicas.enable they are read from the states in ZooKeeper, else the lists are empty, as from
+Apache Kafka while the feature is off. They are left empty too where ZooKeeper does not answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.authorized_operations import TOPIC_OPERATIONS
 from kavka.broker.metadata_cache import NO_TOPIC_ID, TopicMetadata
-from kavka.errors import ErrorCode
-from kavka.model import NO_LEADER
+from kavka.errors import ErrorCode, ZooKeeperError
+from kavka.model import NO_LEADER, TopicPartition
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from kavka.protocol.messages.describe_topic_partitions_response import (
     Cursor,
@@ -30,7 +33,30 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, request: Request, message: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+    response = _describe(broker, message)
+    if broker.config.kavka_eligible_leader_replicas_enable:
+        return _with_eligible(broker, response)
+    return response
+
+
+async def _with_eligible(broker: Broker, response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
+    described = {
+        TopicPartition(topic.name or "", partition.partition_index): partition
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+    try:
+        states = await broker.read_partition_states(list(described))
+    except ZooKeeperError:
+        return response
+    for key, state in states.items():
+        described[key].eligible_leader_replicas = list(state.eligible_leader_replicas)
+        described[key].last_known_elr = list(state.last_known_elr)
+    return response
+
+
+def _describe(broker: Broker, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     room = min(message.response_partition_limit, broker.config.max_request_partition_size_limit)
     names = sorted({topic.name for topic in message.topics} or {topic.name for topic in broker.metadata.topics()})
     first_partition = 0

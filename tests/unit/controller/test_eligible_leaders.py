@@ -1,0 +1,178 @@
+"""Eligible leader replicas: the decisions by hand, and S21 through the flow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kavka.controller.election import Elected, NotElected, Succession
+from kavka.controller.eligible_leaders import after_broker_change_with_elr, with_elr
+from kavka.model import NO_LEADER, BrokerId
+from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
+
+REPLICAS = (1, 2, 3)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def state(leader: int, isr: tuple[int, ...], elr: tuple[int, ...] = (), last: tuple[int, ...] = ()) -> PartitionState:
+    return PartitionState(BrokerId(leader), 3, ids(*isr), 1, RECOVERED, ids(*elr), ids(*last))
+
+
+@pytest.mark.parametrize(
+    ("isr", "elr", "next_isr", "expected", "why"),
+    [
+        ((1, 2, 3), (), (1, 2), (), "two are enough: nobody needs to stay eligible"),
+        ((1, 2), (), (1,), (2,), "2 left when that left too few"),
+        ((1, 2, 3), (), (1,), (2, 3), "both left at once"),
+        ((1,), (2,), (1, 3), (), "enough again"),
+        ((1,), (2,), (2,), (1,), "2 leads; 1 has what is committed"),
+        ((1,), (2,), (1,), (2,), "an election that changes no member"),
+        ((1, 2), (3,), (1,), (2,), "the elr of a state with enough in sync is void"),
+    ],
+)
+def test_who_leaves_an_isr_that_is_too_small_then_stays_eligible(
+    isr: tuple[int, ...], elr: tuple[int, ...], next_isr: tuple[int, ...], expected: tuple[int, ...], why: str
+) -> None:
+    after = with_elr(state(1, isr, elr), state(1, next_isr), staying=ids(*REPLICAS), needed=2)
+
+    assert sorted(after.eligible_leader_replicas) == list(expected), why
+
+
+def test_who_is_no_replica_any_more_or_is_back_uncleanly_is_not_eligible() -> None:
+    before, after = state(1, (1, 2, 3)), state(1, (1,))
+
+    assert with_elr(before, after, staying=ids(1, 2), needed=2).eligible_leader_replicas == ids(2)
+    kept = with_elr(before, after, staying=ids(*REPLICAS), needed=2, unclean=ids(2))
+    assert kept.eligible_leader_replicas == ids(3)
+
+
+def test_the_last_leader_is_known_until_there_is_another() -> None:
+    lost = with_elr(state(2, (2,), (1,)), state(NO_LEADER, (2,)), staying=ids(*REPLICAS), needed=2)
+    assert lost.last_known_elr == ids(2)
+    still = with_elr(lost, replace(lost, leader_epoch=5), staying=ids(*REPLICAS), needed=2)
+    assert still.last_known_elr == ids(2)
+    assert with_elr(still, state(1, (1,)), staying=ids(*REPLICAS), needed=2).last_known_elr == ()
+
+
+def change(
+    before: PartitionState,
+    live: tuple[int, ...],
+    *,
+    unclean: tuple[int, ...] = (),
+    needed: int = 2,
+    unclean_allowed: bool = False,
+) -> Succession | None:
+    return after_broker_change_with_elr(
+        ids(*REPLICAS),
+        before,
+        ids(*live),
+        needed=needed,
+        unclean=ids(*unclean),
+        unclean_allowed=unclean_allowed,
+        controller_epoch=2,
+    )
+
+
+def led(succession: Succession | None) -> tuple[int, tuple[int, ...]]:
+    assert succession is not None
+    assert succession.state.leader_epoch == 4
+    assert succession.state.controller_epoch == 2
+    return succession.state.leader, succession.state.isr
+
+
+def test_nothing_changes_where_nothing_did() -> None:
+    assert change(state(1, (1,), (2,)), (1, 2)) is None
+    assert change(state(NO_LEADER, (1,), (2,)), (3,)) is None
+
+
+def test_a_live_in_sync_replica_comes_first_and_an_eligible_one_second() -> None:
+    assert led(change(state(NO_LEADER, (2,), (1, 3)), (1, 2))) == (2, (2,))
+
+    succession = change(state(2, (2,), (1, 3)), (3, 1))
+    assert led(succession) == (1, (1,))
+    assert succession is not None
+    assert isinstance(succession.election, Elected)
+    assert not succession.election.unclean
+    assert "eligible" in succession.election.reason
+    assert succession.state.leader_recovery_state == RECOVERED
+
+
+def test_an_eligible_replica_comes_before_an_unclean_election() -> None:
+    succession = change(state(2, (2,), (3,)), (1, 3), unclean_allowed=True)
+
+    assert led(succession) == (3, (3,))
+    assert led(change(state(2, (2,), ()), (1, 3), unclean_allowed=True)) == (1, (1,))
+
+
+def test_without_a_live_member_of_isr_or_elr_there_is_no_leader() -> None:
+    succession = change(state(2, (2,), (3,)), (1,))
+
+    assert led(succession) == (NO_LEADER, (2,))
+    assert succession is not None
+    assert isinstance(succession.election, NotElected)
+
+
+def test_s21_who_is_back_uncleanly_does_not_lead_while_an_eligible_one_lives() -> None:
+    assert led(change(state(NO_LEADER, (3,), (1, 2), (3,)), (1, 2, 3), unclean=(3,))) == (1, (1,))
+
+
+def test_s21_who_is_back_uncleanly_waits_for_the_others_if_they_are_dead() -> None:
+    """Whichever of them is back first may lead: the elr is the isr then."""
+    assert led(change(state(NO_LEADER, (3,), (1, 2), (3,)), (3,), unclean=(3,))) == (NO_LEADER, (1, 2))
+
+
+def test_one_of_several_in_sync_replicas_that_is_back_uncleanly_leaves_the_isr_and_its_leadership() -> None:
+    assert led(change(state(3, (3, 1)), (1, 3), unclean=(3,))) == (1, (1,))
+    succession = change(state(1, (1, 2, 3)), (1, 2, 3), unclean=(3,))
+    assert led(succession) == (1, (1, 2))
+    assert succession is not None
+    assert "[3] were not stopped cleanly" in succession.why
+
+
+def test_one_that_is_back_uncleanly_leaves_the_elr() -> None:
+    before = state(1, (1,), (2, 3))
+    succession = change(before, (1, 2, 3), unclean=(3,))
+    assert led(succession) == (1, (1,))
+    assert succession is not None
+
+    kept = with_elr(before, succession.state, staying=ids(*REPLICAS), needed=2, unclean=ids(3))
+
+    assert kept.eligible_leader_replicas == ids(2)
+
+
+def test_where_nobody_is_left_the_last_known_leader_leads_and_that_counts_as_unclean() -> None:
+    succession = change(state(NO_LEADER, (2, 3), (), (3,)), (2, 3), unclean=(2, 3))
+
+    assert led(succession) == (3, (3,))
+    assert succession is not None
+    assert isinstance(succession.election, Elected)
+    assert succession.election.unclean
+    assert "not synced" in succession.election.reason
+    assert succession.state.leader_recovery_state == RECOVERING
+
+
+def test_the_last_member_may_lead_again_at_once_if_it_led_in_its_former_life() -> None:
+    succession = change(state(3, (3,)), (3,), unclean=(3,))
+
+    assert led(succession) == (3, (3,))
+    assert succession is not None
+    assert succession.state.leader_recovery_state == RECOVERING
+
+
+def test_the_last_known_leader_is_waited_for_if_it_is_dead() -> None:
+    assert change(state(NO_LEADER, (3,), (), (3,)), (2,), unclean=(2, 3)) is None
+
+
+def test_an_elr_that_a_lower_min_insync_replicas_made_void_leads_nothing_and_is_dropped() -> None:
+    """With one in sync being enough, 2 may have committed what 1 does not have."""
+    assert led(change(state(2, (2,), (1,)), (1,), needed=1)) == (NO_LEADER, (2,))
+    before = state(2, (2,), (1,))
+    succession = change(before, (1, 2), needed=1)
+    assert led(succession) == (2, (2,))
+    assert succession is not None
+    kept = with_elr(before, succession.state, staying=ids(*REPLICAS), needed=1)
+    assert kept.eligible_leader_replicas == ()
