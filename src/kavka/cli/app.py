@@ -280,6 +280,68 @@ def durability(
     show_durability(bootstrap, topics or [], broker=broker, as_json=as_json)
 
 
+# What if
+
+
+@app.command("lag-policy")
+def lag_policy(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Kafka's server.log, `kavka why --json`, a broker's directory, or a trace; none: drawn workloads.",
+        ),
+    ] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="POLICY",
+            help="time:MS, messages:COUNT or messages:COUNT:MS, as often as you like; the usual ones without it.",
+        ),
+    ] = None,
+    workloads: Annotated[
+        list[str] | None, typer.Option("--workload", "-w", metavar="NAME", help="Only these workloads; all without it.")
+    ] = None,
+    minutes: Annotated[float, typer.Option("--minutes", min=1, max=60, help="Virtual minutes of each workload.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same figures.")] = 1,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with drawings.")] = None,
+    write_trace: Annotated[
+        str | None,
+        typer.Option("--write-trace", metavar="FILE", help="Only write what the leader saw of one workload."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare how followers leave the ISR by time and by number of messages: false alarms, what goes unnoticed, why.
+
+    The workloads run on a broker's own decision code in virtual time. With files, the policies are asked about what a
+    cluster recorded.
+
+    [bold]Examples[/bold]
+
+    kavka lag-policy --plot report.html
+
+    kavka lag-policy -w bursts -p time:30000 -p messages:4000 -p messages:20000
+
+    kavka lag-policy /var/log/kafka/server.log*
+
+    kavka lag-policy kavka-data
+    """
+    from kavka.cli.lag_policy import lag_policy as compare
+
+    compare(
+        files or [],
+        policies=policies or [],
+        names=workloads or [],
+        minutes=minutes,
+        seed=seed,
+        plot=plot,
+        write_trace=write_trace,
+        as_json=as_json,
+    )
+
+
 # Topics
 
 

@@ -136,21 +136,18 @@ class IsrHistory:
         return len(self.changes) - self.shrinks
 
     def removals(self) -> list[Removal]:
+        """Who was thrown out, by time."""
         found = []
-        for index, change in enumerate(self.changes):
+        next_in_ms: dict[tuple[TopicPartition, BrokerId], int] = {}
+        for change in reversed(self.changes):
             for follower in change.left:
                 known = next((each for each in change.progress if each.follower == follower), Progress(follower))
-                back_ms = self._back_ms(index, follower)
+                back_ms = next_in_ms.get((change.partition, follower))
                 after_ms = None if back_ms is None else back_ms - change.at_ms
                 found.append(Removal(change.at_ms, change.partition, follower, change.log_end_offset, known, after_ms))
-        return found
-
-    def _back_ms(self, index: int, follower: BrokerId) -> int | None:
-        partition = self.changes[index].partition
-        for change in self.changes[index + 1 :]:
-            if change.partition == partition and follower in change.after:
-                return change.at_ms
-        return None
+            for member in change.after:
+                next_in_ms[change.partition, member] = change.at_ms
+        return found[::-1]
 
     def refused_ms(self) -> int:
         """How long, summed over partitions, an ISR was too small for min.insync.replicas=2; as far as it is known."""

@@ -114,7 +114,8 @@ def advise_from_history(history: IsrHistory, judgements: Sequence[Judgement]) ->
     reasons = [f"{len(removals):,} followers were thrown out, {needless:,} of them were back within 10 s"]
     reasons += [
         f"{each.choice} would have thrown out {each.out:,} of them ({each.needless:,} needlessly), kept {each.stays:,} "
-        f"then ({each.late:,} of which stayed away for longer: noticed later, or never); {each.unknown:,} cannot be told"
+        f"then ({each.late:,} of which stayed away for longer: noticed later, or never); {each.unknown:,} cannot "
+        "be told"
         for each in (best, *(other for other in judgements if other is not best))
     ]
     return Advice(best.choice, tuple(reasons))

@@ -56,6 +56,7 @@ NETWORK_MS: Final = (1, 3)
 ISR_WRITE_MS: Final = (2, 10)
 STALLED_AFTER_MS: Final = 1_000
 """An accepted write that is not committed after so long counts as blocked."""
+FILL_RECORDS: Final = 1_000
 SAMPLES: Final = 300
 """Points of a lag curve."""
 MAX_MINUTES: Final = 60
@@ -83,11 +84,11 @@ class LagRun:
         draws = Random(f"network {workload.name} {seed}")
         self._leader = _Leader(self._agenda, choice, draws, workload.ailments, self.trace)
         for topic in dict.fromkeys(traffic.topic for traffic in workload.traffic):
-            newcomers = [each for each in workload.ailments if each.kind is AilmentKind.NEW]
-            led = self._leader.lead(TopicPartition(topic, 0), newcomers)
+            led = self._leader.lead(TopicPartition(topic, 0))
             for follower in FOLLOWERS:
                 ailments = [each for each in workload.ailments if each.concerns(follower, topic)]
-                start = 0 if any(each in newcomers for each in ailments) else led.partition.log.log_end_offset
+                is_new = any(each.kind is AilmentKind.NEW for each in ailments)
+                start = 0 if is_new else led.partition.log.log_end_offset
                 _Fetcher(self._agenda, led, follower, ailments, draws, start).begin()
         for traffic in workload.traffic:
             self._agenda.at(self._write_draws.randrange(traffic.every_ms), self._writer(traffic))
@@ -114,7 +115,7 @@ def replay(trace: Sequence[Seen], choice: Choice, *, name: str = "trace", ailmen
     agenda = _Agenda()
     leader = _Leader(agenda, choice, Random(f"replay {name}"), ailments, None)
     for partition in dict.fromkeys(seen.partition for seen in trace):
-        leader.lead(partition, [each for each in ailments if each.kind is AilmentKind.NEW])
+        leader.lead(partition)
     for seen in trace:
         agenda.at(seen.at_ms, _repeat(leader.led[seen.partition], seen))
     end_ms = trace[-1].at_ms if trace else 0
@@ -171,7 +172,8 @@ class _Leader:
         self._files = SimulatedDisk(Random(0)).port(Scheduler(0).node("broker-1"))
         self._sample_ms = 1
 
-    def lead(self, topic_partition: TopicPartition, newcomers: Sequence[Ailment]) -> _LedPartition:
+    def lead(self, topic_partition: TopicPartition) -> _LedPartition:
+        ailments = [each for each in self._ailments if each.topic in (None, topic_partition.topic)]
         log = self._new_log(topic_partition)
         rules = PartitionRules(self._choice.policy)
         partition = Partition(
@@ -182,12 +184,10 @@ class _Leader:
             min_insync_replicas=MIN_INSYNC_REPLICAS,
             rules=rules,
         )
-        new = [each.follower for each in newcomers]
-        isr = tuple(broker_id for broker_id in REPLICAS if broker_id not in new)
-        for behind in (each.behind for each in newcomers):
-            _fill(log, behind)
+        newcomers = {each.follower: each.behind for each in ailments if each.kind is AilmentKind.NEW}
+        isr = tuple(broker_id for broker_id in REPLICAS if broker_id not in newcomers)
+        _fill(log, max(newcomers.values(), default=0))
         partition.become_leader(LeaderAndIsr(LEADER, 1, isr, 0), REPLICAS, now_ms=0)
-        ailments = [each for each in self._ailments if each.topic in (None, topic_partition.topic)]
         led = _LedPartition(partition, self._agenda, self._draws, ailments, self._trace)
         self.led[topic_partition] = led
         return led
@@ -249,9 +249,10 @@ class _Leader:
             joined_after_ms=max(joined, default=None),
             out_of_isr=tuple(span for led in all_led for span in led.out_spans),
             ailing=tuple(
-                Span(led.partition.topic_partition, each.follower, each.from_ms, min(each.until_ms, end_ms))
+                Span(led.partition.topic_partition, each.follower, each.from_ms, min(led.ends_ms(each), end_ms))
                 for led in all_led
                 for each in led.ailments
+                if each.excuses
             ),
             lags={key: tuple(points) for led in all_led for key, points in led.lags.items()},
         )
@@ -380,12 +381,15 @@ class _LedPartition:
         """Whether something ails the follower that excuses to throw it out. A new one is excused until it joined."""
         now_ms = self._agenda.now_ms
         return any(
-            each.excuses
-            and each.follower == follower
-            and each.from_ms <= now_ms < each.until_ms
-            and (each.kind is not AilmentKind.NEW or self.joined_after_ms is None)
+            each.excuses and each.follower == follower and each.from_ms <= now_ms < self.ends_ms(each)
             for each in self.ailments
         )
+
+    def ends_ms(self, ailment: Ailment) -> int:
+        """When an ailment ends: a new follower is new until it has joined."""
+        if ailment.kind is AilmentKind.NEW and self.joined_after_ms is not None:
+            return self.joined_after_ms
+        return ailment.until_ms
 
     def detection_ms(self) -> list[int]:
         return [ms for index, ms in self._found_ms.items() if self.ailments[index].is_to_be_found]
@@ -508,6 +512,8 @@ def _batch(records: int) -> bytes:
 
 
 def _fill(log: UnifiedLog, records: int) -> None:
-    for _ in range(records // 1_000):
-        log.append_as_leader(bytearray(_batch(1_000)), 0, 0)
+    """Records of an earlier reign, all committed."""
+    while log.log_end_offset < records:
+        count = min(records - log.log_end_offset, FILL_RECORDS)
+        log.append_as_leader(bytearray(_batch(count)), 0, 0)
     log.advance_high_watermark(log.log_end_offset)

@@ -1,0 +1,174 @@
+"""The pages of `kavka lag-policy`: tables and drawings of what lag policies did, or would have done.
+
+Decides which figures are shown together. Must not know how they came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from kavka.replication.lag_policy import MESSAGES
+from kavka.simulator import plots
+from kavka.simulator.isr_history import IsrHistory, Judgement
+from kavka.simulator.lag_advice import Advice
+from kavka.simulator.lag_outcome import Outcome
+
+HEADINGS: Final = (
+    "policy",
+    "shrinks",
+    "false alarms",
+    "found",
+    "detection",
+    "refused",
+    "stalled",
+    "commit p99",
+    "ISR updates",
+)
+LEGEND: Final = (
+    "False alarms: a healthy follower was thrown out. Found, detection: followers that lagged for longer than 10 s, "
+    "and how long the slowest of them was not noticed. Refused: time in which acks=all got NOT_ENOUGH_REPLICAS "
+    "(min.insync.replicas=2); stalled: time in which an accepted write waited longer than a second for a follower in "
+    "the ISR. In the drawings, the broad stripe is the time in which a follower ails; the bars below show when it is "
+    "out of the ISR."
+)
+
+
+def row_of(outcome: Outcome) -> list[str]:
+    """A row of the table, the workload first."""
+    found = f"{len(outcome.detection_ms)}/{outcome.to_be_found}" if outcome.to_be_found else ""
+    worst_ms = outcome.worst_detection_ms
+    return [
+        outcome.workload,
+        str(outcome.choice),
+        f"{outcome.shrinks:,}",
+        f"{outcome.false_alarms:,}",
+        found,
+        ("never" if outcome.overlooked else "") if worst_ms is None else seconds(worst_ms),
+        seconds(outcome.refused_ms),
+        seconds(outcome.stalled_ms),
+        f"{outcome.commit_p99_ms:,} ms",
+        f"{outcome.isr_updates:,}",
+    ]
+
+
+def seconds(ms: int) -> str:
+    return f"{ms / 1000:,.1f} s"
+
+
+def comparison_page(outcomes: Sequence[Outcome], advice: Advice, about: Mapping[str, str], *, seed: int | None) -> str:
+    """All workloads under all policies. `about` says of each workload what it is."""
+    names = list(dict.fromkeys(outcome.workload for outcome in outcomes))
+    by_choice = {outcome.choice: outcome for outcome in outcomes}
+    parts = [
+        plots.paragraph(f"Recommended: {advice.choice}."),
+        plots.listing(advice.reasons),
+        plots.paragraph(LEGEND, soft=True),
+    ]
+    if seed is not None:
+        minutes = outcomes[0].duration_ms / 60_000
+        parts.append(plots.paragraph(f"Seed {seed}, {minutes:g} virtual minutes for each workload.", soft=True))
+
+    def of(choice_outcomes: Sequence[Outcome], name: str) -> Outcome:
+        return next(each for each in choice_outcomes if each.workload == name)
+
+    grouped = {choice: [each for each in outcomes if each.choice == choice] for choice in by_choice}
+    for title, value_of in _BARS:
+        series = [(str(choice), [value_of(of(each, name)) for name in names]) for choice, each in grouped.items()]
+        parts.append(plots.bars(title, names, series))
+    sick = [name for name in names if any(each.to_be_found for each in outcomes if each.workload == name)]
+    if sick:
+        detections = [
+            (str(choice), [_detection_s(of(each, name)) for name in sick]) for choice, each in grouped.items()
+        ]
+        parts.append(plots.bars("Seconds until a lagging follower was out of the ISR", sick, detections, unit=" s"))
+    for name in names:
+        parts.append(plots.heading(name))
+        parts.append(plots.paragraph(about.get(name, "")))
+        parts += _workload_parts([each for each in outcomes if each.workload == name])
+    return plots.page("Lag policies compared", parts)
+
+
+_BARS: Final[tuple[tuple[str, Callable[[Outcome], float]], ...]] = (
+    ("Healthy followers thrown out", lambda outcome: outcome.false_alarms),
+    ("Seconds in which acks=all writes were blocked (refused or stalled)", lambda outcome: outcome.blocked_ms / 1000),
+    ("ISR updates sent to ZooKeeper", lambda outcome: outcome.isr_updates),
+)
+
+
+def _detection_s(outcome: Outcome) -> float | None:
+    worst_ms = outcome.worst_detection_ms
+    return None if outcome.overlooked or worst_ms is None else worst_ms / 1000
+
+
+def _workload_parts(outcomes: Sequence[Outcome]) -> list[str]:
+    parts = [plots.table(HEADINGS, [row_of(outcome)[1:] for outcome in outcomes])]
+    partitions = list(dict.fromkeys(key.rsplit(" broker ", 1)[0] for key in outcomes[0].lags))
+    for partition in partitions:
+        parts += [_lag_drawing(outcome, partition) for outcome in outcomes]
+    return parts
+
+
+def _lag_drawing(outcome: Outcome, partition: str) -> str:
+    """How far each follower of a partition was behind, as its leader knew, and when it was out of the ISR."""
+    curves = [
+        plots.Curve(key.rsplit(" ", 2)[1] + " " + key.rsplit(" ", 1)[1], [(ms / 1000, lag) for ms, lag in points])
+        for key, points in outcome.lags.items()
+        if key.startswith(f"{partition} broker ")
+    ]
+    bands = [
+        plots.Band(span.from_ms / 1000, span.until_ms / 1000)
+        for span in outcome.ailing
+        if str(span.partition) == partition
+    ]
+    bands += [
+        plots.Band(span.from_ms / 1000, span.until_ms / 1000, f"{span.follower} out", span.follower - 2)
+        for span in outcome.out_of_isr
+        if str(span.partition) == partition
+    ]
+    limit = (float(outcome.choice.max_messages), "max.messages") if outcome.choice.name == MESSAGES else None
+    return plots.lines(
+        f"{partition} under {outcome.choice}: records behind",
+        curves,
+        x_unit="s",
+        y_unit="records",
+        bands=bands,
+        limit=limit,
+    )
+
+
+def history_page(history: IsrHistory, judgements: Sequence[Judgement], advice: Advice | None) -> str:
+    """What a cluster recorded."""
+    removals = history.removals()
+    start_ms = history.changes[0].at_ms
+    parts = []
+    if advice is not None:
+        parts += [plots.paragraph(f"Recommended: {advice.choice}."), plots.listing(advice.reasons)]
+    rows = [
+        [str(each.choice), str(each.out), str(each.needless), str(each.stays), str(each.late), str(each.unknown)]
+        for each in judgements
+    ]
+    headings = ["policy", "out", "needlessly", "kept then", "of these long away", "cannot be told"]
+    parts.append(plots.table(headings, rows))
+    partitions = list(dict.fromkeys(str(removal.partition) for removal in removals))[:MAX_ROWS]
+    end_ms = history.changes[-1].at_ms
+    bands = [
+        plots.Band(
+            (removal.at_ms - start_ms) / 1000,
+            ((end_ms if removal.back_after_ms is None else removal.at_ms + removal.back_after_ms) - start_ms) / 1000,
+            str(removal.partition),
+            removal.follower,
+        )
+        for removal in removals
+        if str(removal.partition) in partitions
+    ]
+    thrown = [((removal.at_ms - start_ms) / 1000, float(number)) for number, removal in enumerate(removals, 1)]
+    curve = plots.Curve(
+        "followers thrown out, summed", [(0.0, 0.0), *thrown, ((end_ms - start_ms) / 1000, len(thrown))]
+    )
+    parts.append(plots.lines("Who was out of the ISR, and when", [curve], x_unit="s", y_unit="removals", bands=bands))
+    return plots.page("What a cluster's ISRs did", parts)
+
+
+MAX_ROWS: Final = 40
+"""Partitions that are drawn: those of the first removals."""
