@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.simulator.scenarios import SCENARIOS, play
+from kavka.simulator.invariants import Violation
+from kavka.simulator.scenarios import SCENARIOS, lose_last_standing, play
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-LAST_REPLICA_STANDING = "S21: the last replica standing loses power and its unsynced tail"
-"""Apache Kafka on ZooKeeper loses acknowledged records here (KIP-966)."""
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="KIP-966 is not there yet", strict=False))
-        if name == LAST_REPLICA_STANDING
-        else name
-        for name in SCENARIOS
-    ],
-)
+@pytest.mark.parametrize("name", list(SCENARIOS))
 def test_scenario(name: str) -> None:
     for seed in (1, 2, 3):
         play(name, seed)
+
+
+def test_without_eligible_leader_replicas_the_last_one_standing_loses_what_was_acknowledged() -> None:
+    """As Apache Kafka does on ZooKeeper (KIP-966). A power cut may spare the records; here it does not."""
+    for seed in (1, 2, 3):
+        with pytest.raises(Violation, match="R5"):
+            lose_last_standing(seed)
