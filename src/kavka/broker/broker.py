@@ -54,7 +54,7 @@ from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
 from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.decisions import Decision, DecisionKind, RecordDecision
+from kavka.decisions import Decision, DecisionKind, RecordDecision, forget
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError, StorageError, ZooKeeperError
 from kavka.filesystem import FileSystem
 from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
@@ -106,7 +106,8 @@ class Ports(NamedTuple):
     process: the broker cannot go on. `max_open_segments` is how many segments' files may be open. `on_config` is told
     of the broker's settings after they changed at run time, so that the host obeys those that are its own. `network`
     opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
-    later, so that what lies in the log directories is all that the cluster has.
+    later, so that what lies in the log directories is all that the cluster has. `on_decision` is told of each decision
+    when it is made, besides what the broker itself does with it.
     """
 
     zookeeper: ZooKeeper
@@ -119,6 +120,7 @@ class Ports(NamedTuple):
     on_config: Callable[[BrokerConfig], None]
     network: Network
     is_alone: bool = True
+    on_decision: RecordDecision = forget
 
 
 class Broker:
@@ -210,6 +212,7 @@ class Broker:
             id_prefix=f"{self.broker_id}-{ports.wall_ms():x}",
             ring_bytes=config.kavka_decisions_ring_bytes,
             quiet=(DecisionKind.CONTROLLER_ELECTED, DecisionKind.BROKER_CAME) if ports.is_alone else (),
+            on_decision=ports.on_decision,
         )
         self.logs: LogManager
         self.state_changes: StateChanges

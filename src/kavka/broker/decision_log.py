@@ -22,7 +22,15 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
+from kavka.decisions import (
+    RING_FILES,
+    Decision,
+    DecisionKind,
+    RecordDecision,
+    RecordedDecision,
+    encode_decision,
+    forget,
+)
 from kavka.errors import KavkaError, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.logger import Logger
@@ -87,10 +95,12 @@ class DecisionLog:
         id_prefix: str,
         ring_bytes: int,
         quiet: Collection[DecisionKind] = (),
+        on_decision: RecordDecision = forget,
     ) -> None:
         """`id_prefix` is another one for every life of every broker. The ring is made with the first decision. `quiet`
-        are kinds that are no news on this broker: debug lines."""
+        are kinds that are no news on this broker: debug lines. `on_decision` hears of each as it comes."""
         self._quiet = quiet
+        self._on_decision = on_decision
         self._topic = topic
         self._filesystem = filesystem
         self._directory = directory
@@ -118,6 +128,7 @@ class DecisionLog:
             return
         self._sequence += 1
         self.recorded += 1
+        self._on_decision(decision)
         decision_id = f"{self._id_prefix}-{self._sequence}"
         data = encode_decision(RecordedDecision(decision_id, decision))
         self._say(decision)

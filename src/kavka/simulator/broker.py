@@ -18,6 +18,7 @@ from kavka.broker.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
+from kavka.decisions import Decision
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
 from kavka.model import chunk_bytes
 from kavka.protocol.api import decode_request_header
@@ -26,6 +27,7 @@ from kavka.protocol.frames import BufferPool
 from kavka.simulator.disk import SimulatedDisk
 from kavka.simulator.network import Endpoint, SimulatedNetwork
 from kavka.simulator.scheduler import NodeLoop, Scheduler
+from kavka.simulator.trace import Trace
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 from kavka.zookeeper.client import ZooKeeperClient
 
@@ -60,8 +62,10 @@ class SimulatedBroker:
         settings: Mapping[str, str],
         bugs: list[BaseException],
         halts: list[Halt],
+        trace: Trace | None = None,
     ) -> None:
         self._scheduler = scheduler
+        self._trace = trace
         self._network = network
         self.broker_id = broker_id
         self.node = f"broker-{broker_id}"
@@ -93,6 +97,8 @@ class SimulatedBroker:
         """Begins another life on the same disk; it serves some time later."""
         assert not self.is_alive, f"{self.node} runs already"
         self.life += 1
+        if self._trace is not None:
+            self._trace.on_broker_began(self.node, f"life {self.life}")
         self.loop = self._scheduler.node(f"{self.node}.{self.life}")
         self.loop.owner = self.broker_id
         self._network.machine_up(self.node)
@@ -100,13 +106,11 @@ class SimulatedBroker:
 
     def kill(self) -> None:
         """As SIGKILL: what was written is in the kernel's hands, connections are reset."""
-        loop = self._end()
-        self.disk.process_died(loop)
-        self._network.process_died(loop)
+        self._die("killed")
 
     def power_cut(self) -> None:
         """The machine dies: unsynced writes are lost or torn, and nobody is told."""
-        loop = self._end()
+        loop = self._end("power lost")
         self.disk.process_died(loop)
         self.disk.power_cut()
         self._network.machine_died(self.node, loop)
@@ -114,19 +118,36 @@ class SimulatedBroker:
     def stop(self) -> asyncio.Task[None]:
         """As SIGTERM: controlled shutdown, then a clean end. The task is done when the process is gone."""
         assert self.loop is not None
+        self._tell("stopping", "in order: a controlled shutdown")
         return self.loop.create_task(self._stop())
 
     def pause(self) -> None:
         assert self.loop is not None
+        self._tell("paused")
         self.loop.pause()
 
     def resume(self) -> None:
         assert self.loop is not None
+        self._tell("resumed")
         self.loop.resume()
 
-    def _end(self) -> NodeLoop:
+    def _tell(self, kind: str, text: str = "") -> None:
+        if self._trace is not None:
+            self._trace.on_node(self.node, kind, text)
+
+    def _on_decision(self, decision: Decision) -> None:
+        if self._trace is not None:
+            self._trace.on_decision(self.node, decision)
+
+    def _die(self, how: str) -> None:
+        loop = self._end(how)
+        self.disk.process_died(loop)
+        self._network.process_died(loop)
+
+    def _end(self, how: str) -> NodeLoop:
         loop = self.loop
         assert loop is not None
+        self._tell(how)
         self.collect_bugs()
         loop.kill()
         self.broker = None
@@ -175,6 +196,7 @@ class SimulatedBroker:
             lambda config: None,
             network,
             is_alone=False,
+            on_decision=self._on_decision,
         )
         broker = Broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
         await broker.start()
@@ -183,6 +205,7 @@ class SimulatedBroker:
         network.listen(PORT, lambda endpoint: self._on_connection(loop, endpoint, dispatcher))
         await broker.await_metadata(5.0)
         self.is_serving = True
+        self._tell("serves")
 
     def _on_begun(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (failure := task.exception()) is None:
@@ -204,7 +227,7 @@ class SimulatedBroker:
 
     def _exited(self) -> None:
         if self.is_alive:
-            self.kill()
+            self._die("stopped")
 
     # -- ports
 
@@ -217,6 +240,7 @@ class SimulatedBroker:
 
     def _halt(self, why: str) -> None:
         self._halts.append(Halt(self._scheduler.now_ms, self.broker_id, why))
+        self._tell("halts", why)
         if self.is_alive:
             self.kill()
         # As whoever supervises processes does.

@@ -164,6 +164,7 @@ class Faults:
         one, other = self._random.sample(nodes, 2)
         until_s = self._world.scheduler.now_ns / 1e9 + self._random.random() * 5.0
         self._world.network.link(one, other).clogged_until_s = until_s
+        self._world.tell("network", "clogged", f"{one} --> {other} until {until_s:.3f}")
         return True
 
     def _resets(self) -> bool:
@@ -181,9 +182,11 @@ class Faults:
         brokers = list(self._world.brokers.values())
         broker = brokers[int(self._random.random() * len(brokers))]
         broker.disk_delay_s = self._random.random()
+        self._world.tell(broker.node, "disk slow", f"a flush takes {broker.disk_delay_s:.3f} s")
 
         def quick() -> None:
             broker.disk_delay_s = 0.0
+            self._world.tell(broker.node, "disk quick")
 
         self._later(quick, 1.0, 20.0)
         return True

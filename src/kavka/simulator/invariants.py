@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
 from kavka.records.batch import iterate_batches
+from kavka.simulator.trace import ZOOKEEPER, ReplicaLook
 from kavka.zookeeper.znodes import (
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from kavka.replication.isr import IsrState
     from kavka.replication.partition import Partition
     from kavka.simulator.broker import SimulatedBroker
+    from kavka.simulator.trace import Trace
     from kavka.simulator.zookeeper import SimulatedZooKeeper
     from kavka.zookeeper.tree import Node
 
@@ -180,8 +182,11 @@ class Observer:
     """The watching eye of one simulation. `allow_loss` (unclean elections, more crashes than min.insync.replicas bears)
     leaves out the rules that do not hold then."""
 
-    def __init__(self, zookeeper: SimulatedZooKeeper, *, topics: list[str], allow_loss: bool = False) -> None:
+    def __init__(
+        self, zookeeper: SimulatedZooKeeper, *, topics: list[str], allow_loss: bool = False, trace: Trace | None = None
+    ) -> None:
         self._zookeeper = zookeeper
+        self._trace = trace
         self._topics = topics
         self._allow_loss = allow_loss
         self._zxid = -1
@@ -323,6 +328,8 @@ class Observer:
         replicas = self._assigned[partition]
         self.stored[partition] = _Stored(state, node.version)
         self.note(f"stored {partition} {state.leader} {state.leader_epoch} {state.isr} {node.version}")
+        if self._trace is not None:
+            self._trace.on_stored(partition, state, node.version)
         self._require("R3", state.leader == NO_LEADER or state.leader in state.isr, f"{partition}: {state}")
         self._require("R3", bool(state.isr) and set(state.isr) <= set(replicas), f"{partition}: {state} of {replicas}")
         if before is not None:
@@ -345,6 +352,8 @@ class Observer:
         if known is None:
             self._controllers[epoch] = known = broker_id
             self.note(f"controller {broker_id} epoch {epoch}")
+            if self._trace is not None:
+                self._trace.on_node(ZOOKEEPER, "controller seated", f"broker-{broker_id}, controller epoch {epoch}")
         self._require("R15", known == broker_id, f"brokers {known} and {broker_id} in controller epoch {epoch}")
 
     def _check_replica(self, broker_id: int, seen: _Seen, before: _Look | None) -> None:
@@ -357,6 +366,10 @@ class Observer:
         if partition.topic_id != self._topic_ids.get(topic_partition.topic):
             return  # A replica of a topic that had this name before.
         self.changes_checked += 1
+        if self._trace is not None:
+            epoch, isr = look.state.leader_epoch, look.isr.isr
+            shown = ReplicaLook(look.is_leader, epoch, isr, look.log_end_offset, look.high_watermark)
+            self._trace.on_replica(f"broker-{broker_id}", topic_partition, shown)
         if before is None or look.log_end_offset != before.log_end_offset or look.state is not before.state:
             seen.mirror.follow(log)
         if before is None or look.high_watermark != before.high_watermark or look.is_leader is not before.is_leader:

@@ -27,6 +27,7 @@ from typing import Final
 
 from kavka.errors import ConnectionFailed, ConnectionRefused, FrameTooLarge
 from kavka.simulator.scheduler import NodeLoop, Scheduler
+from kavka.simulator.trace import Trace
 
 QUEUED_BYTES: Final = 4 * 1024 * 1024
 """`drain` waits while more than this has not arrived: the buffers of two kernels, and the port's own queue."""
@@ -191,6 +192,7 @@ class SimulatedNetwork:
         self._down: dict[str, None] = {}
         self._next_port = EPHEMERAL_PORTS
         self.frames = 0
+        self.trace: Trace | None = None
 
     def port_of(self, node: str, loop: NodeLoop) -> NodeNetwork:
         return NodeNetwork(self, node, loop)
@@ -320,6 +322,8 @@ class SimulatedNetwork:
         self.link(source, target).cut = True
         if both:
             self.link(target, source).cut = True
+        if self.trace is not None:
+            self.trace.on_node("network", "cut", f"{source} {'<->' if both else '-->'} {target}")
 
     def heal(self, source: str, target: str, *, both: bool = True) -> None:
         for one, other in ((source, target), (target, source)) if both else ((source, target),):
@@ -327,6 +331,8 @@ class SimulatedNetwork:
             if not link.cut:
                 continue
             link.cut = False
+            if self.trace is not None:
+                self.trace.on_node("network", "healed", f"{one} --> {other}")
             for endpoint in list(self._endpoints):
                 if endpoint.node == one and endpoint.peer.node == other:
                     self.carry(endpoint)

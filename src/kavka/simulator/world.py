@@ -22,6 +22,7 @@ from kavka.simulator.faults import FaultMix, Faults
 from kavka.simulator.invariants import Observer, Violation
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
+from kavka.simulator.trace import SIMULATOR, current_trace
 from kavka.simulator.workload import Clients
 from kavka.simulator.zookeeper import SimulatedZooKeeper
 
@@ -60,9 +61,13 @@ class World:
         allow_loss: bool = False,
     ) -> None:
         self.scheduler = Scheduler(seed)
+        self.events = current_trace()
+        if self.events is not None:
+            self.events.now_ms = lambda: self.scheduler.now_ms
         random = self.scheduler.new_random()
         self.network = SimulatedNetwork(self.scheduler, link=Link(0.000_05, 0.000_1 * 10 ** (random.random() * 1.5)))
         self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)
+        self.network.trace = self.zookeeper.trace = self.events
         self.bugs: list[BaseException] = []
         self.halts: list[Halt] = []
         self.brokers = {
@@ -74,12 +79,13 @@ class World:
                 settings={**SETTINGS, **(settings or {})},
                 bugs=self.bugs,
                 halts=self.halts,
+                trace=self.events,
             )
             for broker_id in range(1, brokers + 1)
         }
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
         self.replicas = min(replicas, brokers)
-        self.observer = Observer(self.zookeeper, topics=[TOPIC], allow_loss=allow_loss)
+        self.observer = Observer(self.zookeeper, topics=[TOPIC], allow_loss=allow_loss, trace=self.events)
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
         self.mix = mix or FaultMix.draw(random)
@@ -91,6 +97,12 @@ class World:
         line = f"{self.scheduler.now_ms} {what}"
         self.trace.append(line)
         self.observer.note(what)
+        self.tell(SIMULATOR, what)
+
+    def tell(self, node: str, kind: str, text: str = "") -> None:
+        """Adds an event to the recorded trace, if there is one."""
+        if self.events is not None:
+            self.events.on_node(node, kind, text)
 
     @property
     def digest(self) -> str:

@@ -17,6 +17,7 @@ from kavka.errors import ConnectionFailed, ProtocolViolation
 from kavka.simulator.disk import SimulatedDisk
 from kavka.simulator.network import Endpoint, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler
+from kavka.simulator.trace import Trace
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.jute import ConnectRequest, ReplyHeader, Request
 from kavka.zookeeper.local import EmbeddedZooKeeper
@@ -42,6 +43,7 @@ class SimulatedZooKeeper:
         self._life = 0
         self._owners: dict[int, _Client] = {}
         self.embedded: EmbeddedZooKeeper
+        self.trace: Trace | None = None
         self.start()
 
     @property
@@ -56,6 +58,7 @@ class SimulatedZooKeeper:
     def start(self) -> None:
         """Begins to serve, from its disk; sessions in it have their time-out to come back."""
         self._life += 1
+        self._tell("started", f"life {self._life}")
         self.loop = self._scheduler.node(f"{NODE}.{self._life}")
         self._owners = {}
         self.is_serving = False
@@ -73,17 +76,24 @@ class SimulatedZooKeeper:
         await self.embedded.start(close_former_sessions=False)
         self._network.port_of(NODE, self.loop).listen(PORT, self._on_connection)
         self.is_serving = True
+        self._tell("serves")
 
     def kill(self) -> None:
         """As SIGKILL; `start` begins another life."""
         self.is_serving = False
+        self._tell("killed")
         self.loop.kill()
         self.disk.process_died(self.loop)
         self._network.process_died(self.loop)
 
     def expire(self, session_id: int) -> None:
         """The session ends now, as if nothing had been heard of it for too long."""
+        self._tell("session ended", f"{session_id:#x}")
         self.loop.create_task(self.embedded.expire(session_id))
+
+    def _tell(self, kind: str, text: str = "") -> None:
+        if self.trace is not None:
+            self.trace.on_node(NODE, kind, text)
 
     def _on_connection(self, endpoint: Endpoint) -> None:
         self.loop.create_task(_Client(self, endpoint).run())
