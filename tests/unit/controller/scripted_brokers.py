@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,8 @@ class Member:
         self.inside = ScriptedBroker(broker_id)
         self.decisions: list[Decision] = []
         self.epoch = -1
+        self.is_unclean = False
+        """Whether it registers as one whose last stop was not clean."""
         self.seen: list[int] = []
         self.controller = Controller(
             zookeeper,
@@ -205,21 +208,25 @@ class Brokers:
         inside.links[link] = None
         return link
 
-    async def join(self, *broker_ids: int, settings: ControllerSettings | None = None) -> None:
+    async def join(
+        self, *broker_ids: int, settings: ControllerSettings | None = None, is_unclean: bool = False
+    ) -> None:
         """These brokers register and take part in the election, one after another."""
         for broker_id in broker_ids:
             zookeeper = await self.server.connect()
             former = self.members.get(broker_id)
             settings = settings or (former.settings if former is not None else None)
             member = Member(self, broker_id, zookeeper, settings or ControllerSettings())
+            member.is_unclean = is_unclean
             self.members[broker_id] = member
             await self._register(member)
             await member.controller.start()
         await self.settled()
 
     async def _register(self, member: Member) -> None:
+        registered = replace(registration(member.broker_id), is_unclean=member.is_unclean)
         created = await member.zookeeper.create(
-            broker_path(member.broker_id), registration(member.broker_id).encode(), mode=CreateMode.EPHEMERAL
+            broker_path(member.broker_id), registered.encode(), mode=CreateMode.EPHEMERAL
         )
         member.epoch = created.stat.czxid
 
@@ -238,10 +245,10 @@ class Brokers:
         assert all(each is None or isinstance(each, SessionExpired) for each in ended)
         await self.settled()
 
-    async def restart(self, broker_id: int) -> None:
+    async def restart(self, broker_id: int, *, is_unclean: bool = False) -> None:
         """A killed broker is started again; its former session is over by then."""
         await self.expire(broker_id)
-        await self.join(broker_id)
+        await self.join(broker_id, is_unclean=is_unclean)
 
     async def register_again(self, broker_id: int) -> None:
         """The broker, whose session expired, begins another one."""

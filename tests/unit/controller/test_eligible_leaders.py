@@ -8,6 +8,7 @@ import pytest
 
 from kavka.controller.election import Elected, NotElected, Succession
 from kavka.controller.eligible_leaders import after_broker_change_with_elr, with_elr
+from kavka.controller.preferred import ElectionWish, hold
 from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
 
@@ -106,6 +107,13 @@ def test_an_eligible_replica_comes_before_an_unclean_election() -> None:
 
     assert led(succession) == (3, (3,))
     assert led(change(state(2, (2,), ()), (1, 3), unclean_allowed=True)) == (1, (1,))
+
+
+def test_an_operators_unclean_election_takes_an_eligible_one_first() -> None:
+    elected = hold(ElectionWish.UNCLEAN, ids(*REPLICAS), ids(2), ids(1, 3), ids(3))
+
+    assert isinstance(elected, Elected)
+    assert (elected.leader, elected.unclean) == (3, False)
 
 
 def test_without_a_live_member_of_isr_or_elr_there_is_no_leader() -> None:
