@@ -35,15 +35,13 @@ they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the peer suites' runs against Apache Kafka to `make conformance`."""
+    """Leaves the peer suites' runs against Apache Kafka, and what is thorough, to `make conformance`."""
     everything = bool(os.environ.get("KAVKA_ALL_CLIENTS"))
     kept, left_out = [], []
     for item in items:
-        needs_kafka = item.get_closest_marker("kafka") is not None
-        if needs_kafka and not everything and any(suite in item.nodeid for suite in PEER_SUITES):
-            left_out.append(item)
-        else:
-            kept.append(item)
+        is_peers = item.get_closest_marker("kafka") is not None and any(suite in item.nodeid for suite in PEER_SUITES)
+        is_for_later = is_peers or item.get_closest_marker("thorough") is not None
+        (left_out if is_for_later and not everything else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept

@@ -46,8 +46,8 @@ class Death(Enum):
 
 DEATHS = [
     pytest.param(Death.KILL, id="kill"),
-    pytest.param(Death.PAUSE, id="pause"),
-    pytest.param(Death.ISOLATION, id="isolation"),
+    pytest.param(Death.PAUSE, id="pause", marks=pytest.mark.thorough),
+    pytest.param(Death.ISOLATION, id="isolation", marks=pytest.mark.thorough),
 ]
 
 
@@ -236,8 +236,15 @@ def ask_for_reassignment(client: ClusterClient, replicas: list[int] | None) -> N
     client.ask(client.cluster.controller(), request, 0)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("controller", [CONTROLLER, 0], ids=["", "controller-among-them"])
+@pytest.mark.parametrize(
+    ("first", "controller"),
+    [
+        pytest.param(0, CONTROLLER, id="0-returns"),
+        pytest.param(1, CONTROLLER, id="1-returns"),
+        pytest.param(0, 0, id="controller-among-them-0-returns", marks=pytest.mark.thorough),
+        pytest.param(1, 0, id="controller-among-them-1-returns"),
+    ],
+)
 def test_c_both_die_at_once(start_cluster: StartCluster, flavour: str, first: int, controller: int) -> None:
     client = start_cluster(brokers=4, controller=controller)
     client.create_topic(min_insync_replicas="2")

@@ -58,6 +58,7 @@ def damage(path: Path, *, batch: int) -> None:
         file.write(bytes([byte ^ 0xFF]))
 
 
+@pytest.mark.thorough
 def test_a_replica_whose_disk_was_wiped_gets_everything_again(start_cluster: StartCluster) -> None:
     client = filled(start_cluster)
     client.cluster.kill(1)
@@ -79,7 +80,9 @@ def test_a_leader_whose_disk_was_wiped_does_not_lead_with_nothing(start_cluster:
     assert client.values(at=state.leader) == VALUES
 
 
-@pytest.mark.parametrize("data", [GARBAGE, b""], ids=["garbage", "empty"])
+@pytest.mark.parametrize(
+    "data", [pytest.param(GARBAGE, id="garbage"), pytest.param(b"", id="empty", marks=pytest.mark.thorough)]
+)
 def test_a_follower_with_damaged_checkpoints_and_epochs_comes_back_whole(
     start_cluster: StartCluster, data: bytes
 ) -> None:
@@ -97,7 +100,13 @@ def test_a_follower_with_damaged_checkpoints_and_epochs_comes_back_whole(
     wait_until_whole(client)
 
 
-@pytest.mark.parametrize("batch", [BATCHES // 2, BATCHES - 1], ids=["middle", "end"])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(BATCHES // 2, id="middle"),
+        pytest.param(BATCHES - 1, id="end", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_follower_with_a_damaged_segment_gets_the_damaged_part_again(start_cluster: StartCluster, batch: int) -> None:
     client = filled(start_cluster)
     client.cluster.kill(1)

@@ -38,7 +38,9 @@ def wait_until_whole(client: ClusterClient) -> None:
         client.wait_for_isr(0, 1, 2, partition=partition)
 
 
-@pytest.mark.parametrize("hears", [True, False], ids=["heard-by-no-broker", "hears-no-broker"])
+@pytest.mark.parametrize(
+    "hears", [pytest.param(True, id="heard-by-no-broker"), pytest.param(False, id="hears-no-broker")]
+)
 def test_a_broker_whose_peers_are_cut_off_one_way(start_cluster: StartCluster, hears: bool) -> None:
     client = start(start_cluster)
     with checked_load(client, partitions=3) as load:
@@ -77,6 +79,7 @@ def test_a_broker_cut_from_its_peers_but_not_from_zookeeper(start_cluster: Start
         wait_for_progress(load, range(3))
 
 
+@pytest.mark.thorough
 def test_two_brokers_cut_from_each_other(start_cluster: StartCluster) -> None:
     client = start(start_cluster)
     with checked_load(client, partitions=3) as load:
