@@ -342,6 +342,48 @@ def lag_policy(
     )
 
 
+@app.command("quorum-vs-isr")
+def quorum_vs_isr(
+    failures: Annotated[int, typer.Option("--failures", "-f", min=1, max=5, help="How many are to be survived.")] = 1,
+    hours: Annotated[float, typer.Option("--hours", min=0.1, max=1000, help="Virtual hours.")] = 24,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same figures.")] = 1,
+    write_every_ms: Annotated[
+        int, typer.Option("--write-every", metavar="MS", min=1, help="Time between two writes.")
+    ] = 1_000,
+    crash_every: Annotated[
+        float, typer.Option("--crash-every", metavar="MINUTES", min=1, help="Mean time in which a broker crashes.")
+    ] = 120,
+    repair: Annotated[
+        float, typer.Option("--repair", metavar="MINUTES", min=0.01, help="Mean time until it is back.")
+    ] = 5,
+    disk_loss: Annotated[
+        float, typer.Option("--disk-loss", min=0, max=1, help="Share of crashes after which its log is empty.")
+    ] = 0.02,
+    detect_ms: Annotated[
+        int, typer.Option("--detect", metavar="MS", min=1, help="Time until a death is noticed.")
+    ] = 6_000,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with drawings.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare in-sync replicas (f+1) with a majority quorum (2f+1) on the same faults: copies, latency, availability,
+    loss.
+
+    [bold]Examples[/bold]
+
+    kavka quorum-vs-isr --plot report.html
+
+    kavka quorum-vs-isr -f 2 --crash-every 30 --disk-loss 0.1
+    """
+    from kavka.cli.quorum_vs_isr import quorum_vs_isr as compare
+    from kavka.simulator.quorum_vs_isr import Circumstances
+
+    compare(
+        Circumstances(failures, hours, seed, write_every_ms, crash_every, repair, disk_loss, detect_ms),
+        plot=plot,
+        as_json=as_json,
+    )
+
+
 # Topics
 
 

@@ -108,7 +108,7 @@ def advise_from_history(history: IsrHistory, judgements: Sequence[Judgement]) ->
     known = [each for each in judgements if each.out + each.stays]
     if not known:
         return None
-    best = min(known, key=lambda each: (each.needless + each.late, each.unknown, each.choice.name != TIME))
+    best = min(known, key=lambda each: (each.needless + each.late + each.unknown, each.choice.name != TIME))
     removals = history.removals()
     needless = sum(each.was_needless for each in removals)
     reasons = [f"{len(removals):,} followers were thrown out, {needless:,} of them were back within 10 s"]
