@@ -38,8 +38,8 @@ def conclusions(outcomes: Sequence[SchemeOutcome], failures: int) -> list[str]:
         f"half of the writes were committed within {few.latency_ms(0.5):.1f} ms by the {few.scheme.name}, "
         f"{many.latency_ms(0.5):.1f} ms by the {many.scheme.name}, which wait for their slowest replica, and "
         f"{quorum.latency_ms(0.5):.1f} ms by the {quorum.scheme.name}, which waits for its "
-        f"{_nth(quorum.scheme.quorum)} fastest; 99 % within {few.latency_ms(0.99):.0f}, {many.latency_ms(0.99):.0f} and "
-        f"{quorum.latency_ms(0.99):.0f} ms",
+        f"{_nth(quorum.scheme.quorum)} fastest; 99 % within {few.latency_ms(0.99):.0f}, "
+        f"{many.latency_ms(0.99):.0f} and {quorum.latency_ms(0.99):.0f} ms",
         f"writes were acknowledged {few.availability:.3%} of the time by the {few.scheme.name}, "
         f"{many.availability:.3%} by the {many.scheme.name}, {quorum.availability:.3%} by the {quorum.scheme.name}",
     ]
