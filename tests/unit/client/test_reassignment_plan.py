@@ -114,12 +114,12 @@ def test_every_plan_is_allowed_balanced_and_spread_as_far_as_can_be(
     assert plan(placed, allowed, sizes).copied == {}, "a plan that was carried out asks for nothing more"
 
 
-def test_ten_thousand_partitions_are_planned_in_seconds() -> None:
+def test_ten_thousand_partitions_are_planned_in_seconds_of_processor_time() -> None:
     current = partitions(*[(1 + each % 3, 1 + (each + 1) % 3, 1 + (each + 2) % 3) for each in range(10_000)])
     sizes = {partition: partition.partition * 7919 % 1000 for partition in current}
-    began = time.monotonic()
+    began = time.process_time()
     found = plan(current, brokers(1, 2, 3, 4), sizes)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert sum(map(len, found.copied.values())) == 7_500
 
 
