@@ -210,7 +210,7 @@ def _told(history: IsrHistory, choices: Sequence[Choice], *, plot: str | None, a
         return
     removals = history.removals()
     needless = sum(removal.was_needless for removal in removals)
-    print(f"ISR updates: {len(history.changes):,} ({history.shrinks:,} shrinks, {history.expands:,} expansions)")
+    print(f"ISR updates: {history.updates:,} ({history.shrinks:,} shrinks, {history.expands:,} expansions)")
     print(f"thrown out: {len(removals):,} followers, {needless:,} of them back within 10 s")
     print(f"fewer than 2 in sync: {history.refused_ms() / 1000:,.1f} s over all partitions\n")
     headings = ["policy", "out", "needlessly", "kept then", "of these long away", "cannot be told"]
@@ -218,16 +218,16 @@ def _told(history: IsrHistory, choices: Sequence[Choice], *, plot: str | None, a
     for each in judgements:
         table.add(each.choice, each.out, each.needless, each.stays, each.late, each.unknown)
     show(table)
-    if advice is None:
+    if advice is None and removals:
         note("These lines have no offsets and no times of the followers: Kafka logs them since 2.2 and 3.6.")
-    else:
+    elif advice is not None:
         _show_advice(advice)
 
 
 def _told_fields(history: IsrHistory, judgements: Sequence[Judgement], advice: Advice | None) -> dict[str, object]:
     removals = history.removals()
     return {
-        "isr_updates": len(history.changes),
+        "isr_updates": history.updates,
         "shrinks": history.shrinks,
         "expands": history.expands,
         "removals": len(removals),

@@ -65,7 +65,10 @@ class Progress(NamedTuple):
 
 
 class IsrChange(NamedTuple):
-    """An ISR that changed. `before` is empty where it is not known."""
+    """An ISR that changed. `before` is empty where it is not known.
+
+    `by_controller`: it took out who died; no lag policy had a say in that, and nobody was thrown out.
+    """
 
     at_ms: int
     partition: TopicPartition
@@ -74,14 +77,14 @@ class IsrChange(NamedTuple):
     after: tuple[BrokerId, ...]
     log_end_offset: Offset | None = None
     progress: tuple[Progress, ...] = ()
+    by_controller: bool = False
 
     @property
     def left(self) -> tuple[BrokerId, ...]:
+        """Who was thrown out for lagging."""
+        if self.by_controller:
+            return ()
         return tuple(broker_id for broker_id in self.before if broker_id not in self.after)
-
-    @property
-    def joined(self) -> tuple[BrokerId, ...]:
-        return tuple(broker_id for broker_id in self.after if self.before and broker_id not in self.before)
 
 
 class Verdict(Enum):
@@ -133,7 +136,12 @@ class IsrHistory:
 
     @property
     def expands(self) -> int:
-        return len(self.changes) - self.shrinks
+        return sum(not change.left and not change.by_controller for change in self.changes)
+
+    @property
+    def updates(self) -> int:
+        """What leaders wrote, or had the controller write."""
+        return self.shrinks + self.expands
 
     def removals(self) -> list[Removal]:
         """Who was thrown out, by time."""
@@ -271,7 +279,10 @@ def from_decision(decision: Decision) -> IsrChange | None:
         if broker_id not in after
     )
     end_offset = _number(evidence, "log_end_offset")
-    return IsrChange(decision.at_ms, decision.partition, decision.broker_id, before, after, end_offset, progress)
+    by_controller = decision.controller_epoch >= 0
+    return IsrChange(
+        decision.at_ms, decision.partition, decision.broker_id, before, after, end_offset, progress, by_controller
+    )
 
 
 def _isr(facts: Mapping[str, Fact]) -> tuple[BrokerId, ...]:

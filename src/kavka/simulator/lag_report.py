@@ -10,7 +10,7 @@ from typing import Final
 
 from kavka.replication.lag_policy import MESSAGES
 from kavka.simulator import plots
-from kavka.simulator.isr_history import IsrHistory, Judgement
+from kavka.simulator.isr_history import IsrHistory, Judgement, Removal
 from kavka.simulator.lag_advice import Advice
 from kavka.simulator.lag_outcome import Outcome
 
@@ -25,6 +25,8 @@ HEADINGS: Final = (
     "commit p99",
     "ISR updates",
 )
+MAX_ROWS: Final = 40
+"""Followers that are drawn: those of the first removals."""
 LEGEND: Final = (
     "False alarms: a healthy follower was thrown out. Found, detection: followers that lagged for longer than 10 s, "
     "and how long the slowest of them was not noticed. Refused: time in which acks=all got NOT_ENOUGH_REPLICAS "
@@ -150,17 +152,17 @@ def history_page(history: IsrHistory, judgements: Sequence[Judgement], advice: A
     ]
     headings = ["policy", "out", "needlessly", "kept then", "of these long away", "cannot be told"]
     parts.append(plots.table(headings, rows))
-    partitions = list(dict.fromkeys(str(removal.partition) for removal in removals))[:MAX_ROWS]
+    rows_drawn = list(dict.fromkeys(_row(removal) for removal in removals))[:MAX_ROWS]
     end_ms = history.changes[-1].at_ms
     bands = [
         plots.Band(
             (removal.at_ms - start_ms) / 1000,
             ((end_ms if removal.back_after_ms is None else removal.at_ms + removal.back_after_ms) - start_ms) / 1000,
-            str(removal.partition),
-            removal.follower,
+            _row(removal),
+            rows_drawn.index(_row(removal)),
         )
         for removal in removals
-        if str(removal.partition) in partitions
+        if _row(removal) in rows_drawn
     ]
     thrown = [((removal.at_ms - start_ms) / 1000, float(number)) for number, removal in enumerate(removals, 1)]
     curve = plots.Curve(
@@ -170,5 +172,5 @@ def history_page(history: IsrHistory, judgements: Sequence[Judgement], advice: A
     return plots.page("What a cluster's ISRs did", parts)
 
 
-MAX_ROWS: Final = 40
-"""Partitions that are drawn: those of the first removals."""
+def _row(removal: Removal) -> str:
+    return f"{removal.partition}: {removal.follower}"

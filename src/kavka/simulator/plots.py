@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 COLOURS: Final = ("#0b6e99", "#c2571a", "#4f7a28", "#8a4f9e", "#a3323b", "#5b6770")
 WIDTH: Final = 900
-_LEFT: Final = 80
+_LEFT: Final = 130
 _RIGHT: Final = 20
 _TOP: Final = 28
 _INNER: Final = WIDTH - _LEFT - _RIGHT
@@ -192,8 +192,8 @@ def _legend(names: Sequence[str], y: float) -> str:
 
 def _figure(title: str, height: float, drawn: str) -> str:
     return (
-        f'<figure><svg viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" role="img" '
-        f'aria-label="{escape(title)}">{drawn}</svg><figcaption>{escape(title)}</figcaption></figure>'
+        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
+        f'height="{height:.0f}" role="img" aria-label="{escape(title)}">{drawn}</svg></figure>'
     )
 
 
