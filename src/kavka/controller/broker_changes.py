@@ -33,6 +33,7 @@ Source: Kafka's KafkaController.onBrokerStartup and onBrokerFailure, processLead
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from kavka.controller.context import LiveBroker
 from kavka.controller.leaders import PARTITIONS_PER_WRITE, Leaders
@@ -44,7 +45,7 @@ from kavka.controller.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Create, NoNode, SetData
-from kavka.zookeeper.znodes import UncleanShutdowns
+from kavka.zookeeper.znodes import MalformedZNode, UncleanShutdowns
 
 
 class BrokerChanges:
@@ -95,7 +96,7 @@ class BrokerChanges:
             context.set_brokers({key: live for key, live in brokers.items() if key not in later})
             self._forget_failures(gone)
             self._deletions.suspend(gone)
-            _merge(changes, await self._leaders.react(partitions))
+            _merge(changes, await self._leaders.react(partitions, may_lose=not later))
             context.set_brokers(brokers)
             if later:
                 _merge(changes, await self._leaders.react(partitions))
@@ -120,8 +121,8 @@ class BrokerChanges:
     async def on_unreachable(self, lost: Mapping[BrokerId, int]) -> list[BrokerId]:
         """These brokers, by id with their epoch, refuse connections. Returns those for which that is news."""
         news = self.mark_unreachable(lost)
-        if news:
-            await self._react_on(news)
+        # Also where it is none: an attempt that failed has marked them, and had nobody elected.
+        await self._react_on([broker_id for broker_id in lost if broker_id in self._context.unreachable])
         return news
 
     def mark_unreachable(self, lost: Mapping[BrokerId, int]) -> list[BrokerId]:
@@ -144,9 +145,15 @@ class BrokerChanges:
         if self._context.unreachable.get(broker_id) != epoch:
             return
         del self._context.unreachable[broker_id]
+        try:
+            await self._react_on([broker_id])
+            await self.note_acted_on()
+        except BaseException:
+            # To be found unreachable by the next attempt, which would have nobody elected otherwise.
+            if self._context.broker_epoch(broker_id) == epoch:
+                self._context.unreachable[broker_id] = epoch
+            raise
         self._note(DecisionKind.BROKER_CAME, broker_id, "it takes connections again", epoch)
-        await self._react_on([broker_id])
-        await self.note_acted_on()
         await self._deletions.resume([broker_id])
 
     async def on_behind(self, broker_id: BrokerId, epoch: int) -> None:
@@ -167,12 +174,18 @@ class BrokerChanges:
         ]
         if not news:
             return
-        for partition in news:
-            context.failed_replicas[Replica(partition, broker_id)] = None
+        replicas = [Replica(partition, broker_id) for partition in news]
+        context.failed_replicas.update(dict.fromkeys(replicas))
         named = ", ".join(map(str, news[:MAX_NAMED]))
         why = f"{len(news)} replicas of broker {broker_id} are in a failed log directory: {named}"
         self._note(DecisionKind.LOG_DIRECTORY_OFFLINE, broker_id, why, epoch)
-        await self._react(news)
+        try:
+            await self._react(news)
+        except BaseException:
+            # To be news for the next attempt, which would have nobody elected otherwise.
+            for replica in replicas:
+                context.failed_replicas.pop(replica, None)
+            raise
 
     async def ask_for_failures(self, broker_id: BrokerId) -> None:
         """A log directory of the broker failed: it is asked which replicas it lost, by being told of all of them."""
@@ -188,7 +201,9 @@ class BrokerChanges:
         """Reads which unclean stops other controllers acted upon."""
         if self._leaders.keeps_elr:
             found = (await self._reign.zookeeper.get_many([UncleanShutdowns.PATH]))[0]
-            self._context.acted_on = dict(UncleanShutdowns.decode(found[0]).acted_on) if found is not None else {}
+            # Of garbage nothing was acted upon: to act once more costs a catching-up, never a record.
+            with suppress(MalformedZNode):
+                self._context.acted_on = {} if found is None else dict(UncleanShutdowns.decode(found[0]).acted_on)
 
     async def note_acted_on(self) -> None:
         """All partitions were brought to what follows from unclean stops; not so for brokers that take no connections:

@@ -168,8 +168,11 @@ class Leaders:
         for key, state in written.items():
             self._context.states[key] = KnownState(state, version=0)
 
-    async def react(self, partitions: Iterable[TopicPartition]) -> list[PartitionOrder]:
+    async def react(self, partitions: Iterable[TopicPartition], *, may_lose: bool = True) -> list[PartitionOrder]:
         """Brings the partitions to what `election.after_broker_change` says for the brokers that are alive.
+
+        An unclean election is held only with `may_lose`, and only when no member of the ISR is registered: one that is
+        merely unreachable may be starting, or cut off from here alone, and has the records that would be lost.
 
         Returns orders for those that changed. Raises Deposed, ZooKeeperError.
         """
@@ -179,6 +182,14 @@ class Leaders:
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
             replicas = self._context.topics[partition.topic].replicas(partition.partition)
+            unclean_allowed = (
+                may_lose
+                and self._unclean_allowed(partition.topic)
+                and not any(
+                    member in self._context.unreachable
+                    for member in (*known.state.isr, *known.state.eligible_leader_replicas)
+                )
+            )
             live = reachable
             if failed:
                 live = {replica for replica in replicas if replica in reachable} - {
@@ -191,7 +202,7 @@ class Leaders:
                     live,
                     needed=self._needed(partition, self._staying(partition)),
                     unclean=unclean,
-                    unclean_allowed=self._unclean_allowed(partition.topic),
+                    unclean_allowed=unclean_allowed,
                     controller_epoch=self._context.epoch,
                     leaving=self._context.shutting_down,
                 )
@@ -199,7 +210,7 @@ class Leaders:
                 replicas,
                 known.state,
                 live,
-                unclean_allowed=self._unclean_allowed(partition.topic),
+                unclean_allowed=unclean_allowed,
                 controller_epoch=self._context.epoch,
                 leaving=self._context.shutting_down,
             )

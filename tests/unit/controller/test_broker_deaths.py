@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from scripted_brokers import Brokers, run, until
 
+from kavka.controller import controller as controller_module
 from kavka.controller.channels import ChannelLimits
 from kavka.controller.controller import ControllerSettings
+from kavka.controller.leaders import MAX_WRITE_ATTEMPTS
 from kavka.controller.requests import FULL
 from kavka.controller.topics import TopicWish
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
-from kavka.zookeeper.znodes import partition_state_path
+from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
+from kavka.zookeeper.znodes import broker_path, partition_state_path
 
 T0 = TopicPartition("t", 0)
 
@@ -332,6 +336,7 @@ def test_unclean_elections_that_are_allowed_later_are_held_then(tmp_path: Path) 
         await with_isr_of_1_and_2(cluster, settings)
         cluster.kill(1, 2)
         await cluster.until_state("t", NO_LEADER, [1, 2])
+        await cluster.expire(1, 2)
         allowed.append("t")
         cluster.controller.controller.topic_config_changed(["t"])
         state = await cluster.until_state("t", 3, [3])
@@ -342,6 +347,75 @@ def test_unclean_elections_that_are_allowed_later_are_held_then(tmp_path: Path) 
             if each.kind is DecisionKind.LEADER_ELECTED and each.after["leader"] == BrokerId(3)
         ]
         assert elected.evidence["unclean"] is True
+
+    run(tmp_path, scenario)
+
+
+def test_an_unclean_election_waits_for_the_sessions_of_those_who_have_the_records(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await with_isr_of_1_and_2(cluster, ControllerSettings(unclean_allowed=lambda topic: True))
+        cluster.kill(1, 2)
+        await cluster.until_state("t", NO_LEADER, [1, 2])
+        await cluster.expire(1)
+        assert (await cluster.state("t")).leader == NO_LEADER, "broker 2 may be starting"
+        await cluster.expire(2)
+        await cluster.until_state("t", 3, [3])
+
+    run(tmp_path, scenario)
+
+
+def test_who_bounced_is_not_replaced_by_a_replica_that_lacks_records(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        settings = ControllerSettings(unclean_allowed=lambda topic: True)
+        await cluster.join(1, 2, 3, settings=settings)
+        await create(cluster, p0=[2, 3])
+        state = await cluster.state("t")
+        only_2 = state.__class__(state.leader, state.leader_epoch, (BrokerId(2),), 1)
+        stat = await cluster.admin.set(partition_state_path(T0), only_2.encode())
+        context = cluster[1].controller.context
+        context.states[T0] = context.states[T0].__class__(only_2, stat.version)
+        await cluster.admin.delete(broker_path(BrokerId(2)))
+        await cluster.register_again(2)
+        assert (await cluster.state("t")).leader == 2
+        assert not [each for each in cluster[1].decisions if each.evidence.get("unclean")]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("what", ["unreachable", "reachable", "failed directory"])
+def test_what_zookeeper_did_not_take_at_first_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(controller_module, "RETRY_MS", 10)
+
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        await create(cluster, p0=[2] if what == "reachable" else [2, 1])
+        await until(lambda: bool(cluster[2].inside.links))
+        if what == "reachable":
+            cluster[2].inside.listens = False
+            cluster[2].inside.cut()
+            await cluster.until_state("t", NO_LEADER, [2])
+        original, losses = cluster[1].zookeeper.multi, [None] * MAX_WRITE_ATTEMPTS
+
+        async def lossy(operations: Sequence[Operation]) -> list[OperationResult]:
+            if losses:
+                losses.pop()
+                raise ConnectionLoss("before")
+            return await original(operations)
+
+        cluster[1].zookeeper.multi = lossy  # type: ignore[method-assign]
+        if what == "unreachable":
+            cluster.kill(2)
+        elif what == "reachable":
+            cluster[2].inside.listens = True
+        else:
+            cluster[2].inside.errors[(ApiKey.LEADER_AND_ISR, T0)] = ErrorCode.KAFKA_STORAGE_ERROR
+            event = b'{"version":1,"broker":2,"event":1}'
+            await cluster.admin.create("/log_dir_event_notification/log_dir_event_0000000000", event)
+        await until(lambda: not losses)
+        leader = 2 if what == "reachable" else 1
+        await cluster.until_state("t", leader, [leader])
 
     run(tmp_path, scenario)
 
