@@ -74,6 +74,8 @@ class Leaders:
         self._zookeeper = reign.zookeeper
         self._unclean_allowed = unclean_allowed
         self._min_insync_replicas = min_insync_replicas
+        self._stored_at: dict[TopicPartition, int] = {}
+        """The zxid of each state that was read."""
 
     @property
     def keeps_elr(self) -> bool:
@@ -120,6 +122,7 @@ class Leaders:
             data, stat = node
             try:
                 self._context.states[partition] = KnownState(PartitionState.decode(partition, data), stat.version)
+                self._stored_at[partition] = stat.mzxid
             except MalformedZNode as malformed:
                 self._context.found_malformed(malformed)
 
@@ -216,6 +219,41 @@ class Leaders:
             )
 
         return await self.change(partitions, decide)
+
+    async def react_on_former_lives(self, partitions: Sequence[TopicPartition]) -> list[PartitionOrder]:
+        """As `react`, for a reign that begins: members of an ISR that registered after it was stored were away since.
+
+        1. A broker that leads loses power, and with it the controller, or that dies at the same time.
+        2. It is back, and registered, before the next controller reads who is alive: nobody saw it gone.
+        3. Left alone it leads on in the same epoch with what its disk kept, and the others cut off what they lack.
+
+        So they count as dead first, as those do that a controller sees bounce. A partition with one replica has nobody
+        who could differ from it.
+        """
+        context = self._context
+        away: dict[BrokerId, None] = {}
+        concerned = []
+        for partition in partitions:
+            known = context.states.get(partition)
+            if known is None or len(context.topics[partition.topic].replicas(partition.partition)) == 1:
+                continue
+            stored_at = self._stored_at.get(partition, 0)
+            members = [
+                member
+                for member in known.state.isr
+                if context.broker_epoch(member) > stored_at and member not in context.unreachable
+            ]
+            if members:
+                away.update(dict.fromkeys(members))
+                concerned.append(partition)
+        if not concerned:
+            return []
+        brokers = context.brokers
+        context.set_brokers({key: live for key, live in brokers.items() if key not in away})
+        try:
+            return await self.react(concerned, may_lose=False)
+        finally:
+            context.set_brokers(brokers)
 
     async def change(self, partitions: Iterable[TopicPartition], decide: Decide) -> list[PartitionOrder]:
         """Writes for each partition that has a state what `decide` makes of it, compare-and-set.

@@ -173,7 +173,9 @@ class Office:
             await self._load_states()
             partitions = self.brokers.serving()
             new = [key for key in partitions if context.partitions.state(key) is PartitionStatus.NEW]
-            changed = await self.leaders.initialise(new) + await self.leaders.react(partitions)
+            changed = await self.leaders.initialise(new)
+            changed += await self.leaders.react_on_former_lives(partitions)
+            changed += await self.leaders.react(partitions)
             await self.brokers.note_acted_on()
             changes = {order.topic_partition: order for order in changed}
             orders = [

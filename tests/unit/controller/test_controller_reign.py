@@ -211,9 +211,9 @@ async def put_state(cluster: Cluster, state: PartitionState) -> None:
 
 def test_case_c_both_die_at_once_and_either_may_lead_again(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
         await cluster.register(2)
         await cluster.register(3)
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
         controller = await cluster.join(1)
         # One event: both sessions end before the controller looks.
         ending = [cluster.server.expire(cluster.candidates[broker].zookeeper.session_id) for broker in (2, 3)]
@@ -230,9 +230,9 @@ def test_case_c_both_die_at_once_and_either_may_lead_again(tmp_path: Path) -> No
 
 def test_case_b_one_after_the_other_and_only_the_last_may_lead_again(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
         await cluster.register(2)
         await cluster.register(3)
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
         await cluster.join(1)
         await cluster.kill(2)
         await cluster.kill(3)
@@ -280,9 +280,9 @@ def test_a_broker_that_bounced_between_two_looks_died_and_came_back(tmp_path: Pa
 
 def test_a_state_that_changed_meanwhile_is_read_and_decided_again(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        await put_topic(cluster, (2, 3, 4), PartitionState(BrokerId(2), 0, ids(2, 3, 4), 1))
         for broker in (2, 3, 4):
             await cluster.register(broker)
+        await put_topic(cluster, (2, 3, 4), PartitionState(BrokerId(2), 0, ids(2, 3, 4), 1))
         controller = await cluster.join(1)
         # Leader 2 shrinks the ISR to (2, 4) behind the controller's back, and dies: 3 must not lead.
         await put_state(cluster, PartitionState(BrokerId(2), 0, ids(2, 4), 1))
