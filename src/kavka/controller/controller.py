@@ -329,7 +329,9 @@ class Controller:
                 if stat.ephemeral_owner != self._zookeeper.session_id:
                     await self._follow(controller_id, epoch, version)
                     return
-                await self._begin(*await self._read_epoch())
+                if await self._read_epoch() != (epoch, version):
+                    continue  # Who took the seat between the two looks reigns in that epoch, and nobody else.
+                await self._begin(epoch, version)
                 return
             try:
                 results = await self._zookeeper.multi(

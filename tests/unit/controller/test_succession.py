@@ -17,7 +17,7 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
 from kavka.protocol.api_keys import ApiKey
-from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
+from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult, Stat
 from kavka.zookeeper.znodes import ControllerNode
 
 
@@ -133,6 +133,33 @@ def test_a_seat_that_was_taken_with_an_unknown_outcome_is_looked_up(
         await until(lambda: cluster[2].controller.is_active)
         assert await seat(cluster) == (2, b"2")
         await until(lambda: list(cluster[2].controller.context.unreachable) == [1])
+
+    run(tmp_path, scenario)
+
+
+def test_a_seat_that_is_lost_while_its_holder_looks_at_it_is_not_reigned_from(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        await watched(cluster)
+        original = cluster[1].zookeeper.get
+
+        async def slow(path: str, *, watch: bool = False) -> tuple[bytes | None, Stat]:
+            found = await original(path, watch=watch)
+            if path == "/controller":
+                cluster[1].zookeeper.get = original  # type: ignore[method-assign]
+                cluster[1].inside.listens = False
+                cluster[1].inside.cut()
+                await until(lambda: cluster[2].controller.is_active)
+            return found
+
+        cluster[1].zookeeper.get = slow  # type: ignore[method-assign]
+        office = cluster[1].controller._office
+        assert office is not None
+        office.reign.depose("an answer was lost")
+        await until(lambda: cluster[2].controller.is_active)
+        await until(lambda: cluster[1].controller.controller_id == 2)
+        assert await seat(cluster) == (2, b"2")
+        assert len(cluster[1].reasons(DecisionKind.CONTROLLER_ELECTED)) == 1, "epoch 2 is the other one's"
 
     run(tmp_path, scenario)
 
