@@ -20,6 +20,7 @@ import asyncio
 import importlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
@@ -76,6 +77,7 @@ from kavka.zookeeper.znodes import (
     BrokerEndpoint,
     BrokerRegistration,
     LogDirEvent,
+    MalformedZNode,
     PartitionState,
     UncleanShutdowns,
     partition_state_path,
@@ -509,8 +511,9 @@ class Broker:
         zookeeper = self._ports.zookeeper
         if self._is_unclean and self._former_sessions:
             found = (await zookeeper.get_many([UncleanShutdowns.PATH]))[0]
-            acted_on = UncleanShutdowns.decode(found[0]).acted_on if found is not None else {}
-            self._is_unclean = acted_on.get(self.broker_id) != self.broker_epoch
+            with suppress(MalformedZNode):
+                acted_on = {} if found is None else UncleanShutdowns.decode(found[0]).acted_on
+                self._is_unclean = acted_on.get(self.broker_id) != self.broker_epoch
         self.broker_epoch = await register(
             zookeeper,
             self._registration(),

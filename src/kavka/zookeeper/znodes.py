@@ -439,14 +439,11 @@ class UncleanShutdowns:
 
     @staticmethod
     def decode(data: bytes | None) -> UncleanShutdowns:
-        """Of what cannot be read nothing was acted upon: to act once more costs a catching-up, never a record."""
-        try:
-            found = _Object(UNCLEAN_SHUTDOWNS_PATH, data).mapping("acted_on")
-        except MalformedZNode:
-            return UncleanShutdowns({})
-        return UncleanShutdowns(
-            {BrokerId(int(key)): value for key, value in found.items() if key.isdecimal() and isinstance(value, int)}
-        )
+        znode = _Object(UNCLEAN_SHUTDOWNS_PATH, data)
+        found = znode.mapping("acted_on")
+        if not all(re.fullmatch(r"[0-9]{1,9}", key) and type(value) is int for key, value in found.items()):
+            raise znode.malformed(f"{found!r} are no broker ids with epochs")
+        return UncleanShutdowns({BrokerId(int(key)): value for key, value in found.items()})
 
 
 def encode_controller_epoch(epoch: int) -> bytes:

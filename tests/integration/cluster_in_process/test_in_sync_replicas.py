@@ -3,6 +3,7 @@ policies."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from in_process_cluster import InProcessCluster
 from test_replicated_topic import TOPIC, create, read, runs, write
 
 from kavka.client.admin import Admin
+from kavka.client.cluster import Cluster
 from kavka.model import TopicPartition
+from kavka.protocol.api_keys import ApiKey
+from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
+from kavka.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from kavka.zookeeper.znodes import ISR_CHANGES_PATH
 
 
@@ -63,3 +68,41 @@ def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(tmp_p
             assert await read(client, 8) == list(range(12, 20))
 
     runs(tmp_path, scenario)
+
+
+def test_eligible_leader_replicas_are_told_and_lead(tmp_path: Path) -> None:
+    """Who left when too few were left is eligible, as DescribeTopicPartitions says, and leads if the last one dies."""
+
+    async def scenario(cluster: InProcessCluster) -> None:
+        async with cluster.client() as client:
+            await create(client)
+            await cluster.wait_for_isr(TOPIC, 0, [1, 2, 3])
+            await write(client, range(50))
+            leader = await cluster.leader(TOPIC)
+            first, second = (each for each in (1, 2, 3) if each != leader)
+            await cluster.kill(first)
+            await cluster.wait_for_isr(TOPIC, 0, sorted([leader, second]))
+            await cluster.kill(second)
+            await cluster.wait_for_isr(TOPIC, 0, [leader])
+            assert await described(client, leader) == ([leader], [second], [])
+            await cluster.kill(leader)
+            await cluster.start(leader)  # A kill is no clean stop: it waits for the one that is eligible.
+            while await described(client, leader) != ([second], [], [leader]):  # noqa: ASYNC110 - ZooKeeper is asked
+                await asyncio.sleep(0.05)
+            await cluster.start(second)
+            await cluster.wait_for_isr(TOPIC, 0, sorted([leader, second]))
+            assert await cluster.leader(TOPIC) == second
+            assert await described(client, leader) == (sorted([leader, second]), [], [])
+            assert await read(client, 50) == list(range(50))
+
+    async def described(client: Cluster, node_id: int) -> tuple[list[int], list[int] | None, list[int] | None]:
+        """(ISR, eligible leader replicas, last known leader)"""
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)])
+        await client.refresh()
+        answer = await client.ask(
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, DescribeTopicPartitionsResponse, node_id=node_id
+        )
+        (partition,) = answer.topics[0].partitions
+        return sorted(partition.isr_nodes), partition.eligible_leader_replicas, partition.last_known_elr
+
+    runs(tmp_path, scenario, {"kavka.eligible.leader.replicas.enable": "true", "min.insync.replicas": "2"})

@@ -189,6 +189,25 @@ def test_a_clean_stop_is_believed_once(tmp_path: Path) -> None:
     assert (report.loaded, report.recovered) == (1, 1)
 
 
+def test_a_stop_was_clean_if_every_directory_has_a_mark_that_can_be_believed(tmp_path: Path) -> None:
+    one, other = tmp_path / "a", tmp_path / "b"
+    logs = manager(one, other)
+    assert not logs.load(NOW_MS).was_clean, "empty: whatever was there is gone"
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(one)), *(batch(2) for _ in range(9)))
+    logs.close(NOW_MS)
+    again, report = restarted(logs, one, other)
+    assert report.was_clean
+    again.close(NOW_MS)
+    (other / ".kafka_cleanshutdown").unlink()
+    again, report = restarted(again, one, other)
+    assert not report.was_clean
+    again.close(NOW_MS)
+    last = max((one / "orders-0").glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-7])
+    _, report = restarted(again, one, other)
+    assert not report.was_clean, "the mark vouches for more than is there"
+
+
 def test_a_start_that_fails_leaves_no_clean_mark(tmp_path: Path) -> None:
     logs = started(tmp_path / "a", tmp_path / "b")
     logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(tmp_path / "a"))

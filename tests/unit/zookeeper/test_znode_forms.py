@@ -28,6 +28,7 @@ from kavka.zookeeper.znodes import (
     ProducerIdBlock,
     ReassignPartitions,
     TopicAssignment,
+    UncleanShutdowns,
 )
 
 T0 = TopicPartition("t", 0)
@@ -71,6 +72,29 @@ FORMS: list[tuple[object, bytes, Callable[[bytes | None], object]]] = [
         PartitionState(BrokerId(1), 3, broker(1, 2), 5, leader_recovery_state=znodes.RECOVERING),
         b'{"controller_epoch":5,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":3,"isr":[1,2]}',
         lambda data: PartitionState.decode(T0, data),
+    ),
+    (
+        PartitionState(BrokerId(-1), 3, broker(1), 5, znodes.RECOVERED, broker(3, 2), broker(1)),
+        b'{"controller_epoch":5,"leader":-1,"version":1,"leader_epoch":3,"isr":[1],"eligible_leader_replicas":[3,2],'
+        b'"last_known_elr":[1]}',
+        lambda data: PartitionState.decode(T0, data),
+    ),
+    (
+        BrokerRegistration(
+            BrokerId(1),
+            (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 29700),),
+            1795234246421,
+            is_unclean=True,
+        ),
+        b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
+        b'"endpoints":["PLAINTEXT://127.0.0.1:29700"],"jmx_port":-1,"port":29700,"host":"127.0.0.1","version":5,'
+        b'"timestamp":"1795234246421","unclean_shutdown":true}',
+        lambda data: BrokerRegistration.decode(1, data),
+    ),
+    (
+        UncleanShutdowns({BrokerId(2): 77, BrokerId(10): 5}),
+        b'{"version":1,"acted_on":{"2":77,"10":5}}',
+        UncleanShutdowns.decode,
     ),
     (
         ControllerNode(BrokerId(1), 1795234246556),
@@ -295,6 +319,12 @@ def test_the_controller_epoch_is_text() -> None:
     for garbage in (None, b"", b"x", b"1.5", b"\xff", b"1" * 11):
         with pytest.raises(MalformedZNode):
             znodes.decode_controller_epoch(garbage)
+
+
+def test_an_unclean_stop_is_of_a_broker_and_an_epoch() -> None:
+    for garbage in (b'{"acted_on":{"x":1}}', b'{"acted_on":{"1":"2"}}', b'{"acted_on":{"1":true}}'):
+        with pytest.raises(MalformedZNode):
+            UncleanShutdowns.decode(garbage)
 
 
 def test_a_state_tells_its_leader_and_isr() -> None:
