@@ -283,6 +283,74 @@ def durability(
 # What if
 
 
+@app.command("simulate")
+def simulate(
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="The same seed gives the same run; any, and named, without it.")
+    ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="NAME", help="A named scenario, or enough of its name; --list has them."),
+    ] = None,
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", "-n", min=1, max=9, help="How many; as the seed draws without it.")
+    ] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option("--hours", min=0.001, max=1000, help="Virtual hours of faults; ten minutes without it."),
+    ] = None,
+    faults: Annotated[
+        str | None,
+        typer.Option(
+            "--faults",
+            metavar="KIND,...",
+            help="kill, power cut, restart, pause, cut, clog, resets, zookeeper, slow disk, or none; "
+            "a mix that the seed draws without it.",
+        ),
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, an event a line.")
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through the run in a browser.")
+    ] = None,
+    names: Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a whole cluster with clients and faults in virtual time, and check Kafka's promises after every step.
+
+    The code is that of brokers, controller and clients; network, disks, clocks and ZooKeeper's fate are simulated. The
+    exit status is 1 if a rule was broken.
+
+    [bold]Examples[/bold]
+
+    kavka simulate
+
+    kavka simulate --seed 7 --faults kill,pause,cut --page run.html
+
+    kavka simulate --scenario S13 --trace s13.txt
+
+    kavka simulate --seed 7 --hours 1 --json
+    """
+    from kavka.cli.simulate import list_scenarios
+    from kavka.cli.simulate import simulate as run_simulation
+
+    if names:
+        list_scenarios(as_json=as_json)
+        return
+    status = run_simulation(
+        seed=seed,
+        scenario=scenario,
+        brokers=brokers,
+        hours=hours,
+        faults=faults,
+        trace=trace,
+        page=page,
+        as_json=as_json,
+    )
+    raise typer.Exit(status)
+
+
 @app.command("lag-policy")
 def lag_policy(
     files: Annotated[

@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
 
+from kavka.simulator.faults import FaultMix
 from kavka.simulator.invariants import Violation
+from kavka.simulator.scheduler import SimulationStuck
 from kavka.simulator.world import BrokerBug, World
 
 HOURS: Final = 1 / 6
@@ -66,26 +68,29 @@ class SeedResult:
     faults: dict[str, int] = field(default_factory=dict)
     states: dict[str, int] = field(default_factory=dict)
     violation: str = ""
+    rule: str = ""
+    """The name of the rule that was broken; of what is no rule the exception's."""
     detail: str = ""
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
-def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None) -> SeedResult:
-    """Runs a seed to its end, or to the first rule that it breaks."""
+def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None, mix: FaultMix | None = None) -> SeedResult:
+    """Runs a seed to its end, or to the first rule that it breaks. `mix`: other faults than the seed would draw."""
     began_s = time.perf_counter()
     plan = Plan.draw(seed, brokers=brokers)
-    world = World(seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings)
-    violation = detail = ""
+    world = World(seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, mix=mix)
+    violation = detail = rule = ""
     try:
         world.start()
         world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s)
         world.settle()
     except (Violation, BrokerBug) as failure:
-        violation, detail = str(failure), _trace_of(failure, world)
+        violation, rule, detail = str(failure), rule_of(failure), _trace_of(failure, world)
     except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
-        violation, detail = f"{type(failure).__name__}: {failure}", _trace_of(failure, world)
+        violation, rule = f"{type(failure).__name__}: {failure}", rule_of(failure)
+        detail = _trace_of(failure, world)
     return SeedResult(
         seed=seed,
         digest=world.digest,
@@ -98,8 +103,17 @@ def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None) -> 
         mix=str(world.mix),
         faults=dict(world.faults.counts),
         violation=violation,
+        rule=rule,
         detail=detail,
     )
+
+
+def rule_of(failure: BaseException) -> str:
+    """The rule that an exception says was broken: of a Violation its own, R20 (all comes together) of a run that got
+    stuck, else the exception's name."""
+    if isinstance(failure, Violation):
+        return failure.rule
+    return "R20" if isinstance(failure, SimulationStuck) else type(failure).__name__
 
 
 def _trace_of(failure: BaseException, world: World) -> str:

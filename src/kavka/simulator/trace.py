@@ -22,8 +22,8 @@ or wrong (the observer says that), nor how a trace is shown (`page`).
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
@@ -88,15 +88,36 @@ class ReplicaLook(NamedTuple):
 
 
 class Trace:
-    """The events of one run. `now_ms` is virtual time; a world gives it when it begins."""
+    """The events of one run. The world that begins gives virtual time and its figures: `attach`."""
 
     def __init__(self) -> None:
-        self.now_ms: Callable[[], int] = lambda: 0
+        self._now_ms: Callable[[], int] = lambda: 0
+        self._figures: Callable[[], Mapping[str, object]] = dict
         self._moves: deque[Event] = deque(maxlen=MAX_MOVES)
         self._news: deque[Event] = deque(maxlen=MAX_NEWS)
         self._looks: dict[tuple[str, TopicPartition], ReplicaLook] = {}
+        self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
         self._digest = sha256()
         self.recorded = 0
+        self.counts: Counter[str] = Counter()
+        """How many events of each kind were recorded, kept or not."""
+        self.isr_shrinks = 0
+        """How often an ISR was stored that somebody had left."""
+        self.isr_expansions = 0
+
+    def attach(self, now_ms: Callable[[], int], figures: Callable[[], Mapping[str, object]]) -> None:
+        """From here on it is about this world."""
+        self._now_ms, self._figures = now_ms, figures
+
+    @property
+    def now_ms(self) -> int:
+        """Virtual time."""
+        return self._now_ms()
+
+    @property
+    def figures(self) -> Mapping[str, object]:
+        """What the world says of itself now (`World.summary`)."""
+        return self._figures()
 
     # -- what is kept
 
@@ -127,10 +148,6 @@ class Trace:
             return news
         return list(heapq.merge(news, list(self._moves)[-count:]))[-count:]
 
-    def count(self, kind: str) -> int:
-        """How many events of a kind are kept."""
-        return sum(event.kind == kind for event in self._news)
-
     # -- what happens
 
     def on_node(self, node: str, kind: str, text: str = "") -> None:
@@ -145,14 +162,23 @@ class Trace:
 
     def on_stored(self, partition: TopicPartition, state: PartitionState, version: int) -> None:
         """A partition's state znode was written."""
-        leader = f"leader {state.leader}" if state.leader >= 0 else "no leader"
+        before, isr = self._isrs.get(partition, ()), tuple(state.isr)
+        self._isrs[partition] = isr
+        left = [each for each in before if each not in isr]
+        came = [each for each in isr if each not in before] if before else []
+        said = [f"leader {state.leader}" if state.leader >= 0 else "no leader", f"version {version}"]
+        for who, verb in ((left, "left"), (came, "joined")):
+            if who:
+                said.append(f"{', '.join(map(str, who))} {verb} the isr")
+        self.isr_shrinks += bool(left)
+        self.isr_expansions += bool(came)
         self._add(
             ZOOKEEPER,
             "state stored",
             partition=str(partition),
             leader_epoch=state.leader_epoch,
-            isr=tuple(state.isr),
-            text=f"{leader}, version {version}",
+            isr=isr,
+            text="; ".join(said),
         )
 
     def on_replica(self, node: str, partition: TopicPartition, look: ReplicaLook) -> None:
@@ -204,9 +230,10 @@ class Trace:
         decision: Decision | None = None,
     ) -> None:
         self.recorded += 1
+        self.counts[kind] += 1
         event = Event(
             self.recorded,
-            self.now_ms(),
+            self.now_ms,
             node,
             kind,
             partition,

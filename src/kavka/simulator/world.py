@@ -63,7 +63,7 @@ class World:
         self.scheduler = Scheduler(seed)
         self.events = current_trace()
         if self.events is not None:
-            self.events.now_ms = lambda: self.scheduler.now_ms
+            self.events.attach(lambda: self.scheduler.now_ms, self.summary)
         random = self.scheduler.new_random()
         self.network = SimulatedNetwork(self.scheduler, link=Link(0.000_05, 0.000_1 * 10 ** (random.random() * 1.5)))
         self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)

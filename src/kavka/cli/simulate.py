@@ -1,0 +1,141 @@
+"""`kavka simulate`: a whole cluster under faults in virtual time, from a seed or a named scenario, and what came of it.
+
+Decides what is asked of the simulator, and the form of the answer. What is run is `simulator.recorded_run`'s, the page
+`simulator.page`'s.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kavka.cli.output import FAILED, Failure, Table, note, show, usage
+
+if TYPE_CHECKING:
+    from kavka.simulator.recorded_run import RecordedRun, Wish
+
+SEEDS = 1_000_000
+"""A seed that nobody chose is below this: short enough to be read out."""
+
+
+def simulate(
+    *,
+    seed: int | None,
+    scenario: str | None,
+    brokers: int | None,
+    hours: float | None,
+    faults: str | None,
+    trace: str | None,
+    page: str | None,
+    as_json: bool,
+) -> int:
+    """Runs a simulation and prints what came of it; returns the exit status: 1 if a rule was broken."""
+    wish = _wish(seed, scenario, brokers, hours, faults)
+    if not as_json:
+        note(f"Simulating: {wish.command}")
+    run = _run(wish)
+    if trace is not None:
+        _write(trace, (f"{line}\n" for line in run.trace.lines()))
+    if page is not None:
+        from kavka.simulator.page import render
+
+        _write(page, [render(run)])
+    if as_json:
+        _tell_finding(run, note)
+        print(json.dumps(run.as_json(), ensure_ascii=False))
+    else:
+        show(_figures(run))
+        _tell_finding(run, print)
+        for what, name in (("The trace", trace), ("The page", page)):
+            if name is not None:
+                note(f"{what} is in {name}.")
+    return FAILED if run.finding is not None else 0
+
+
+def list_scenarios(*, as_json: bool) -> None:
+    from kavka.simulator.scenarios import SCENARIOS
+
+    if as_json:
+        print(json.dumps(list(SCENARIOS), ensure_ascii=False))
+        return
+    for name in SCENARIOS:
+        print(name)
+
+
+def _wish(seed: int | None, scenario: str | None, brokers: int | None, hours: float | None, faults: str | None) -> Wish:
+    from kavka.simulator.faults import KINDS
+    from kavka.simulator.recorded_run import NO_FAULTS, Wish, find_scenarios, parse_faults
+    from kavka.simulator.swarm import HOURS
+
+    if scenario is not None:
+        if brokers is not None or hours is not None or faults is not None:
+            usage("a scenario has its own brokers, faults and end", "only --seed goes with --scenario")
+        found = find_scenarios(scenario)
+        if not found:
+            usage(f"no scenario {scenario!r}", "kavka simulate --list has their names")
+        if len(found) > 1:
+            usage(f"--scenario {scenario!r} may be {len(found)} of them", "\n        ".join(found))
+        return Wish(1 if seed is None else seed, found[0])
+    kinds = None
+    if faults is not None:
+        try:
+            kinds = parse_faults(faults)
+        except ValueError as problem:
+            usage(str(problem), f"comma-separated, of: {', '.join(KINDS)}; or {NO_FAULTS}")
+    chosen = random.SystemRandom().randrange(SEEDS) if seed is None else seed
+    return Wish(chosen, None, HOURS if hours is None else hours, brokers, kinds)
+
+
+def _run(wish: Wish) -> RecordedRun:
+    from kavka.logger import set_level
+    from kavka.simulator.recorded_run import run
+
+    # A request of a connection that ended before its handler began: its coroutine never runs, as intended.
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+    set_level("error")  # What a broker warns of is what is made to happen here; the trace tells it.
+    gc.freeze()
+    return run(wish)
+
+
+def _figures(run: RecordedRun) -> Table:
+    facts = run.as_json()
+    table = Table(("figure", "value"))
+    if run.wish.scenario is not None:
+        table.add("scenario", run.wish.scenario)
+    table.add("seed", run.wish.seed)
+    table.add("faults drawn", run.mix)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.faults.items()))
+    table.add("faults made", f"{facts['faults']:,}{f' ({kinds})' if kinds else ''}")
+    table.add("simulated", f"{float(str(facts['simulated_hours'])) * 60:.1f} minutes in {run.wall_seconds:.1f} s")
+    for name in ("events_checked", "changes_checked", "sent", "acknowledged", "consumed", "leader_elections"):
+        table.add(name.replace("_", " "), f"{facts[name]:,}")
+    for name in ("isr_shrinks", "isr_expansions", "logs_cut_back", "trace_events"):
+        table.add(name.replace("_", " "), f"{facts[name]:,}")
+    table.add("violations", 0 if run.finding is None else 1)
+    table.add("digest", run.trace.digest)
+    return table
+
+
+def _tell_finding(run: RecordedRun, tell: Callable[[str], None]) -> None:
+    finding = run.finding
+    if finding is None:
+        return
+    from kavka.simulator.trace import COLUMNS
+
+    tell(f"\nBroken: {finding.rule}, at {finding.at_ms / 1000:.3f} s of virtual time\n    {finding.what}\n")
+    tell(f"What led to it, the last {len(run.led_to_it)} events:\n  {COLUMNS}")
+    for event in run.led_to_it:
+        tell(f"  {event.line}")
+    tell(f"\nHave it again: {run.wish.command}")
+
+
+def _write(path: str, parts: Iterable[str]) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(parts)
+    except OSError as problem:
+        raise Failure(f"{path} cannot be written: {problem.strerror}") from problem
