@@ -19,7 +19,8 @@ controller).
 While fewer replicas are in sync than min.insync.replicas asks for, the high watermark stands still: what is written
 then could be lost with one replica (KIP-966). Apache Kafka 3.9 does so at once; here a new leader may still raise it up
 to the start of its epoch, so that what was acknowledged before it was elected stays readable. With
-`kavka.eligible.leader.replicas.enable` it does not move at all.
+`kavka.eligible.leader.replicas.enable` it does not move at all: the controller counts on it when it has a replica lead
+that left the ISR then.
 
 Where this differs from Kafka: the same state announced again keeps a proposal in flight pending (there it forgets that
 the set may have grown); an answer that shows another leader ends the reign at once; what followers had fetched in an
@@ -757,8 +758,14 @@ class Partition:
         )
         if current is not None:
             return self._adopt(proposal, current, now_ms)
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            # The controller's word of that epoch is on its way, as a rule; if not, see `resign_if_fenced`.
+            self._newest_epoch = max(self._newest_epoch, proposal.leader_epoch + 1)
         if error in _SURELY_NOT_STORED and self._is_pending(proposal):
             self._move(CommittedIsr(self.state.isr))
+            for replica in self._remotes.values():
+                if replica.broker_id in proposal.isr and not replica.in_maximal_isr:
+                    replica.forget_caught_up()
             return IsrChange(isr_changed=True, high_watermark_advanced=self._maybe_advance_high_watermark(now_ms))
         # Another request, sent again or by another controller, may have stored it: the maximal ISR stays. The
         # controller's next word decides, or the same proposal once more (`propose_shrink`).
@@ -767,6 +774,29 @@ class Partition:
     def on_isr_unknown(self, proposal: IsrProposal) -> IsrChange:
         """No answer: the maximal ISR stays as it is, and the proposal in flight, to be sent again."""
         return _NOTHING
+
+    def resign_if_fenced(self, now_ms: int) -> bool:
+        """Leads no longer where the controller refused this leader epoch as over, and its word of the next one did not
+        come; whether that is so. To be asked with `propose_shrink`.
+
+        A leader that the controller cannot reach would go on taking records with acks=1, all of which are lost.
+        """
+        known = self.state.leader_epoch
+        if not self._is_leader or self._newest_epoch <= known:
+            return False
+        self._record(
+            DecisionKind.FENCED,
+            f"broker {self.local_broker_id} led in epoch {known}, which the controller says is over, and heard of no "
+            "other: it takes and gives no records until it does",
+            now_ms,
+            evidence={"leader_epoch": known, "later_epoch": self._newest_epoch},
+        )
+        self._take_role(Role.NONE)
+        return True
+
+    def raise_high_watermark(self, now_ms: int) -> bool:
+        """Whether it rose because a replica that it waited for is too late by now, or gone."""
+        return self._is_leader and self._maybe_advance_high_watermark(now_ms)
 
     def _take_answer(self, proposal: IsrProposal) -> bool:
         if self._in_flight is not proposal:
