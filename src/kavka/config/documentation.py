@@ -567,9 +567,9 @@ _BROKER = {
     "replica.lag.time.max.ms; messages, as before Kafka 0.9, also if it is kavka.replica.lag.max.messages behind.",
     "kavka.replica.lag.max.messages": "How many records a follower may be behind under the lag policy messages.",
     "kavka.eligible.leader.replicas.enable": "Whether replicas that leave the in-sync set while it is smaller than "
-    "min.insync.replicas stay eligible as leaders, and one whose broker did not stop cleanly does not lead while another "
-    "is in sync or eligible (KIP-966, see operations.md). Nothing at all is committed while it is smaller, not even what "
-    "a new leader already had: consumers wait for it. The same for all brokers.",
+    "min.insync.replicas stay eligible as leaders, and one whose broker did not stop cleanly does not lead while "
+    "another is in sync or eligible (KIP-966, see operations.md). Nothing at all is committed while it is smaller, not "
+    "even what a new leader already had: consumers wait for it. The same for all brokers.",
     "kavka.zookeeper.sync": "When a change of metadata counts: always after it is synced to the disk, never leaves "
     "that to the operating system, so that a power cut may lose the last changes.",
 }
