@@ -104,6 +104,11 @@ class RemoteReplica:
         self.broker_epoch = broker_epoch
         return moved
 
+    def forget_caught_up(self) -> None:
+        """It may not join: until it fetches again nothing waits for it, for it may be dead."""
+        self.last_caught_up_ms = self.last_fetch_ms = NEVER_MS
+        self.log_end_offset = self.last_fetch_leader_end_offset = NO_OFFSET
+
     def is_eligible(self, standing: BrokerStanding | None) -> bool:
         """Whether this replica, as it fetched last, may be in sync: alive, staying, and not a former self (KIP-903)."""
         if standing is None or standing.is_shutting_down:
