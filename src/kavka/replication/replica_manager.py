@@ -236,9 +236,15 @@ class ReplicaManager:
             await self.shrink_isrs()
 
     async def shrink_isrs(self) -> None:
-        """Proposes to take those who lag out of the ISRs of all partitions led here."""
+        """Proposes to take those who lag out of the ISRs of all partitions led here, and looks at what waits for a
+        replica outside of the ISR that fetches no more, or at a leader that is none any more: nothing else would."""
         for number, partition in enumerate(list(self._partitions.values()), 1):
-            proposal = partition.propose_shrink(self.now_ms())
+            now_ms = self.now_ms()
+            if partition.resign_if_fenced(now_ms):
+                self._complete_waiting(partition)
+            elif self.produce_purgatory.is_watched(partition) and partition.raise_high_watermark(now_ms):
+                self.on_high_watermark_advanced(partition)
+            proposal = partition.propose_shrink(now_ms)
             if proposal is not None and self._find_hosted(proposal) is partition:
                 self.isr_changes.submit(proposal)
             if not number % PARTITIONS_AT_ONCE:

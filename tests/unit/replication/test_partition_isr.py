@@ -127,6 +127,26 @@ def test_s16_an_answer_that_shows_another_leader_ends_the_reign(tmp_path: Path) 
     assert replica.partition.is_leader
 
 
+def test_a_leader_whose_epoch_is_over_leads_no_more_if_it_hears_of_no_other(tmp_path: Path) -> None:
+    """The controller cannot reach it, and had another one elected; it can reach the controller."""
+    replica = Replica(tmp_path)
+    replica.lead([A, B])
+    proposal = replica.fetch(C).proposal
+    assert proposal is not None
+    assert not replica.partition.resign_if_fenced(replica.now_ms)
+    replica.partition.on_isr_rejected(proposal, None, ErrorCode.FENCED_LEADER_EPOCH, now_ms=replica.now_ms)
+    replica.append(acks=1)
+    assert replica.partition.resign_if_fenced(replica.now_ms)
+    with pytest.raises(RequestError) as refused:
+        replica.append(acks=1)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    (decision,) = replica.decided(DecisionKind.FENCED)
+    assert decision.evidence == {"leader_epoch": 1, "later_epoch": 2}
+    assert not replica.lead([A], leader_epoch=2, partition_epoch=1).is_stale
+    assert not replica.partition.resign_if_fenced(replica.now_ms)
+    assert replica.partition.is_leader
+
+
 def test_s16_a_refusal_that_leaves_it_open_whether_it_was_stored_keeps_the_maximal_isr(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     replica.lead([A, B])
@@ -343,6 +363,25 @@ def test_an_ineligible_replica_is_out_of_the_maximal_isr_at_once_and_is_proposed
     assert replica.fetch(C).proposal is None
     replica.now_ms += REFUSED_PROPOSAL_PAUSE_MS
     assert replica.fetch(C).proposal is not None
+
+
+def test_an_ineligible_replica_holds_the_high_watermark_no_more_until_it_fetches_again(tmp_path: Path) -> None:
+    """It may be dead: the controller knows, and a leader hears of it when the session is over."""
+    replica = Replica(tmp_path)
+    replica.lead([A, B])
+    replica.fetch(B)
+    proposal = replica.fetch(C).proposal
+    assert proposal is not None
+    replica.append(1)
+    replica.fetch(B)
+    assert replica.high_watermark == 0
+    change = replica.partition.on_isr_rejected(proposal, None, ErrorCode.INELIGIBLE_REPLICA, now_ms=replica.now_ms)
+    assert change.high_watermark_advanced
+    assert replica.high_watermark == 1
+    replica.fetch(C)
+    replica.append(1)
+    replica.fetch(B)
+    assert replica.high_watermark == 1, "it lives"
 
 
 def test_refusals_are_recorded_once_a_second_with_their_number(tmp_path: Path) -> None:

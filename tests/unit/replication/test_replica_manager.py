@@ -258,6 +258,43 @@ def test_a_follower_that_lags_leaves_the_isr_and_the_producer_has_its_answer(tmp
     in_loop(scenario)
 
 
+def test_a_producer_does_not_wait_for_a_dead_replica_that_was_about_to_join(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A,))
+        for follower in (B, C):  # B is proposed, and C caught up meanwhile.
+            room.partition.record_follower_fetch(follower, -1, 0, leader_end_offset=0, now_ms=room.replicas.now_ms())
+        room.lead((A,), partition_epoch=1)
+        outcome = room.append()
+        produced = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 10_000))
+        await asyncio.sleep(0)
+        await room.replicas.shrink_isrs()
+        assert not produced.done()
+        room.brokers.standings.clear()
+        await room.replicas.shrink_isrs()
+        assert (await produced).error is ErrorCode.NONE
+
+    in_loop(scenario)
+
+
+def test_a_producer_at_a_leader_whose_epoch_is_over_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path)
+        room.lead((A, B))
+        outcome = room.append()
+        produced = asyncio.ensure_future(room.replicas.await_committed("orders", 0, outcome, 10_000))
+        await asyncio.sleep(0)
+        for remote in room.partition.remote_replicas():
+            remote.last_caught_up_ms = room.replicas.now_ms() - LAG_MS - 1
+        proposal = room.partition.propose_shrink(room.replicas.now_ms())
+        assert proposal is not None
+        room.partition.on_isr_rejected(proposal, None, ErrorCode.FENCED_LEADER_EPOCH, now_ms=room.replicas.now_ms())
+        await room.replicas.shrink_isrs()
+        assert (await produced).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    in_loop(scenario)
+
+
 def test_s23_the_producer_is_told_at_once_when_too_few_are_left(tmp_path: Path) -> None:
     async def scenario() -> None:
         room = Room(tmp_path, min_insync_replicas=2)
