@@ -109,7 +109,8 @@ class Ports(NamedTuple):
     of the broker's settings after they changed at run time, so that the host obeys those that are its own. `network`
     opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
     later, so that what lies in the log directories is all that the cluster has. `on_decision` is told of each decision
-    when it is made, besides what the broker itself does with it.
+    when it is made, besides what the broker itself does with it. `place` is where no two processes can listen on one
+    port (predecessor.py), empty where that is not known.
     """
 
     zookeeper: ZooKeeper
@@ -123,6 +124,7 @@ class Ports(NamedTuple):
     network: Network
     is_alone: bool = True
     on_decision: RecordDecision = forget
+    place: str = "here"
 
 
 class Broker:
@@ -250,7 +252,7 @@ class Broker:
         report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
         if self._static_config.kavka_eligible_leader_replicas_enable:
             self._is_unclean = not report.was_clean
-        self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories)
+        self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories, self._ports.place)
         self.state_changes = StateChanges(
             self.broker_id,
             metadata=self.metadata,
@@ -522,7 +524,7 @@ class Broker:
             predecessors=self._predecessors,
         )
         self._former_sessions.append(zookeeper.session_id)
-        remember_session(self._ports.filesystem, self.logs.live_directories, zookeeper.session_id)
+        remember_session(self._ports.filesystem, self.logs.live_directories, zookeeper.session_id, self._ports.place)
 
     def _on_session_event(self, event: Event) -> None:
         if event == SessionEvent(SessionState.EXPIRED):

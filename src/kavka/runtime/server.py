@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import random
 import socket
 import time
@@ -159,6 +160,7 @@ class Server:
             lambda changed: sockets.change_limits(self._socket_limits(changed).listener),
             surroundings.network,
             is_alone=self._zookeeper_host is not None,
+            place=_place(),
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
@@ -304,6 +306,15 @@ def log_recovery(report: LoadReport) -> None:
         logger.warning("log recovered", partition=str(partition), what=reason.what, why=reason.why)
     for directory, failure in report.offline.items():
         logger.error("log directory offline", directory=directory, why=str(failure))
+
+
+def _place() -> str:
+    """The running system and the network namespace in it; empty where the system does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot_id:
+            return f"{boot_id.read().strip()}/{os.stat('/proc/self/ns/net').st_ino}"
+    except OSError:
+        return ""
 
 
 def _api_name(api_key: int) -> str:

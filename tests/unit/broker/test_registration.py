@@ -149,8 +149,19 @@ def test_the_session_is_found_again_where_it_was_written_down(tmp_path: Path) ->
     disk, homes = LocalFileSystem(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")]
     for home in homes[:2]:
         disk.make_directory(home)
-    assert former_sessions(disk, homes) == []
-    remember_session(disk, homes, 0xA1FD0FA70E0000)
-    assert former_sessions(disk, homes) == [0xA1FD0FA70E0000]
+    assert former_sessions(disk, homes, "host") == []
+    remember_session(disk, homes, 0xA1FD0FA70E0000, "host")
+    assert former_sessions(disk, homes, "host") == [0xA1FD0FA70E0000]
     (tmp_path / "a" / ".kavka_session").write_text("garbage")
-    assert former_sessions(disk, homes) == [0xA1FD0FA70E0000]
+    assert former_sessions(disk, homes, "host") == [0xA1FD0FA70E0000]
+
+
+def test_a_session_of_another_place_may_be_alive(tmp_path: Path) -> None:
+    """The directory was copied: the process that has the original listens on the same port of another container."""
+    disk, homes = LocalFileSystem(), [str(tmp_path)]
+    remember_session(disk, homes, 7, "host/1")
+    assert former_sessions(disk, homes, "host/2") == []
+    assert former_sessions(disk, homes, "") == []
+    remember_session(disk, homes, 7, "")
+    assert former_sessions(disk, homes, "") == []
+    assert former_sessions(disk, homes, "host/1") == []
