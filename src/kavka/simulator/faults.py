@@ -168,7 +168,10 @@ class Faults:
         return True
 
     def _resets(self) -> bool:
-        return self._world.network.reset_some(self._random.random()) > 0
+        count = self._world.network.reset_some(self._random.random())
+        if count:
+            self._world.tell("network", "connections reset", f"{count} of them")
+        return count > 0
 
     def _zookeeper(self) -> bool:
         zookeeper = self._world.zookeeper

@@ -18,6 +18,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from kavka.simulator.trace import MOVES
+from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,7 @@ def _values(run: RecordedRun) -> dict[str, object]:
         "finding": None if finding is None else {**finding.as_json(), "detail": finding.detail},
         "left_out": run.trace.recorded - len(shown),
         "moves": MOVES,
+        "wall_start_ms": WALL_CLOCK_START_MS,
         "events": [_event(event) for event in shown],
     }
 

@@ -22,7 +22,7 @@ from kavka.simulator.faults import FaultMix, Faults
 from kavka.simulator.invariants import Observer, Violation
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
-from kavka.simulator.trace import SIMULATOR, current_trace
+from kavka.simulator.trace import current_trace
 from kavka.simulator.workload import Clients
 from kavka.simulator.zookeeper import SimulatedZooKeeper
 
@@ -97,7 +97,6 @@ class World:
         line = f"{self.scheduler.now_ms} {what}"
         self.trace.append(line)
         self.observer.note(what)
-        self.tell(SIMULATOR, what)
 
     def tell(self, node: str, kind: str, text: str = "") -> None:
         """Adds an event to the recorded trace, if there is one."""
