@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # The modules beside this file are imported by their bare names, and benchmarks/ and demo/ as packages, under whichever
@@ -20,12 +21,17 @@ from kavka_process import KavkaProcess, free_port
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"
 
+# How long an example takes is the machine's business: what is slow shows in benchmarks.
+hypothesis.settings.register_profile("kavka", deadline=None)
+hypothesis.settings.load_profile("kavka")
+
 StartKavka = Callable[..., KavkaProcess]
 
 
 PEER_SUITES = (
     "conformance/clients/",
     "conformance/wire/",
+    "conformance/reassignment/",
     "integration/cli/",
     "integration/client/",
     "integration/cluster/",

@@ -16,6 +16,9 @@ from three_brokers import Brokers
 from apache_kafka import PeerMissing, installed, run_tool
 from kavka.client.admin import Admin, ConfigResource, ConfigSource, NewTopic, ResourceType
 
+# A dozen JVMs one after another, on two cores that other tests share.
+pytestmark = pytest.mark.timeout(400)
+
 Tool = Callable[..., str]
 THROTTLE = "20000000"
 CRAWL = "1000"

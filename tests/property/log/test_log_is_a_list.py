@@ -141,9 +141,11 @@ class LogMachine(RuleBasedStateMachine):
             producer: (entry.producer_epoch, entry.last_sequence, entry.last_offset)
             for producer, entry in log._producers.producers.items()
         }
-        # An epoch may start at the log end without a record; a kill forgets it.
-        epochs = [entry for entry in log.epoch_entries if entry.start_offset < log.log_end_offset]
-        return log.log_start_offset, log.log_end_offset, producers, epochs
+        # Of epochs what they say of records: one that starts at the log end, or in a gap, may start elsewhere after a
+        # kill, which reads it from the batches, those below the log start too.
+        epochs = [(offset, log.leader_epoch_at(offset)) for offset in sorted(self.kept) if offset >= self.start]
+        ends = [log.end_offset_for_epoch(epoch) for epoch in sorted({epoch for _, epoch in epochs})]
+        return log.log_start_offset, log.log_end_offset, producers, epochs, ends
 
     @rule(share=st.floats(0, 1), max_bytes=st.integers(1, 2_000))
     def read_from_anywhere(self, share: float, max_bytes: int) -> None:
