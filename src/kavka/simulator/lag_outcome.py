@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kavka.decisions import Decision
 from kavka.model import BrokerId, TopicPartition
 from kavka.replication.lag_policy import MESSAGES, TIME, LagPolicy, lag_policy
 
@@ -86,7 +87,9 @@ class Outcome:
     out_of_isr: tuple[Span, ...]
     ailing: tuple[Span, ...]
     lags: dict[str, tuple[tuple[int, int], ...]]
-    """By `partition broker`: (ms, records behind)."""
+    """By `partition broker`: (ms, greatest number of records behind since the point before)."""
+    decisions: tuple[Decision, ...] = ()
+    """The leader's why-records of its ISRs."""
 
     @property
     def overlooked(self) -> int:

@@ -32,6 +32,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
+from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadRequest, create_log
@@ -171,11 +172,12 @@ class _Leader:
         self._trace = trace
         self._files = SimulatedDisk(Random(0)).port(Scheduler(0).node("broker-1"))
         self._sample_ms = 1
+        self._decisions: list[Decision] = []
 
     def lead(self, topic_partition: TopicPartition) -> _LedPartition:
         ailments = [each for each in self._ailments if each.topic in (None, topic_partition.topic)]
         log = self._new_log(topic_partition)
-        rules = PartitionRules(self._choice.policy)
+        rules = PartitionRules(self._choice.policy, record=self._record)
         partition = Partition(
             topic_partition,
             uuid.UUID(int=len(self.led) + 1),
@@ -191,6 +193,10 @@ class _Leader:
         led = _LedPartition(partition, self._agenda, self._draws, ailments, self._trace)
         self.led[topic_partition] = led
         return led
+
+    def _record(self, decision: Decision) -> None:
+        if decision.kind in (DecisionKind.ISR_SHRUNK, DecisionKind.ISR_EXPANDED):
+            self._decisions.append(decision)
 
     def _new_log(self, topic_partition: TopicPartition) -> UnifiedLog:
         directory, config = f"/{topic_partition}", LogConfig()
@@ -255,6 +261,7 @@ class _Leader:
                 if each.excuses
             ),
             lags={key: tuple(points) for led in all_led for key, points in led.lags.items()},
+            decisions=tuple(self._decisions),
         )
 
 
@@ -286,6 +293,7 @@ class _LedPartition:
         self._trace = trace
         self._uncommitted: deque[tuple[Offset, int]] = deque()
         self._stalled_until_ms = 0
+        self._greatest_lag = dict.fromkeys(FOLLOWERS, 0)
         self._under_min_since_ms: int | None = None
         self._out_since_ms = {broker_id: 0 for broker_id in FOLLOWERS if broker_id not in partition.state.isr}
         self._found_ms: dict[int, int] = {}
@@ -306,6 +314,7 @@ class _LedPartition:
             return
         if self._trace is not None:
             self._trace.append(Seen(now_ms, partition.topic_partition, LEADER, records))
+        self._note_lag()
         self._uncommitted.append((partition.log.log_end_offset, now_ms))
         self._settle()
         waiting, self.on_append = self.on_append, []
@@ -333,12 +342,18 @@ class _LedPartition:
             self._write(proposal)
 
     def sample(self) -> None:
+        """The greatest lag since the last sample: a burst that came and went between two is seen."""
+        self._note_lag()
+        for follower, behind in self._greatest_lag.items():
+            self.lags[f"{self.partition.topic_partition} broker {follower}"].append((self._agenda.now_ms, behind))
+            self._greatest_lag[follower] = 0
+
+    def _note_lag(self) -> None:
         end_offset = self.partition.log.log_end_offset
         for replica in self.partition.remote_replicas():
             behind = end_offset - max(replica.log_end_offset, 0)
-            self.lags[f"{self.partition.topic_partition} broker {replica.broker_id}"].append(
-                (self._agenda.now_ms, behind)
-            )
+            if behind > self._greatest_lag[replica.broker_id]:
+                self._greatest_lag[replica.broker_id] = behind
 
     # -- the ISR
 

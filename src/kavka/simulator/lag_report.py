@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from kavka.decisions import Decision, DecisionKind
 from kavka.replication.lag_policy import MESSAGES
 from kavka.simulator import plots
 from kavka.simulator.isr_history import IsrHistory, Judgement, Removal
@@ -27,6 +28,8 @@ HEADINGS: Final = (
 )
 MAX_ROWS: Final = 40
 """Followers that are drawn: those of the first removals."""
+TOLD: Final = 3
+"""Shrinks of one run that are told in words."""
 LEGEND: Final = (
     "False alarms: a healthy follower was thrown out. Found, detection: followers that lagged for longer than 10 s, "
     "and how long the slowest of them was not noticed. Refused: time in which acks=all got NOT_ENOUGH_REPLICAS "
@@ -105,10 +108,19 @@ def _detection_s(outcome: Outcome) -> float | None:
 
 def _workload_parts(outcomes: Sequence[Outcome]) -> list[str]:
     parts = [plots.table(HEADINGS, [row_of(outcome)[1:] for outcome in outcomes])]
+    for outcome in outcomes:
+        shrinks = [each for each in outcome.decisions if each.kind is DecisionKind.ISR_SHRUNK]
+        if shrinks:
+            parts.append(plots.paragraph(f"Why the ISR shrank under {outcome.choice}, in the leader's words:"))
+            parts.append(plots.listing([_told(each) for each in shrinks[:TOLD]]))
     partitions = list(dict.fromkeys(key.rsplit(" broker ", 1)[0] for key in outcomes[0].lags))
     for partition in partitions:
         parts += [_lag_drawing(outcome, partition) for outcome in outcomes]
     return parts
+
+
+def _told(decision: Decision) -> str:
+    return f"{decision.at_ms / 1000:,.1f} s, {decision.partition}, ISR {decision.after['isr']}: {decision.why}"
 
 
 def _lag_drawing(outcome: Outcome, partition: str) -> str:
@@ -130,7 +142,7 @@ def _lag_drawing(outcome: Outcome, partition: str) -> str:
     ]
     limit = (float(outcome.choice.max_messages), "max.messages") if outcome.choice.name == MESSAGES else None
     return plots.lines(
-        f"{partition} under {outcome.choice}: records behind",
+        f"{partition} under {outcome.choice}: the greatest number of records behind",
         curves,
         x_unit="s",
         y_unit="records",

@@ -19,6 +19,8 @@ from kavka.simulator.isr_history import (
 )
 from kavka.simulator.lag_advice import advise_from_history
 from kavka.simulator.lag_outcome import Choice
+from kavka.simulator.lag_policy import run_workload
+from kavka.simulator.lag_workload import workloads
 
 BY_TIME = Choice(TIME, 10_000)
 BY_MESSAGES = Choice(MESSAGES, 10_000, 4_000)
@@ -193,3 +195,13 @@ def test_the_policy_that_spares_who_was_back_at_once_is_recommended() -> None:
 def test_nothing_is_recommended_where_nothing_is_known() -> None:
     told = history([shrink(1_000)._replace(log_end_offset=None)])
     assert advise_from_history(told, [told.judge(BY_TIME)]) is None
+
+
+@pytest.mark.parametrize(("name", "choice"), [("two-topics", BY_TIME), ("bursts", BY_MESSAGES)])
+def test_the_why_records_of_a_run_say_of_each_removal_what_its_own_policy_said(name: str, choice: Choice) -> None:
+    workload = next(each for each in workloads(3) if each.name == name)
+    outcome = run_workload(workload, choice, minutes=3, seed=1)
+    told = history(change for change in map(from_decision, outcome.decisions) if change is not None)
+    judgement = told.judge(choice)
+    assert judgement.out == outcome.removals > 0
+    assert (judgement.stays, judgement.unknown, told.shrinks) == (0, 0, outcome.shrinks)

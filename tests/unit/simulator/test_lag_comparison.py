@@ -142,3 +142,10 @@ def test_the_recommendation_follows_the_figures() -> None:
     """On the stuck follower alone, messages is sooner: it is recommended then."""
     outcomes = [outcome("stuck-follower", choice) for choice in (BY_TIME, BY_MESSAGES)]
     assert advise(outcomes).choice == BY_MESSAGES
+
+
+def test_a_burst_between_two_points_of_a_lag_curve_is_seen() -> None:
+    points = outcome("bursts", BY_TIME).lags["orders-0 broker 2"]
+    assert max(behind for _ms, behind in points) >= 5_000
+    # A burst every 2 s, a point every 0.6 s.
+    assert sum(behind >= 5_000 for _ms, behind in points) >= 80
