@@ -35,6 +35,8 @@ def simulate(
 ) -> int:
     """Runs a simulation and prints what came of it; returns the exit status: 1 if a rule was broken."""
     wish = _wish(seed, scenario, brokers, hours, faults)
+    for path in filter(None, (trace, page)):
+        _write(path, ())  # A mistake in a name is told before the run, not after it.
     if not as_json:
         note(f"Simulating: {wish.command}")
     run = _run(wish)
