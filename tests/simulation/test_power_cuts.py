@@ -1,0 +1,71 @@
+"""One machine that loses power again and again, at the worst moments too, while the others are paused and cut off."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kavka.simulator.faults import FaultMix
+from kavka.simulator.invariants import Violation
+from kavka.simulator.world import World
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SEEDS = (5, 8, 13)
+FAULTS = 40
+UNSAFE = 1
+"""The broker whose machine loses power, whoever else is in sync."""
+
+
+def storm(seed: int, *, keeps_eligible: bool) -> World:
+    """Writes go on all the while. Raises Violation where something acknowledged is lost."""
+    own = {"kavka.eligible.leader.replicas.enable": str(keeps_eligible).lower(), "replica.lag.time.max.ms": "3000"}
+    world = World(seed, settings=own, mix=FaultMix({"kill": 1.0}, 1e9))
+    world.start()
+    world.run_swarm(hours=0.0)
+    random = Random(seed)
+    unsafe = world.brokers[UNSAFE]
+    others = [broker for broker_id, broker in world.brokers.items() if broker_id != UNSAFE]
+    for _ in range(FAULTS):
+        other = random.choice(others)
+        match random.choice(("power cut", "pause", "cut", "cut")):
+            case "power cut":
+                if unsafe.is_alive:
+                    unsafe.power_cut()
+                    world.observer.on_power_cut(UNSAFE)
+                else:
+                    unsafe.start()
+            case "pause":
+                if other.is_paused:
+                    other.resume()
+                elif other.is_serving:
+                    other.pause()
+            case "cut":
+                if random.random() < 0.5:
+                    world.network.cut(unsafe.node, other.node)
+                else:
+                    world.network.heal(unsafe.node, other.node)
+        world.run_for(random.expovariate(1 / 4.0))
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_with_eligible_leader_replicas_one_unsafe_machine_loses_nothing_that_was_acknowledged(seed: int) -> None:
+    world = storm(seed, keeps_eligible=True)
+
+    assert world.clients.acked > FAULTS
+
+
+def test_without_them_it_does_as_in_kafka() -> None:
+    losses = 0
+    for seed in SEEDS:
+        try:
+            storm(seed, keeps_eligible=False)
+        except Violation:
+            losses += 1
+    assert losses
