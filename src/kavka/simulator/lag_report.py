@@ -14,6 +14,7 @@ from kavka.simulator import plots
 from kavka.simulator.isr_history import IsrHistory, Judgement, Removal
 from kavka.simulator.lag_advice import Advice
 from kavka.simulator.lag_outcome import Outcome
+from kavka.simulator.lag_policy import SAMPLES
 
 HEADINGS: Final = (
     "policy",
@@ -141,8 +142,9 @@ def _lag_drawing(outcome: Outcome, partition: str) -> str:
         if str(span.partition) == partition
     ]
     limit = (float(outcome.choice.max_messages), "max.messages") if outcome.choice.name == MESSAGES else None
+    step_s = outcome.duration_ms / SAMPLES / 1000
     return plots.lines(
-        f"{partition} under {outcome.choice}: the greatest number of records behind",
+        f"{partition} under {outcome.choice}: records behind, the most in each {step_s:g} s",
         curves,
         x_unit="s",
         y_unit="records",

@@ -129,6 +129,15 @@ def test_whom_the_controller_took_out_was_not_thrown_out_for_lag() -> None:
     assert history([change]).shrinks == 0
 
 
+def test_what_the_controller_records_of_a_leaders_wish_is_not_counted_again() -> None:
+    """Also where the controller's clock is a little behind the leader's."""
+    by_leader = Decision(DecisionKind.ISR_SHRUNK, 100, A, "slow", ORDERS, before={"isr": [1, 2]}, after={"isr": [1]})
+    for at_ms in (95, 136):
+        echo = by_leader._replace(at_ms=at_ms, broker_id=C, controller_epoch=1)
+        told = history([change for change in map(from_decision, (by_leader, echo)) if change is not None])
+        assert (told.updates, len(told.removals())) == (1, 1)
+
+
 def test_the_time_without_enough_in_sync_is_summed_up_to_the_end() -> None:
     told = history([shrink(1_000), updated(4_000, A, B), shrink(5_000), shrink_elsewhere(6_000)])
     assert told.refused_ms() == 3_000 + 1_000 + 0
