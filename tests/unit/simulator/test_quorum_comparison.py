@@ -144,3 +144,11 @@ def test_the_report_says_what_was_lost_and_why() -> None:
     page = report_page(outcomes, drawn)
     assert "broker 0 dead" in page
     assert "http" not in page
+
+
+def test_a_replica_that_is_back_is_in_sync_only_when_it_has_caught_up() -> None:
+    """It is back at second 30 and needs one more; the leader dies before that, so nobody may lead until it is back."""
+    drawn = lived_through((dead(30.6, 60),), (dead(20, 30),))
+    assert run_scheme(TWO, drawn).acknowledged == ALL_S - 29
+    in_time = lived_through((dead(31.6, 60),), (dead(20, 30),))
+    assert run_scheme(TWO, in_time).acknowledged == ALL_S - 6
