@@ -1,4 +1,8 @@
-"""One machine that loses power again and again, at the worst moments too, while the others are paused and cut off."""
+"""One machine that loses power again and again, at the worst moments too, while the others are paused and cut off.
+
+Without eligible leader replicas about one seed in four loses acknowledged records; test_scenarios.py has the case in
+which each does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from random import Random
 import pytest
 
 from kavka.simulator.faults import FaultMix
-from kavka.simulator.invariants import Violation
 from kavka.simulator.world import World
 
 pytestmark = [
@@ -21,9 +24,9 @@ UNSAFE = 1
 """The broker whose machine loses power, whoever else is in sync."""
 
 
-def storm(seed: int, *, keeps_eligible: bool) -> World:
+def storm(seed: int) -> World:
     """Writes go on all the while. Raises Violation where something acknowledged is lost."""
-    own = {"kavka.eligible.leader.replicas.enable": str(keeps_eligible).lower(), "replica.lag.time.max.ms": "3000"}
+    own = {"kavka.eligible.leader.replicas.enable": "true", "replica.lag.time.max.ms": "3000"}
     world = World(seed, settings=own, mix=FaultMix({"kill": 1.0}, 1e9))
     world.start()
     world.run_swarm(hours=0.0)
@@ -56,16 +59,6 @@ def storm(seed: int, *, keeps_eligible: bool) -> World:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_with_eligible_leader_replicas_one_unsafe_machine_loses_nothing_that_was_acknowledged(seed: int) -> None:
-    world = storm(seed, keeps_eligible=True)
+    world = storm(seed)
 
     assert world.clients.acked > FAULTS
-
-
-def test_without_them_it_does_as_in_kafka() -> None:
-    losses = 0
-    for seed in SEEDS:
-        try:
-            storm(seed, keeps_eligible=False)
-        except Violation:
-            losses += 1
-    assert losses
