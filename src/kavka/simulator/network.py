@@ -189,6 +189,8 @@ class SimulatedNetwork:
         self._links: dict[tuple[str, str], Link] = {}
         self._listeners: dict[Address, _Listener] = {}
         self._endpoints: dict[Endpoint, None] = {}
+        self._lingering: dict[Endpoint, str] = {}
+        """Ended on a link that was cut, and why: what they had sent arrives when it is healed, long after their end."""
         self._down: dict[str, None] = {}
         self._next_port = EPHEMERAL_PORTS
         self.frames = 0
@@ -254,7 +256,13 @@ class SimulatedNetwork:
     def on_closed(self, source: Endpoint) -> None:
         """One side closed: the other sees it behind the frames that are still under way."""
         self._endpoints.pop(source, None)
-        self._tell_end(source, "closed by the other side")
+        self._end(source, "closed by the other side")
+
+    def _end(self, source: Endpoint, why: str) -> None:
+        if self.link(source.node, source.peer.node).cut:
+            self._lingering[source] = why
+        else:
+            self._tell_end(source, why)
 
     def _tell_end(self, source: Endpoint, why: str) -> None:
         peer = source.peer
@@ -296,7 +304,7 @@ class SimulatedNetwork:
                 endpoint.lose_all()
             endpoint.fail(ConnectionFailed("the process is dead"))
             self._endpoints.pop(endpoint, None)
-            self._tell_end(endpoint, "connection reset by the other side")
+            self._end(endpoint, "connection reset by the other side")
 
     def machine_died(self, node: str, loop: NodeLoop) -> None:
         """The machine lost power: nobody is told, and what it had sent and the network did not take yet is gone.
@@ -336,6 +344,10 @@ class SimulatedNetwork:
             for endpoint in list(self._endpoints):
                 if endpoint.node == one and endpoint.peer.node == other:
                     self.carry(endpoint)
+            for endpoint in [each for each in self._lingering if each.node == one and each.peer.node == other]:
+                why = self._lingering.pop(endpoint)
+                self.carry(endpoint)
+                self._tell_end(endpoint, why)
 
     def heal_all(self) -> None:
         for source, target in [key for key, link in self._links.items() if link.cut]:

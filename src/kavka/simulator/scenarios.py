@@ -139,9 +139,9 @@ def _(seed: int) -> None:
     play.write_ok(acks=1)
     play.require((play.log_end(A), play.log_end(B)) == (3, 2), "m3 is on A alone")
     play.kill(A)
+    play.expect(leader=B, isr=(B, C))
     play.heal(A, B)
     play.heal(A, C)
-    play.expect(leader=B, isr=(B, C))
     play.require(len(play.read()) == 2, "m3 was never committed")
     play.write_ok()
     play.start(A)
@@ -201,15 +201,15 @@ def _(seed: int) -> None:
         play.cut(A, other)
     play.write_ok(2, acks=1)
     play.kill(A)
+    play.expect(leader=B, isr=(B, C))
     for other in (B, C):
         play.heal(A, other)
-    play.expect(leader=B, isr=(B, C))
     # Epoch of B: another record that nobody else gets.
     play.cut(B, C)
     play.write_ok(1, acks=1)
     play.kill(B, C)
-    play.heal(B, C)
     play.expect(leader=NO_LEADER)
+    play.heal(B, C)
     play.start(C)
     play.expect(leader=C, isr=(C,))
     play.write_ok(2)
@@ -228,9 +228,9 @@ def _(seed: int) -> None:
         play.cut(A, other)
     play.write_ok(3, acks=1)
     play.kill(A)
+    play.expect(leader=B, isr=(B, C))
     for other in (B, C):
         play.heal(A, other)
-    play.expect(leader=B, isr=(B, C))
     play.kill(B)
     play.expect(leader=C, isr=(C,))
     play.start(A)
@@ -295,27 +295,106 @@ def _(seed: int) -> None:
     play.finish()
 
 
+@scenario("KIP-279: the new leader lacks the follower's last epoch, and has more of the one before")
+def _(seed: int) -> None:
+    play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
+    play.write_ok(2)
+    play.cut(A, B)
+    play.write_ok(4, acks=1)  # 2 to 5 of the first epoch, on A and C
+    play.until(lambda: play.log_end(C) == 6, "C has them")
+    # B leads next, and C neither hears nor follows.
+    play.cut(D, C, both=False)
+    play.cut(B, C)
+    play.kill(A)
+    play.expect(leader=B, isr=(B, C))
+    play.heal(A, B)
+    play.write_ok(8, acks=1)  # 2 to 9 of B's epoch, on B alone
+    play.kill(B, C)
+    play.expect(leader=NO_LEADER)
+    play.heal(B, C)
+    play.heal(D, C)
+    play.start(C)
+    play.expect(leader=C, isr=(C,))
+    play.write_ok(6)  # 6 to 11 of C's epoch
+    play.start(B)
+    play.until(lambda: B in play.stored[1], "B is in sync")
+    play.start(A)
+    play.expect(leader=C, isr=(A, B, C))
+    play.finish()
+    play.require(len(play.read()) == 12, "six of the first epoch, six of the last")
+
+
+@scenario("KIP-320: a fetch of an epoch that is over arrives when its target leads again")
+def _(seed: int) -> None:
+    play = Play(seed, settings={"min.insync.replicas": "1", "replica.socket.timeout.ms": "60000", **LAGGING})
+    play.write_ok(2)
+    # B leads; what it writes then reaches C alone.
+    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [B, A, C]}))
+    play.run_for(0.5)
+    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.expect(leader=B, isr=(A, B, C))
+    play.until(lambda: play.leads(B), "B knows")
+    play.cut(A, B)
+    play.write_ok(2, acks=1)
+    play.until(lambda: play.log_end(C) == 4, "C has it")
+    play.cut(C, B, both=False)
+    play.run_for(1.0)  # C asks for what comes next, and the question is on its way.
+    # A leads; B hears nothing of it, C cuts off what A lacks.
+    play.cut(D, B, both=False)
+    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [A, B, C]}))
+    play.run_for(0.5)
+    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.until(lambda: play.leader == A, "A is elected")
+    play.until(lambda: play.log_end(C) == 2, "C follows A")
+    # B leads again; C hears nothing of it, and its old question arrives.
+    play.cut(D, C, both=False)
+    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [B, A, C]}))
+    play.run_for(0.5)
+    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.until(lambda: play.leader == B, "B is elected")
+    play.heal(D, B)
+    play.heal(A, B)
+    play.until(lambda: play.log_end(A) == 4, "A has what B has")
+    play.heal(C, B)
+    play.run_for(1.0)
+    play.heal(D, C)
+    play.expect(leader=B, isr=(A, B, C))
+    play.finish()
+
+
 # -- the ISR
 
 
 @scenario("S13: nobody joins below the start of the leader's epoch")
 def _(seed: int) -> None:
-    play = Play(seed, settings={"min.insync.replicas": "1"})
-    play.write_ok(2)
-    play.keep_out(C)
+    play = Play(seed, replicas=(A, B, C, D), controller=BrokerId(5))
     play.write_ok(3)
-    # B has all of it, and knows of it as committed only later.
-    write = play.begin_write()
-    play.until(lambda: play.high_watermark(A) == 7, "committed at the leader")
+    for other in (A, B, D):
+        play.cut(C, other)
+    # C leaves, and so one more record is committed: B has it, and does not know yet that it is.
+    play.begin_write(acks=1)
+    play.until(lambda: play.high_watermark(A) == 4, "committed without C")
+    play.require(play.high_watermark(B) == 3, "B does not know")
     play.kill(A)
-    play.answer_of(write)
-    play.let_in(C)
-    play.until(lambda: play.leader == B, "B leads")
+    play.cut(B, D)
+    play.until(lambda: play.leads(B), "B leads")
+    play.heal(B, C)
+
+    def c_has_asked() -> bool:
+        partition = play.partition(B)
+        replica = partition.remote_replica(C) if partition is not None else None
+        return replica is not None and replica.log_end_offset == 3
+
+    play.until(c_has_asked, "C has said what it has")
+    play.require(play.high_watermark(B) == 3, "B waits for D")
+    play.pause(C)
+    play.run_for(0.5)
+    play.require(C not in play.stored[1], f"C lacks what is committed: {play.stored}")
+    play.resume(C)
+    for other in (A, B, D):
+        play.heal(C, other)
+    play.heal(B, D)
     play.until(lambda: C in play.stored[1], "C joins")
-    play.require(play.log_end(C) >= 7, f"C joined with a log that ends at {play.log_end(C)}")
-    play.kill(B)
-    play.expect(leader=C, isr=(C,))
-    play.read_acknowledged()
     play.finish()
 
 
@@ -352,8 +431,11 @@ def _(seed: int) -> None:
     write = play.begin_write()
     play.run_for(3.0)
     play.require(play.stored[1] == (A, B, C), f"{play.stored}")
+    another = play.begin_write()
+    play.run_for(0.5)
     play.require(play.high_watermark(A) == 3, "committed without C, which may lead")
     play.answer_of(write)
+    play.answer_of(another)
     play.heal(A, D)
     play.expect(leader=A, isr=(A, B))
     play.write_ok()
@@ -389,12 +471,18 @@ def _(seed: int) -> None:
     play.write_ok(20)
     play.keep_out(C)
     play.let_in(C)
-    play.until(lambda: play.log_end(C) == 21, "C has it all")
+    play.expect(leader=A, isr=(A, B, C))
+    # One more fetch of C is on its way, and arrives when C is another.
+    play.cut(C, A, both=False)
+    play.run_for(1.0)
     play.kill(C)
     play.world.brokers[C].disk.wipe()
     play.world.observer.on_power_cut(C)
     play.cut(A, C)
-    play.start_only(C)
+    play.expect(leader=A, isr=(A, B))
+    play.start(C)
+    play.until(lambda: play.log_end(C) == 0, "C has nothing")
+    play.world.network.heal("broker-3", "broker-1", both=False)
     play.run_for(2.0)
     play.require(C not in play.stored[1], f"an empty replica is in the ISR: {play.stored}")
     play.heal(A, C)
