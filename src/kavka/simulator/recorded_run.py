@@ -138,6 +138,8 @@ def run(wish: Wish) -> RecordedRun:
     with recording() as trace:
         finding, mix = _play(wish, trace) if wish.scenario is not None else _run_seed(wish, trace)
     figures = trace.figures
+    if finding is not None:
+        trace.on_node(SIMULATOR, "rule broken", f"{finding.rule}: {finding.what}")
     # What clients were told is in the observer's digest; with it, it is in the trace's.
     trace.on_node(SIMULATOR, "end", f"what was stored, committed and told: {figures['digest']}")
     faults = figures["faults"]
@@ -151,7 +153,7 @@ def _run_seed(wish: Wish, trace: Trace) -> tuple[Finding | None, str]:
     mix = "none" if wish.kinds == () else result.mix
     if not result.violation:
         return None, mix
-    return Finding(result.rule, trace.now_ms, result.violation, result.detail), mix
+    return _finding(result.rule, trace.now_ms, result.violation, result.detail), mix
 
 
 def _play(wish: Wish, trace: Trace) -> tuple[Finding | None, str]:
@@ -160,8 +162,13 @@ def _play(wish: Wish, trace: Trace) -> tuple[Finding | None, str]:
         play(wish.scenario, wish.seed)
     except Exception as failure:  # whatever ends a scenario is a finding, and is told as one
         detail = "".join(traceback.format_exception(failure)[-12:])
-        return Finding(rule_of(failure), trace.now_ms, str(failure), detail), "as the scenario tells"
+        return _finding(rule_of(failure), trace.now_ms, str(failure), detail), "as the scenario tells"
     return None, "as the scenario tells"
+
+
+def _finding(rule: str, at_ms: int, text: str, detail: str) -> Finding:
+    """What a Violation says begins with its rule and time, which the finding has by itself."""
+    return Finding(rule, at_ms, text.removeprefix(f"{rule} at {at_ms} ms: "), detail)
 
 
 def _mix(seed: int, kinds: Sequence[str] | None) -> FaultMix | None:
