@@ -70,8 +70,12 @@ class Figures:
         if result.violation:
             self.failed.append(result)
 
+    @property
+    def wall_seconds(self) -> float:
+        return time.perf_counter() - self._began_s
+
     def as_json(self) -> dict[str, object]:
-        wall_seconds = time.perf_counter() - self._began_s
+        wall_seconds = self.wall_seconds
         return {
             "seeds": self.seeds,
             "simulated_hours": round(self.simulated_hours, 2),
@@ -94,6 +98,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this one alone, and what happened in it")
     parser.add_argument("--hours", type=float, default=HOURS, help="simulated hours of a seed, without its healing")
     parser.add_argument("--brokers", type=int, help="how many; drawn by each seed otherwise")
+    parser.add_argument("--minutes", type=float, help="take no more results after so long")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -111,6 +116,8 @@ def main() -> int:
             print(result.detail)
         if result.violation:
             print(f"seed {result.seed}: {result.violation}\n    again: {again} --seed {result.seed}", flush=True)
+        if arguments.minutes is not None and figures.wall_seconds > 60 * arguments.minutes:
+            break
     summary = figures.as_json()
     for name, value in summary.items():
         print(f"{name:20} {value}")
