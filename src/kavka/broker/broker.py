@@ -192,13 +192,10 @@ class Broker:
             random=ports.random,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         )
-        self.controller_link = ControllerLink(
-            ports.network,
-            self.metadata,
-            broker_id=self.broker_id,
-            listener_name=config.inter_broker_listener,
-            answer_locally=self._answer_locally,
-        )
+        self.controller_link = self._new_controller_link(config)
+        # Answers of one connection leave in order: an ISR change would wait behind a topic's creation, and with it
+        # every acks=all write of its partition.
+        self._isr_link = self._new_controller_link(config)
         self._decision_topic = ReplicatedDecisionTopic(
             ports.network,
             self.metadata,
@@ -222,6 +219,15 @@ class Broker:
         self.state_changes: StateChanges
         self._controller: Controller
         self._maintenance: LogMaintenance
+
+    def _new_controller_link(self, config: BrokerConfig) -> ControllerLink:
+        return ControllerLink(
+            self._ports.network,
+            self.metadata,
+            broker_id=self.broker_id,
+            listener_name=config.inter_broker_listener,
+            answer_locally=self._answer_locally,
+        )
 
     @property
     def flushes(self) -> Flushes:
@@ -390,6 +396,7 @@ class Broker:
         if self._fetchers is not None:
             await self._fetchers.stop()
         self.controller_link.close()
+        self._isr_link.close()
         self._decision_topic.close()
         await self.configs.stop()
         await self._maintenance.stop()
@@ -408,6 +415,7 @@ class Broker:
         if self._fetchers is not None:
             self._fetchers.abort()
         self.controller_link.close()
+        self._isr_link.close()
         self._decision_topic.close()
         self._decisions.abort()
         self.configs.abort()
@@ -488,7 +496,7 @@ class Broker:
         if stores_isr_through_controller(self._static_config.inter_broker_protocol_version):
             self.spawn(
                 self.replicas.run_isr_changes(
-                    AlterPartitionWriter(self.controller_link.send, self.broker_id, lambda: self.broker_epoch)
+                    AlterPartitionWriter(self._isr_link.send, self.broker_id, lambda: self.broker_epoch)
                 )
             )
         else:
@@ -634,6 +642,7 @@ class Broker:
     def _on_controller_changed(self, controller_id: BrokerId) -> None:
         self.metadata.controller_id = controller_id
         self.controller_link.on_controller_changed()
+        self._isr_link.on_controller_changed()
 
     # -- topics that nobody asked for by CreateTopics
 

@@ -13,6 +13,10 @@ Pauses, cuts and lost sessions may hit all of them at once: they cost availabili
     resets       connections break
     zookeeper    the server dies and comes back
     slow disk    flushes take long
+    session      ZooKeeper ends a broker's session
+    clock        a broker's wall clock jumps
+    move         an administrator moves a partition to other brokers, or in another order
+    elect        an administrator has the preferred leaders elected
 """
 
 from __future__ import annotations
@@ -23,13 +27,31 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from kavka.client.admin import ElectionType
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 
 if TYPE_CHECKING:
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.world import World
 
-KINDS: Final = ("kill", "power cut", "restart", "pause", "cut", "clog", "resets", "zookeeper", "slow disk")
+KINDS: Final = (
+    "kill",
+    "power cut",
+    "restart",
+    "pause",
+    "cut",
+    "clog",
+    "resets",
+    "zookeeper",
+    "slow disk",
+    "session",
+    "clock",
+    "move",
+    "elect",
+)
+
+
+MAX_CLOCK_JUMP_MS: Final = 7_200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +215,36 @@ class Faults:
 
         self._later(quick, 1.0, 20.0)
         return True
+
+    def _session(self) -> bool:
+        zookeeper, broker = self._world.zookeeper, self._one_that_serves()
+        if not zookeeper.is_serving or broker is None or broker.broker is None:
+            return False
+        zookeeper.expire(broker.broker.session_id)
+        return True
+
+    def _clock(self) -> bool:
+        broker = self._one_that_serves()
+        if broker is None:
+            return False
+        broker.clock_skew_ms = round((self._random.random() - 0.5) * MAX_CLOCK_JUMP_MS)
+        return True
+
+    def _move(self) -> bool:
+        world = self._world
+        partition = world.partitions[int(self._random.random() * len(world.partitions))]
+        target = self._random.sample(sorted(world.brokers), world.replicas)
+        world.administer(lambda admin: admin.alter_partition_reassignments({partition: target}))
+        return True
+
+    def _elect(self) -> bool:
+        partitions = list(self._world.partitions)
+        self._world.administer(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions))
+        return True
+
+    def _one_that_serves(self) -> SimulatedBroker | None:
+        serving = [broker for broker in self._world.brokers.values() if broker.is_serving]
+        return serving[int(self._random.random() * len(serving))] if serving else None
 
     def _later(
         self, action: Callable[[], object], least_s: float, most_s: float, condition: Callable[[], bool] = lambda: True

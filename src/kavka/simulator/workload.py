@@ -66,12 +66,16 @@ class Clients:
         """A producer that writes a few records at a time, to all partitions, until `is_writing` is False."""
         loop = self.node("producer")
         work = self._produce(loop, self._scheduler.new_random(), mean_pause_s)
-        loop.create_task(work).add_done_callback(self._on_done)
+        self.watch(loop.create_task(work))
 
     def add_consumer(self) -> None:
         """A reader of all partitions, from their beginnings on, for good."""
         loop = self.node("consumer")
-        loop.create_task(self._consume(loop)).add_done_callback(self._on_done)
+        self.watch(loop.create_task(self._consume(loop)))
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        """A failure of the task that is none of kavka's errors is a bug."""
+        task.add_done_callback(self._on_done)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (failure := task.exception()) is not None:

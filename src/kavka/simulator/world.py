@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, KavkaError
 from kavka.model import TopicPartition
 from kavka.simulator.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix, Faults
@@ -136,6 +136,19 @@ class World:
         task = loop.create_task(run())
         self.run_until(task.done, within_s=within_s)
         return task.result()
+
+    def administer(self, work: Callable[[Admin], Awaitable[object]]) -> None:
+        """Has an administrator ask for something, and nobody wait for it; it may fail."""
+        loop = self.clients.node("admin")
+
+        async def run() -> None:
+            try:
+                async with self.clients.cluster(loop) as cluster:
+                    await work(Admin(cluster))
+            except KavkaError:
+                pass  # Whoever asked in the middle of a fault asks again later, or another does.
+
+        self.clients.watch(loop.create_task(run()))
 
     def run_swarm(self, *, hours: float, producers: int = 2, mean_pause_s: float = 0.5) -> None:
         """Writes, reads and faults for so long."""
