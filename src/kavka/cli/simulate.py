@@ -106,16 +106,20 @@ def _run(wish: Wish) -> RecordedRun:
 def _figures(run: RecordedRun) -> Table:
     facts = run.as_json()
     table = Table(("figure", "value"))
-    if run.wish.scenario is not None:
+    is_swarm = run.wish.scenario is None
+    if not is_swarm:
         table.add("scenario", run.wish.scenario)
     table.add("seed", run.wish.seed)
-    table.add("faults drawn", run.mix)
+    if is_swarm:
+        table.add("faults drawn", run.mix)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.faults.items()))
     table.add("faults made", f"{facts['faults']:,}{f' ({kinds})' if kinds else ''}")
-    table.add("simulated", f"{float(str(facts['simulated_hours'])) * 60:.1f} minutes in {run.wall_seconds:.1f} s")
-    for name in ("events_checked", "changes_checked", "sent", "acknowledged", "consumed", "leader_elections"):
-        table.add(name.replace("_", " "), f"{facts[name]:,}")
-    for name in ("isr_shrinks", "isr_expansions", "logs_cut_back", "trace_events"):
+    virtual_s = run.trace.now_ms / 1_000
+    virtual = f"{virtual_s:.1f} s" if virtual_s < 120 else f"{virtual_s / 60:.1f} minutes"
+    table.add("simulated", f"{virtual} in {run.wall_seconds:.1f} s")
+    records = ("sent", "acknowledged", "consumed") if is_swarm else ()
+    names = ("events_checked", "changes_checked", *records, "leader_elections", "isr_shrinks", "isr_expansions")
+    for name in (*names, "logs_cut_back", "trace_events"):
         table.add(name.replace("_", " "), f"{facts[name]:,}")
     table.add("violations", 0 if run.finding is None else 1)
     table.add("digest", run.trace.digest)
