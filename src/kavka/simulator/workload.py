@@ -49,6 +49,8 @@ class Clients:
         self._bugs = bugs
         self._count = 0
         self.is_writing = True
+        self.writers = 0
+        """Producers that have not ended: after `is_writing` is False, those that wait for answers."""
         self.sent = 0
         self.acked = 0
         self.failed = 0
@@ -84,6 +86,7 @@ class Clients:
     async def _produce(self, loop: NodeLoop, random: Random, mean_pause_s: float) -> None:
         name = loop.name
         number = 0
+        self.writers += 1
         cluster = self.cluster(loop)
         settings = ProducerSettings(acks=-1, linger_ms=0, delivery_timeout_ms=20_000, timeout_ms=3_000)
         producer = Producer(cluster, settings, now_ms=lambda: WALL_CLOCK_START_MS + self._scheduler.now_ms)
@@ -100,6 +103,7 @@ class Clients:
                 task.add_done_callback(lambda task: waiting.pop(task, None))
         while waiting:
             await asyncio.wait(list(waiting))
+        self.writers -= 1
         await producer.close()
         await cluster.close()
 

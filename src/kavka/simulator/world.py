@@ -163,9 +163,14 @@ class World:
         self.faults.heal()
         self.clients.is_writing = False
         try:
-            self.run_until(lambda: self.is_healthy() and not self._missing(), within_s=CONVERGENCE_S, every_s=0.5)
+            self.run_until(
+                lambda: self.is_healthy() and not self.clients.writers and not self._missing(),
+                within_s=CONVERGENCE_S,
+                every_s=0.5,
+            )
         except SimulationStuck as stuck:
-            raise SimulationStuck(f"R20: {stuck}: {self._missing()}") from stuck
+            waiting = [f"{self.clients.writers} producers wait for answers"] if self.clients.writers else []
+            raise SimulationStuck(f"R20: {stuck}: {waiting + self._missing()}") from stuck
         loop = self.clients.node("auditor")
         task = loop.create_task(self.clients.read_all(loop))
         self.run_until(task.done, within_s=60)
