@@ -157,6 +157,7 @@ def _section(peer: str, title: str, runs: list[Run]) -> Iterator[str]:
     yield ""
     yield from _table(comparisons)
     yield ""
+    yield from _alone(runs, peer)
     for run in runs:
         yield from _circumstances(run)
 
@@ -177,6 +178,16 @@ def _table(comparisons: list[Comparison]) -> Iterator[str]:
         ]
         last = one.row
         yield "| " + " | ".join(cells) + " |"
+
+
+def _alone(runs: list[Run], peer: str) -> Iterator[str]:
+    """What kavka was measured at and the peer did not get through: its life failed or timed out."""
+    for run in runs:
+        theirs = {one["row"] for one in run["measurements"] if one["candidate"] == peer}
+        for one in run["measurements"]:
+            if one["row"] not in theirs:
+                figures = "; ".join(f"{figure_name(name)} {number(value)}" for name, value in one["figures"].items())
+                yield f"Only kavka got through: {row_name(one['row'])}: {figures}.\n"
 
 
 def _circumstances(run: Run) -> Iterator[str]:
