@@ -109,6 +109,9 @@ def test_each_follows_the_other_takes_over_when_it_dies_and_is_followed_when_it_
         eventually(f"{topic} is led by the survivor", lambda topic=topic: cluster.state(topic).leader == survivor)
         assert values(cluster, topic, RECORDS) == list(range(RECORDS))
         produce(cluster, topic, RECORDS, 100)
+    # Apache Kafka does not start while its former session lives.
+    registered = f"/brokers/ids/{victim}"
+    eventually("the victim's session is over", lambda: cluster.zookeeper.exists(registered) is None)
     cluster.start_broker(victim)
     in_sync(cluster)
     for topic in TOPICS:

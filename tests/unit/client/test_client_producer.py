@@ -342,6 +342,9 @@ def test_no_more_requests_are_under_way_than_the_setting_says() -> None:
         async with Producer(cluster, settings) as producer:
             for partition in range(6):
                 await producer.send("t", b"x", partition=partition)
+            async with asyncio.timeout(10):
+                while not fake.asked(ApiKey.PRODUCE):  # noqa: ASYNC110 - the fake has no event for it
+                    await asyncio.sleep(0.005)
             await asyncio.sleep(0.05)
             assert len(fake.asked(ApiKey.PRODUCE)) == 2
             fake.faults[ApiKey.PRODUCE].clear()
