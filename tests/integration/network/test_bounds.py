@@ -131,7 +131,8 @@ def test_a_client_that_does_not_read_is_not_read_either(start_server: Any, event
         target=lambda: [client.socket.sendall(request_bytes(index, bytes(1000))) for index in range(total)]
     )
     sender.start()
-    eventually(lambda: len(handled) > 5)
+    # Four answers fill the bound; how many more the kernel takes off it is the kernel's matter.
+    eventually(lambda: len(handled) >= 4)
     before = -1
     while len(handled) != before:
         before = len(handled)
