@@ -37,10 +37,6 @@ class Subject(NamedTuple):
     group: str | None = None
     controller: bool = False
 
-    @property
-    def is_everything(self) -> bool:
-        return self == Subject()
-
     def __str__(self) -> str:
         if self.topic is not None:
             return self.topic if self.partition is None else f"{self.topic}-{self.partition}"

@@ -119,9 +119,6 @@ class Reassignments:
         self._forget_deleted()
         return {partition: self._assigned(partition) for partition in self._under_way}
 
-    def is_under_way(self, partition: TopicPartition) -> bool:
-        return partition in self._under_way and partition.topic in self._context.topics
-
     @property
     def any_under_way(self) -> bool:
         self._forget_deleted()

@@ -226,10 +226,6 @@ class Partition:
         return self._isr
 
     @property
-    def is_reassigning(self) -> bool:
-        return bool(self.adding or self.removing)
-
-    @property
     def effective_min_isr(self) -> int:
         """min.insync.replicas, but no more than there are replicas."""
         return min(self.min_insync_replicas, len(self.replicas))

@@ -14,7 +14,7 @@ Source: KIP-73; Kafka's ReplicationQuotaManager, and SampledStat and Rate of its
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from kavka.model import BrokerId, TopicPartition
@@ -73,12 +73,6 @@ class Throttle:
             self._throttled[topic] = partitions
         else:
             self._throttled.pop(topic, None)
-
-    def set_all_replicas(self, topics: Mapping[str, Iterable[str]]) -> None:
-        """The lists of all topics that have one; topics that are not named are not throttled."""
-        self._throttled.clear()
-        for topic, replicas in topics.items():
-            self.set_replicas(topic, replicas)
 
     def is_throttled(self, topic_partition: TopicPartition) -> bool:
         """Whether the partition was named."""

@@ -31,10 +31,6 @@ class Life:
         self.disk_delay_s = 0.0
         """How long each access to the disk takes, beyond what it takes anyway."""
 
-    @property
-    def is_stopped(self) -> bool:
-        return not self._running.is_set()
-
     def stop(self) -> None:
         self._running.clear()
 
