@@ -1,0 +1,28 @@
+"""Named scenarios: each tells what happens to one partition, and what must come of it.
+
+`SCENARIOS` has them by name: those of the articles, and those of reliability.md section 2 (S1, S2, ...), whose bug each
+is. A scenario passes if it ends; it raises `Unexpected` where the cluster does not do what it must, and `Violation`
+where a rule is broken on the way. Leader A, followers B and C, controller D: see `play`.
+
+    articles    what happens to an ISR when leader and followers die in turn
+    divergence  S1 to S12: where two logs part, and which of them is cut back
+    isr         S13 to S24: who may join the ISR, who must leave, what is committed
+    controller  S25 to S36: who decides, who is told, who is too late
+"""
+
+from kavka.simulator.scenarios import articles, divergence, isr, controller  # isort: skip # in the order they are listed
+from kavka.simulator.scenarios.isr import lose_last_standing
+from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
+
+__all__ = [
+    "LAGGING",
+    "SCENARIOS",
+    "Scenario",
+    "articles",
+    "controller",
+    "divergence",
+    "isr",
+    "lose_last_standing",
+    "play",
+    "scenario",
+]
