@@ -100,6 +100,8 @@ class ReplicaFetcher:
         """Number of the fetch that is in flight, 0 for none."""
         self._given_up = 0
         """Number of the last fetch that was given up."""
+        self._forgiven = 0
+        """Number of the last fetch that was given up and whose connection was made again without a pause."""
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, partitions: Sequence[tuple[Partition, LeaderEpoch]]) -> None:
@@ -208,7 +210,8 @@ class ReplicaFetcher:
     async def _on_lost(self, failure: ConnectionFailed) -> None:
         """The connection failed, or was given up: whether the leader took the request is not known."""
         self.partitions.on_lost()
-        if self._given_up == self._fetches and not self._failures:
+        if self._forgiven != self._given_up == self._fetches and not self._failures:
+            self._forgiven = self._given_up  # The next one that fails, as one that nobody takes, waits its pause (I2).
             return
         self._failures += 1
         if self._failures == 1:
