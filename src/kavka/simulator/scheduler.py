@@ -247,9 +247,12 @@ class Scheduler:
         """A generator for one node."""
         return Random(self.random.getrandbits(64))
 
-    def after(self, delay_s: float, action: Callable[[], object]) -> None:
-        """Runs `action` outside of all nodes, after a virtual time: the simulation's own events."""
-        self._push(self.now_ns + max(round(delay_s * NANOSECONDS), 0), None, action)
+    def after(self, delay_s: float, action: Callable[[], object], *, lot: float | None = None) -> None:
+        """Runs `action` outside of all nodes, after a virtual time: the simulation's own events.
+
+        `lot`: its place among what is due at the same instant, from 0.0 on, if it is not to be drawn.
+        """
+        self._push(self.now_ns + max(round(delay_s * NANOSECONDS), 0), None, action, lot)
 
     # -- for node loops
 
@@ -257,9 +260,12 @@ class Scheduler:
         self._push(call.due_ns, node, call)
         return call
 
-    def _push(self, due_ns: int, node: NodeLoop | None, what: _Call | Callable[[], object]) -> None:
+    def _push(
+        self, due_ns: int, node: NodeLoop | None, what: _Call | Callable[[], object], lot: float | None = None
+    ) -> None:
         self._timer_number += 1
-        heapq.heappush(self._timers, (due_ns, self.random.random(), self._timer_number, node, what))
+        lot = self.random.random() if lot is None else lot
+        heapq.heappush(self._timers, (due_ns, lot, self._timer_number, node, what))
 
     def on_runnable(self, node: NodeLoop, *, runnable: bool) -> None:
         position = self._index.get(node.name)

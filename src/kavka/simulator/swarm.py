@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
 
-from kavka.simulator.faults import FaultMix
+from kavka.simulator.faults import FaultMix, Strike
 from kavka.simulator.invariants import Violation
 from kavka.simulator.scheduler import SimulationStuck
 from kavka.simulator.world import BrokerBug, World
@@ -71,6 +72,9 @@ class SeedResult:
     rule: str = ""
     """The name of the rule that was broken; of what is no rule the exception's."""
     detail: str = ""
+    plan: Plan | None = None
+    strikes: tuple[Strike, ...] = ()
+    """The faults that it made, to be had again or in part."""
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
@@ -78,9 +82,18 @@ class SeedResult:
 
 def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None, mix: FaultMix | None = None) -> SeedResult:
     """Runs a seed to its end, or to the first rule that it breaks. `mix`: other faults than the seed would draw."""
+    return run_plan(Plan.draw(seed, brokers=brokers), hours=hours, mix=mix)
+
+
+def run_plan(
+    plan: Plan, *, hours: float = HOURS, mix: FaultMix | None = None, schedule: Sequence[Strike] | None = None
+) -> SeedResult:
+    """Runs a plan as `run_seed` does. `schedule`: these faults and no others."""
     began_s = time.perf_counter()
-    plan = Plan.draw(seed, brokers=brokers)
-    world = World(seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, mix=mix)
+    seed = plan.seed
+    world = World(
+        seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, mix=mix, schedule=schedule
+    )
     violation = detail = rule = ""
     try:
         world.start()
@@ -105,6 +118,8 @@ def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None, mix
         violation=violation,
         rule=rule,
         detail=detail,
+        plan=plan,
+        strikes=tuple(world.faults.struck),
     )
 
 

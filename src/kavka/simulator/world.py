@@ -10,7 +10,7 @@ A run's trace is a chain of digests over what happened (`digest`): two runs of o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from kavka.client.admin import Admin, NewTopic
@@ -18,7 +18,7 @@ from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode, KavkaError
 from kavka.model import TopicPartition
 from kavka.simulator.broker import PORT, Halt, SimulatedBroker
-from kavka.simulator.faults import FaultMix, Faults
+from kavka.simulator.faults import FaultMix, Faults, Strike
 from kavka.simulator.invariants import Observer, Violation
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
@@ -57,6 +57,7 @@ class World:
         partitions: int = 3,
         settings: Mapping[str, str] | None = None,
         mix: FaultMix | None = None,
+        schedule: Sequence[Strike] | None = None,
         replicas: int = 3,
         allow_loss: bool = False,
     ) -> None:
@@ -89,7 +90,7 @@ class World:
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
         self.mix = mix or FaultMix.draw(random)
-        self.faults = Faults(self, self.mix)
+        self.faults = Faults(self, self.mix, schedule=schedule)
         self.trace: list[str] = []
 
     def note(self, what: str) -> None:
