@@ -7,11 +7,16 @@ the files mean. The FileSystem port's own words about durability are taken at th
     created, renamed, removed survives the process; at a power cut it may be undone until the directory is synced
     a file replaced atomically and durably is the old one or the new one
 
+A machine has one volume for each directory under its root: they fail one by one, and lose power together.
+
     I1  a read gives what was written, or raises: bits do not rot by themselves (`damage` makes them)
     I2  after a power cut the synced part of every file is whole
-    I3  full, slow and failing are states of a disk, set by the simulation; nothing fails by itself
+    I3  full, slow and failing are states of a volume, set by the simulation; nothing fails by itself
+    I4  an append that fails may have written a part; what a failed sync was to make durable never is, although later
+        syncs succeed: the kernel took its pages for clean
 
-Source: ALICE and Pillai et al. (OSDI 2014) for which states a crash may leave; TigerBeetle's storage fault model.
+Source: ALICE and Pillai et al. (OSDI 2014) for which states a crash may leave; TigerBeetle's storage fault model;
+Rebello et al. (ATC 2020) for what file systems do after a failed fsync.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from kavka.errors import LogDirectoryLocked, StorageError
 from kavka.filesystem import Buffer
@@ -37,6 +42,26 @@ class _Content:
     synced: int = 0
     before: bytes | None = None
     """What a truncation or replacement that is not synced yet took away: what a power cut may bring back."""
+    never_durable: int = UNLIMITED
+    """Where the bytes begin that a failed sync left in memory alone (I4)."""
+
+
+@dataclass(slots=True)
+class Volume:
+    """What one directory under the root lies on. The first three are probabilities of an input/output error."""
+
+    failing_writes: float = 0.0
+    failing_reads: float = 0.0
+    failing_syncs: float = 0.0
+    is_full: bool = False
+
+    @property
+    def is_broken(self) -> bool:
+        return self.is_full or max(self.failing_writes, self.failing_reads, self.failing_syncs) > 0.0
+
+    def repair(self) -> None:
+        self.failing_writes = self.failing_reads = self.failing_syncs = 0.0
+        self.is_full = False
 
 
 class SimulatedDisk:
@@ -51,9 +76,7 @@ class SimulatedDisk:
         self._durable_names: dict[str, _Content] = {}
         """The names as of the last sync of their directories: what a power cut falls back to."""
         self.locks: dict[str, NodeLoop] = {}
-        self.failing_writes = 0.0
-        self.failing_reads = 0.0
-        """Probabilities of an input/output error."""
+        self._volumes: dict[str, Volume] = {}
         self.crashes = 0
 
     def port(self, process: NodeLoop) -> SimulatedFileSystem:
@@ -61,6 +84,23 @@ class SimulatedDisk:
         return SimulatedFileSystem(self, process)
 
     # -- faults
+
+    def volume(self, path: str) -> Volume:
+        """What the file or directory lies on."""
+        name = _absolute(path).split("/", 2)[1]
+        found = self._volumes.get(name)
+        if found is None:
+            found = self._volumes[name] = Volume()
+        return found
+
+    @property
+    def is_broken(self) -> bool:
+        return any(volume.is_broken for volume in self._volumes.values())
+
+    def repair(self) -> None:
+        """No volume fails or is full any more; what is on them stays."""
+        for volume in self._volumes.values():
+            volume.repair()
 
     def power_cut(self) -> None:
         """The machine died: of what was not synced, a part is gone."""
@@ -80,9 +120,10 @@ class SimulatedDisk:
                 content.data[:] = content.before
                 content.synced = len(content.before)
             keep = content.synced + int(random.random() * (len(content.data) - content.synced + 1))
-            del content.data[keep:]
+            del content.data[min(keep, content.never_durable) :]
             content.synced = len(content.data)
             content.before = None
+            content.never_durable = UNLIMITED
         self.files = names
         self._durable_names = dict(names)
         self.used_bytes = sum(len(content.data) for content in self.files.values())
@@ -97,25 +138,38 @@ class SimulatedDisk:
         """Flips a bit."""
         self.files[path].data[position] ^= 1 << int(self._random.random() * 8)
 
-    def wipe(self) -> None:
-        """Somebody put an empty disk in."""
-        self.files.clear()
-        self._durable_names.clear()
-        self.directories = {"/": None}
-        self.locks.clear()
-        self.used_bytes = 0
+    def wipe(self, directory: str = "/") -> None:
+        """Somebody put an empty disk in; what lay below `directory` is gone."""
+        prefix = _absolute(directory).rstrip("/") + "/"
+        tables: tuple[dict[str, Any], ...] = (self.files, self._durable_names, self.locks, self.directories)
+        for table in tables:
+            for path in [path for path in table if path.startswith(prefix) and path != "/"]:
+                del table[path]
+        self.used_bytes = sum(len(content.data) for content in self.files.values())
 
     # -- for the port
 
-    def check_write(self, path: str, size: int) -> None:
-        if self.failing_writes and self._random.random() < self.failing_writes:
+    def check_write(self, volume: Volume, path: str, size: int) -> None:
+        """Raises where a write of `size` bytes does not succeed at all."""
+        if volume.failing_writes and self._random.random() < volume.failing_writes:
             raise StorageError(path, "input/output error")
-        if size > 0 and self.used_bytes + size > self.capacity_bytes:
+        if size > 0 and (volume.is_full or self.used_bytes + size > self.capacity_bytes):
             raise StorageError(path, "no space left on device")
 
-    def check_read(self, path: str) -> None:
-        if self.failing_reads and self._random.random() < self.failing_reads:
+    def check_read(self, volume: Volume, path: str) -> None:
+        if volume.failing_reads and self._random.random() < volume.failing_reads:
             raise StorageError(path, "input/output error")
+
+    def part_written(self, size: int) -> int:
+        """How much of a failing append reaches the file all the same (I4)."""
+        return int(self._random.random() * size)
+
+    def check_sync(self, path: str, content: _Content | None = None) -> None:
+        volume = self.volume(path)
+        if volume.failing_syncs and self._random.random() < volume.failing_syncs:
+            if content is not None:
+                content.never_durable = min(content.never_durable, content.synced)
+            raise StorageError(path, "input/output error: not synced")
 
     def sync_names(self, directory: str) -> None:
         for path in [path for path in self._durable_names if posixpath.dirname(path) == directory]:
@@ -128,10 +182,11 @@ class SimulatedDisk:
 class SimulatedFile:
     """An open file; see `kavka.filesystem.File`."""
 
-    __slots__ = ("_content", "_disk", "_process", "path")
+    __slots__ = ("_content", "_disk", "_process", "_volume", "path")
 
     def __init__(self, disk: SimulatedDisk, process: NodeLoop, path: str, content: _Content) -> None:
         self._disk = disk
+        self._volume = disk.volume(path)
         self._process = process
         self._content = content
         self.path = path
@@ -143,11 +198,18 @@ class SimulatedFile:
         return len(self._content.data)
 
     def read_at(self, position: int, length: int) -> bytes:
-        self._disk.check_read(self.path)
+        self._disk.check_read(self._volume, self.path)
         return bytes(memoryview(self._content.data)[position : position + length])
 
     def append(self, data: Buffer) -> None:
-        self._check(len(data))
+        try:
+            self._check(len(data))
+        except StorageError:
+            if not self._process.is_killed:
+                written = memoryview(data)[: self._disk.part_written(len(data))]
+                self._content.data += written
+                self._disk.used_bytes += len(written)
+            raise
         self._content.data += data
         self._disk.used_bytes += len(data)
 
@@ -161,11 +223,14 @@ class SimulatedFile:
             if content.before is None:
                 content.before = bytes(memoryview(content.data)[: content.synced])
             content.synced = size
+        if size <= content.never_durable:
+            content.never_durable = UNLIMITED
         self._disk.used_bytes -= max(len(content.data) - size, 0)
         del content.data[size:]
 
     def sync(self) -> None:
         self._check(0)
+        self._disk.check_sync(self.path, self._content)
         self._content.synced = len(self._content.data)
         self._content.before = None
 
@@ -176,7 +241,7 @@ class SimulatedFile:
     def _check(self, size: int) -> None:
         if self._process.is_killed:
             raise StorageError(self.path, "its process is dead")
-        self._disk.check_write(self.path, size)
+        self._disk.check_write(self._volume, self.path, size)
 
 
 class SimulatedFileSystem:
@@ -202,13 +267,15 @@ class SimulatedFileSystem:
         content = self._disk.files.get(path)
         if content is None:
             raise FileNotFoundError(path)
-        self._disk.check_read(path)
+        self._disk.check_read(self._disk.volume(path), path)
         return bytes(content.data)
 
     def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
         path = _absolute(path)
         self._check(path, len(data))
         self._require_parent(path)
+        if durable:
+            self._disk.check_sync(path)
         old = self._disk.files.get(path)
         new = _Content(bytearray(data), len(data) if durable else 0)
         self._disk.files[path] = new
@@ -275,10 +342,14 @@ class SimulatedFileSystem:
         self._disk.directories[target] = None
 
     def sync_directory(self, path: str) -> None:
+        path = _absolute(path)
         self._check(path, 0)
-        self._disk.sync_names(_absolute(path))
+        self._disk.check_sync(path)
+        self._disk.sync_names(path)
 
     def space(self, path: str) -> tuple[int, int]:
+        if self._disk.volume(path).is_full:
+            return self._disk.capacity_bytes, 0
         return self._disk.capacity_bytes, max(self._disk.capacity_bytes - self._disk.used_bytes, 0)
 
     def lock(self, path: str) -> SimulatedFile:
@@ -293,7 +364,7 @@ class SimulatedFileSystem:
     def _check(self, path: str, size: int) -> None:
         if self._process.is_killed:
             raise StorageError(path, "its process is dead")
-        self._disk.check_write(path, size)
+        self._disk.check_write(self._disk.volume(path), path, size)
 
     def _require_parent(self, path: str) -> None:
         if posixpath.dirname(path) not in self._disk.directories:

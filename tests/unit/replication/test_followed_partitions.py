@@ -332,9 +332,9 @@ def test_a_request_does_not_wait_longer_than_until_a_delayed_partition_is_due() 
 def test_a_disk_that_fails_ends_its_partition_and_no_other() -> None:
     following = Following(2)
     following.ask()
-    following.node.disk.failing_writes = 1.0
+    following.node.disk.volume("/logs").failing_writes = 1.0
     following.answer(data(0, batch(b"a", leader_epoch=EPOCH)), data(1))
-    following.node.disk.failing_writes = 0.0
+    following.node.disk.repair()
     assert len(following.node.storage_errors) == 1
     state = following.partitions.get(ORDERS)
     assert state is not None

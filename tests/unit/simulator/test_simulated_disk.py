@@ -1,0 +1,83 @@
+"""What a simulated disk takes away: at a power cut, by an error, when it is full, and when another is put in."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kavka.errors import StorageError
+from kavka.simulator.disk import SimulatedDisk, SimulatedFileSystem
+from kavka.simulator.scheduler import Scheduler
+
+
+def _disk() -> tuple[SimulatedDisk, SimulatedFileSystem]:
+    disk = SimulatedDisk(Random(1))
+    port = disk.port(Scheduler(1).node("machine.1"))
+    for directory in ("/logs", "/logs2"):
+        port.make_directory(directory)
+    return disk, port
+
+
+def test_one_volume_fails_and_the_other_does_not() -> None:
+    disk, port = _disk()
+    disk.volume("/logs").failing_writes = 1.0
+    with pytest.raises(StorageError, match="/logs/a"):
+        port.open("/logs/a", create=True)
+    port.open("/logs2/a", create=True).append(b"abc")
+    disk.repair()
+    port.open("/logs/a", create=True).append(b"abc")
+
+
+def test_a_full_volume_takes_no_byte_and_still_gives_what_it_has() -> None:
+    disk, port = _disk()
+    file = port.open("/logs/a", create=True)
+    file.append(b"abc")
+    disk.volume("/logs").is_full = True
+    with pytest.raises(StorageError, match="no space"):
+        file.append(b"d" * 100)
+    assert file.read_at(0, 3) == b"abc"
+    assert port.space("/logs")[1] == 0
+    assert port.space("/logs2")[1] > 0
+
+
+def test_an_append_that_fails_may_have_written_a_part() -> None:
+    sizes = set()
+    for seed in range(20):
+        disk = SimulatedDisk(Random(seed))
+        port = disk.port(Scheduler(1).node("machine.1"))
+        port.make_directory("/logs")
+        file = port.open("/logs/a", create=True)
+        disk.volume("/logs").failing_writes = 1.0
+        with pytest.raises(StorageError):
+            file.append(b"0123456789")
+        assert file.read_at(0, 10) == b"0123456789"[: file.size()]
+        sizes.add(file.size())
+    assert len(sizes) > 3
+
+
+def test_what_a_failed_sync_left_in_memory_is_lost_though_the_next_sync_succeeds() -> None:
+    disk, port = _disk()
+    file = port.open("/logs/a", create=True)
+    file.append(b"abc")
+    file.sync()
+    port.sync_directory("/logs")
+    file.append(b"def")
+    disk.volume("/logs").failing_syncs = 1.0
+    with pytest.raises(StorageError, match="not synced"):
+        file.sync()
+    disk.repair()
+    file.sync()
+    assert file.read_at(0, 6) == b"abcdef"
+    disk.power_cut()
+    assert port.read("/logs/a") == b"abc"
+
+
+def test_an_empty_disk_in_the_place_of_one_leaves_the_other_alone() -> None:
+    disk, port = _disk()
+    for path in ("/logs/a", "/logs2/a"):
+        port.open(path, create=True).append(b"abc")
+    disk.wipe("/logs")
+    assert port.list_directory("/logs") == []
+    assert port.read("/logs2/a") == b"abc"
+    assert disk.used_bytes == 3
