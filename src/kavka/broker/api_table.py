@@ -60,6 +60,7 @@ SERVED: dict[int, Served] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _row("alter_partition_reassignments", 0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _row("list_partition_reassignments", 0, 0),
     ApiKey.ALTER_PARTITION: _row("alter_partition", 0, 3),
+    ApiKey.UPDATE_FEATURES: _row("update_features", 0, 2),
     ApiKey.DESCRIBE_CLUSTER: _row("describe_cluster", 0, 2),
     ApiKey.ALLOCATE_PRODUCER_IDS: _row("allocate_producer_ids", 0, 0),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),

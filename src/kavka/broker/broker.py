@@ -30,6 +30,7 @@ from kavka.broker.decision_log import DecisionLog
 from kavka.broker.decision_topic import ReplicatedDecisionTopic
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.fetch_session import FetchSessionCache
+from kavka.broker.features import SUPPORTED, Features
 from kavka.broker.flushes import Flushes
 from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.metadata_cache import (
@@ -162,6 +163,7 @@ class Broker:
             on_topic_read=self.throttles.set_topic,
             spawn=self.spawn,
         )
+        self.features = Features(ports.zookeeper, self.spawn)
         self.metadata = MetadataCache("")
         self.replicas = ReplicaManager(
             loop,
@@ -308,6 +310,7 @@ class Broker:
         )
         await self._controller.start()
         self._maintenance = LogMaintenance(
+        await self.features.start()
             self.logs,
             self._static_config,
             wall_ms=self._ports.wall_ms,
@@ -391,6 +394,7 @@ class Broker:
         """Stops in order; afterwards the log directories are marked clean."""
         self._unsubscribe()
         for task in list(self._tasks):
+        self.features.stop()
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._fetchers is not None:
@@ -411,6 +415,7 @@ class Broker:
         """Lets go of all that was taken, without writing anything: after a start that failed, or as a kill would."""
         self._unsubscribe()
         for task in list(self._tasks):
+        self.features.stop()
             task.cancel()
         if self._fetchers is not None:
             self._fetchers.abort()
@@ -462,6 +467,7 @@ class Broker:
             self._ports.wall_ms(),
             self._static_config.broker_rack,
             is_unclean=self._is_unclean,
+            features=SUPPORTED,
         )
 
     def _partition_rules(self) -> PartitionRules:

@@ -41,6 +41,7 @@ from kavka.controller.events import (
     TopicConfigChanged,
     TopicsChanged,
 )
+from kavka.controller.feature_updates import FeatureUpdates
 from kavka.controller.office import RETRY_MS, ControllerSettings, Office
 from kavka.controller.orders import ClusterChange
 from kavka.controller.preferred import Elections
@@ -215,6 +216,11 @@ class Controller:
     def elections(self) -> Elections:
         """Elections at a client's wish. Raises Deposed if this broker is not the controller."""
         return self._in_office().elections
+
+    @property
+    def features(self) -> FeatureUpdates:
+        """Levels of features at a client's wish. Raises Deposed if this broker is not the controller."""
+        return self._in_office().features
 
     @property
     def context(self) -> ControllerContext:

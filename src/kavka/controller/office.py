@@ -53,6 +53,7 @@ from kavka.controller.events import (
     TopicConfigChanged,
     TopicsChanged,
 )
+from kavka.controller.feature_updates import FeatureUpdates
 from kavka.controller.isr_notifications import Notifications
 from kavka.controller.leaders import Leaders
 from kavka.controller.orders import ClusterChange
@@ -147,6 +148,7 @@ class Office:
             reign, self.leaders, on_work=lambda: events.put_later(IsrsChanged(), RETRY_MS)
         )
         self.elections = Elections(reign, self.leaders)
+        self.features = FeatureUpdates(reign)
         self.rebalance = Rebalance(
             reign, self.elections, self.reassignments, limit_percent=settings.rebalance_limit_percent
         )

@@ -614,15 +614,21 @@ class ProducerIdBlock:
 
 @dataclass(frozen=True, slots=True)
 class FeatureNode:
-    """/feature: the finalized feature levels; in ZooKeeper mode there are none, and kavka writes the empty form."""
+    """/feature: the feature levels that were set (KIP-584), each at least 1.
+
+    `held_at_zero`, kavka's own and written only where it is not empty, names features that were switched off: a level of
+    0 has no place among Kafka's. What is in neither has its default.
+    """
 
     PATH: ClassVar[str] = FEATURE_PATH
 
     enabled: bool
     features: Mapping[str, int] = field(default_factory=dict)
+    held_at_zero: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        return _encode({"features": dict(self.features), "version": 2, "status": int(self.enabled)})
+        own = {"kavka_held_at_zero": list(self.held_at_zero)} if self.held_at_zero else {}
+        return _encode({"features": dict(self.features), "version": 2, "status": int(self.enabled), **own})
 
     @staticmethod
     def decode(data: bytes | None) -> FeatureNode:
@@ -636,7 +642,8 @@ class FeatureNode:
             if type(level) is not int or level < 1:
                 raise znode.malformed(f"the level of {name!r} is {value!r}")
             features[name] = level
-        return FeatureNode(enabled=status == 1, features=features)
+        held = tuple(znode.texts("kavka_held_at_zero")) if "kavka_held_at_zero" in znode else ()
+        return FeatureNode(enabled=status == 1, features=features, held_at_zero=held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 Behaviour   The ranges are those of `broker.api_table`; nothing is advertised that is not served, except Produce 0-2:
             librdkafka drops compression, or falls back to an old record format, unless Produce is offered from 0. A
             request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the ranges (KIP-511).
+            Features are those of `broker.features`, with the levels in force. Clients before version 4 fail at a
+            feature that begins at level 0 (KAFKA-17011), so they are not told which are supported.
 Versions    0; 1 throttle time; 2; 3 flexible, client software name and version (KIP-511), features (KIP-584); 4
-Not supported  supported and finalized features: there are none on a ZooKeeper cluster of 3.9 either.
+            supported features that begin at level 0
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ import re
 from typing import TYPE_CHECKING
 
 from kavka.broker.api_table import advertised_versions
+from kavka.broker.features import SUPPORTED
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
-from kavka.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from kavka.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.protocol.connection import Request
 
+FIRST_VERSION_WITH_LEVEL_0 = 4
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -33,7 +42,20 @@ def handle(broker: Broker, request: Request, message: ApiVersionsRequest) -> Api
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.context.client_software_name = message.client_software_name
         request.context.client_software_version = message.client_software_version
-    return response(ErrorCode.NONE)
+    answer = response(ErrorCode.NONE)
+    finalized = broker.features.finalized
+    answer.supported_features = [
+        SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in SUPPORTED.items()
+        if lowest > 0 or request.header.api_version >= FIRST_VERSION_WITH_LEVEL_0
+    ]
+    answer.finalized_features_epoch = finalized.epoch
+    answer.finalized_features = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in finalized.levels.items()
+        if level > 0
+    ]
+    return answer
 
 
 def response(error: ErrorCode) -> ApiVersionsResponse:

@@ -1,0 +1,74 @@
+"""UpdateFeatures (key 57): changes the levels of features, or switches one off.
+
+Behaviour   The rules are in `controller.feature_levels`. Each feature for itself up to version 1; from version 2 on one
+            that is refused leaves all undone, and the error stands above. The answer comes when this broker tells the
+            new levels to clients, or after AWAIT_LEVELS_S. Only the controller answers; others say NOT_CONTROLLER.
+Versions    0 allow_downgrade; 1 kinds of updates and validate_only (KIP-778); 2 one error for all (KIP-1022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
+
+from kavka.controller.feature_levels import FeatureUpdate, UpgradeType
+from kavka.controller.reign import Deposed
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from kavka.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+AWAIT_LEVELS_S: Final = 1.0
+"""How long an answer waits for this broker's own view of what was written."""
+FIRST_VERSION_FOR_ALL: Final = 2
+
+
+def handle(broker: Broker, request: Request, message: UpdateFeaturesRequest) -> Awaitable[UpdateFeaturesResponse]:
+    return _update(broker, message, request.header.api_version)
+
+
+async def _update(broker: Broker, message: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+    for_all = version >= FIRST_VERSION_FOR_ALL
+    try:
+        outcomes, zxid = await broker.controller.features.update(
+            [_wish(update, version) for update in message.feature_updates],
+            validate_only=message.validate_only,
+            all_or_nothing=for_all,
+        )
+    except Deposed as deposed:
+        return _failed(ErrorCode.NOT_CONTROLLER, str(deposed))
+    except RequestError as refused:
+        return _failed(refused.code, refused.message)
+    except ZooKeeperError as failure:
+        return _failed(ErrorCode.FEATURE_UPDATE_FAILED, f"whether it was written is not known: {failure}")
+    await broker.features.await_epoch(zxid, AWAIT_LEVELS_S)
+    if for_all:
+        for name, refusal in outcomes.items():
+            if refusal is not None:
+                return _failed(refusal.code, f"nothing was changed, because of {name}: {refusal.message}")
+        return UpdateFeaturesResponse(error_message=None)
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdatableFeatureResult(
+                feature=name,
+                error_code=ErrorCode.NONE if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message,
+            )
+            for name, refusal in outcomes.items()
+        ],
+    )
+
+
+def _wish(update: FeatureUpdateKey, version: int) -> FeatureUpdate:
+    upgrade_type = update.upgrade_type
+    if version == 0:
+        upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return FeatureUpdate(update.feature, update.max_version_level, upgrade_type)
+
+
+def _failed(code: ErrorCode, message: str) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=code, error_message=message)
