@@ -74,6 +74,8 @@ class Endpoint:
         """How many of the outbox have a time of arrival."""
         self._last_arrival_s = 0.0
         self._outbox_bytes = 0
+        self.is_held = False
+        """What is sent from here waits until it is let go: a link that is cut, for one connection and one way."""
         self._failure: ConnectionFailed | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._drainers: deque[asyncio.Future[None]] = deque()
@@ -242,7 +244,7 @@ class SimulatedNetwork:
     def carry(self, source: Endpoint) -> None:
         """Gives times of arrival to what `source` has sent."""
         link = self.link(source.node, source.peer.node)
-        if link.cut or source.peer.node in self._down:
+        if link.cut or source.is_held or source.peer.node in self._down:
             return
         if source.peer.has_failed:
             # The other side closed or died and could not say so: this packet is answered by a reset.
@@ -259,7 +261,7 @@ class SimulatedNetwork:
         self._end(source, "closed by the other side")
 
     def _end(self, source: Endpoint, why: str) -> None:
-        if self.link(source.node, source.peer.node).cut:
+        if source.is_held or self.link(source.node, source.peer.node).cut:
             self._lingering[source] = why
         else:
             self._tell_end(source, why)
@@ -341,17 +343,44 @@ class SimulatedNetwork:
             link.cut = False
             if self.trace is not None:
                 self.trace.on_node("network", "healed", f"{one} --> {other}")
-            for endpoint in list(self._endpoints):
-                if endpoint.node == one and endpoint.peer.node == other:
-                    self.carry(endpoint)
-            for endpoint in [each for each in self._lingering if each.node == one and each.peer.node == other]:
-                why = self._lingering.pop(endpoint)
+            self._carry_all(one, other)
+
+    def hold(self, source: str, target: str, *, answers: bool) -> None:
+        """What `source` sends to `target` waits until `release`, and nothing else on that link does: its `answers` on
+        connections that the other one opened, or its requests on those that it opened itself."""
+        for endpoint in self._endpoints:
+            if (endpoint.node, endpoint.peer.node) == (source, target):
+                endpoint.is_held = answers is (endpoint.address[1] >= EPHEMERAL_PORTS)
+        if self.trace is not None:
+            self.trace.on_node("network", "held", f"{'answers' if answers else 'requests'} {source} --> {target}")
+
+    def release(self, source: str, target: str) -> None:
+        """What was held on its way from `source` to `target` goes on."""
+        for endpoint in self._all_ends():
+            if (endpoint.node, endpoint.peer.node) == (source, target):
+                endpoint.is_held = False
+        if self.trace is not None:
+            self.trace.on_node("network", "let go", f"{source} --> {target}")
+        self._carry_all(source, target)
+
+    def _all_ends(self) -> list[Endpoint]:
+        return [*self._endpoints, *self._lingering]
+
+    def _carry_all(self, one: str, other: str) -> None:
+        """What waited on this link sets out, also from ends that are no more."""
+        for endpoint in list(self._endpoints):
+            if endpoint.node == one and endpoint.peer.node == other:
                 self.carry(endpoint)
-                self._tell_end(endpoint, why)
+        for endpoint in [each for each in self._lingering if each.node == one and each.peer.node == other]:
+            why = self._lingering.pop(endpoint)
+            self.carry(endpoint)
+            self._tell_end(endpoint, why)
 
     def heal_all(self) -> None:
         for source, target in [key for key, link in self._links.items() if link.cut]:
             self.heal(source, target, both=False)
+        for source, target in {(each.node, each.peer.node): None for each in self._all_ends() if each.is_held}:
+            self.release(source, target)
         for link in self._links.values():
             link.clogged_until_s = 0.0
 

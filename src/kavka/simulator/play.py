@@ -17,15 +17,18 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.client.admin import Admin, NewTopic
+from kavka.client.admin import Admin, ConfigChange, ConfigResource, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
-from kavka.model import NO_LEADER, BrokerId, Offset, TopicPartition
+from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
 from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from kavka.protocol.messages.fetch_response import FetchResponse
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.protocol.messages.produce_response import ProduceResponse
 from kavka.protocol.peer import PeerConnection
-from kavka.records.builder import BatchBuilder
+from kavka.records.batch import iterate_batches
+from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.replication.partition import Partition
 from kavka.simulator.broker import PORT
 from kavka.simulator.faults import FaultMix
@@ -35,11 +38,15 @@ from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 PARTITION: Final = TopicPartition(TOPIC, 0)
+OTHER: Final = TopicPartition(TOPIC, 1)
+"""Where a scenario needs a second partition, on the same brokers."""
 A: Final = BrokerId(1)
 B: Final = BrokerId(2)
 C: Final = BrokerId(3)
 D: Final = BrokerId(4)
 PRODUCE_VERSION: Final = 9
+FETCH_VERSION: Final = 12
+FETCH_BYTES: Final = 1024 * 1024
 SETTINGS: Final[Mapping[str, str]] = {
     "replica.lag.time.max.ms": "2000",
     "replica.socket.timeout.ms": "3000",
@@ -64,6 +71,15 @@ class Answer(NamedTuple):
         return self.error is ErrorCode.NONE
 
 
+class Fetched(NamedTuple):
+    """What a reader was told. `diverges_at`: where the log that it has read so far leaves the leader's (KIP-320), -1 if
+    it does not."""
+
+    error: ErrorCode | None
+    values: tuple[bytes, ...] = ()
+    diverges_at: Offset = -1
+
+
 class Play:
     """A scenario while it is played."""
 
@@ -74,13 +90,16 @@ class Play:
         settings: Mapping[str, str] | None = None,
         replicas: Sequence[BrokerId] = (A, B, C),
         controller: BrokerId = D,
+        partitions: int = 1,
+        topic: Mapping[str, str] | None = None,
         allow_loss: bool = False,
     ) -> None:
+        """`settings` of all brokers, `topic` those of the topic."""
         calm = FaultMix({"kill": 1.0}, 1.0)  # never started
         self.world = World(
             seed,
             brokers=max(D, controller),
-            partitions=1,
+            partitions=partitions,
             settings={**SETTINGS, **(settings or {})},
             mix=calm,
             replicas=len(replicas),
@@ -88,6 +107,8 @@ class Play:
         )
         self._written = 0
         self._connections: dict[tuple[BrokerId, int], PeerConnection] = {}
+        self._asked: list[asyncio.Task[None]] = []
+        """Questions that nobody waits for."""
         self._client: NodeLoop = self.world.clients.node("client")
         brokers = self.world.brokers
         brokers[controller].start()
@@ -98,17 +119,53 @@ class Play:
         self.until(self.world.is_healthy, "all brokers serve")
         self.run_for(1.0)
         self._replicas = tuple(replicas)
+        self._topic_settings = dict(topic or {})
         self.create_topic()
 
     def create_topic(self) -> None:
-        topic = NewTopic(TOPIC, assignments=[self._replicas])
+        assignments = [self._replicas] * len(self.world.partitions)
+        topic = NewTopic(TOPIC, assignments=assignments, configs=self._topic_settings)
         self.admin(lambda admin: admin.create_topics([topic]))
         self.until(lambda: self.leader == self._replicas[0], "the topic is there")
         self.until(lambda: self.partition(self.leader) is not None, "the leader knows")
 
+    # -- what an administrator asks for
+
     def delete_topic(self) -> None:
         """Asks for it; it is gone when every replica is."""
         self.admin(lambda admin: admin.delete_topics([TOPIC]))
+
+    def set_topic(self, **settings: str) -> None:
+        """Changes settings of the topic, with _ for their dots."""
+        resource = ConfigResource(ResourceType.TOPIC, TOPIC)
+        changes = [ConfigChange(name.replace("_", "."), value) for name, value in settings.items()]
+        failures = self.admin(lambda admin: admin.alter_configs({resource: changes}))
+        self.require(failures == {}, f"{settings}: {failures}")
+
+    def reassign(self, *replicas: BrokerId) -> None:
+        """The partition is to move to these brokers; it is under way then, not done."""
+        self.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: list(replicas)}))
+
+    def elect_preferred(self) -> None:
+        self.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+
+    def hand_over(self, *replicas: BrokerId) -> None:
+        """The first of the replicas is stored as the leader, in order: nobody dies."""
+        self.reassign(*replicas)
+        self.run_for(0.5)
+        self.elect_preferred()
+        self.until(lambda: self.leader == replicas[0], f"{replicas[0]} is elected")
+
+    def delete_records(self, before: Offset) -> None:
+        """Asks for it, and waits for the leader's log to begin there: the others hear of it with their next fetch."""
+        loop = self.world.clients.node("admin")
+
+        async def run() -> None:
+            async with self.world.clients.cluster(loop) as cluster:
+                await Admin(cluster).delete_records({PARTITION: before})
+
+        self._asked.append(loop.create_task(run()))
+        self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
 
     @property
     def has_topic(self) -> bool:
@@ -150,18 +207,28 @@ class Play:
         """Who holds the controller's seat, -1 for nobody."""
         return BrokerId(self.world.observer.controller)
 
-    def partition(self, broker_id: BrokerId) -> Partition | None:
+    def partition(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> Partition | None:
         """The replica as its broker sees it; None while it hosts none."""
         broker = self.world.brokers[broker_id].broker
-        return broker.replicas.partition(*PARTITION) if broker is not None else None
+        return broker.replicas.partition(*which) if broker is not None else None
 
-    def leads(self, broker_id: BrokerId) -> bool:
+    def leads(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> bool:
         """Whether the broker itself thinks that it leads."""
-        found = self.partition(broker_id) if broker_id != NO_LEADER else None
+        found = self.partition(broker_id, which) if broker_id != NO_LEADER else None
         return found is not None and found.is_leader
 
-    def log_end(self, broker_id: BrokerId) -> Offset:
+    def told(self, broker_id: BrokerId) -> tuple[BrokerId, LeaderEpoch]:
+        """(leader, leader epoch) as the broker tells its clients."""
+        broker = self.world.brokers[broker_id].broker
+        found = broker.metadata.partition(*PARTITION) if broker is not None else None
+        return (found.state.leader, found.state.leader_epoch) if found is not None else (NO_LEADER, NO_EPOCH)
+
+    def log_start(self, broker_id: BrokerId) -> Offset:
         found = self.partition(broker_id)
+        return found.log.log_start_offset if found is not None else -1
+
+    def log_end(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> Offset:
+        found = self.partition(broker_id, which)
         return found.log.log_end_offset if found is not None else -1
 
     def high_watermark(self, broker_id: BrokerId) -> Offset:
@@ -230,8 +297,19 @@ class Play:
         """Nothing goes from `one` to `other` (nor back, if `both`)."""
         self.world.network.cut(_node(one), _node(other), both=both)
 
-    def heal(self, one: BrokerId | str, other: BrokerId | str) -> None:
-        self.world.network.heal(_node(one), _node(other))
+    def heal(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
+        self.world.network.heal(_node(one), _node(other), both=both)
+
+    def hold_answers(self, source: BrokerId, target: BrokerId) -> None:
+        """What `source` answers to `target` waits until `release`; what it asks gets through."""
+        self.world.network.hold(_node(source), _node(target), answers=True)
+
+    def hold_requests(self, source: BrokerId, target: BrokerId) -> None:
+        """What `source` asks `target` waits until `release`; what it answers gets through."""
+        self.world.network.hold(_node(source), _node(target), answers=False)
+
+    def release(self, source: BrokerId, target: BrokerId) -> None:
+        self.world.network.release(_node(source), _node(target))
 
     def keep_out(self, broker_id: BrokerId) -> None:
         """The replica lags until the leader throws it out of the ISR; it stays alive, and hears the controller.
@@ -261,15 +339,17 @@ class Play:
 
     # -- clients
 
-    def write(self, count: int = 1, *, acks: int = -1, to: BrokerId | None = None) -> list[Answer]:
+    def write(
+        self, count: int = 1, *, acks: int = -1, to: BrokerId | None = None, which: TopicPartition = PARTITION
+    ) -> list[Answer]:
         """Writes single records, one after another, and returns what was answered. `to`: else to the stored leader, as
         soon as it knows that it leads."""
         if to is None:
-            self.until(lambda: self.leads(self.leader), "the stored leader knows that it leads")
-        return [self.answer_of(self.begin_write(acks=acks, to=to)) for _ in range(count)]
+            self.until(lambda: self.leads(self.leader, which), "the stored leader knows that it leads")
+        return [self.answer_of(self.begin_write(acks=acks, to=to, which=which)) for _ in range(count)]
 
-    def write_ok(self, count: int = 1, *, acks: int = -1) -> None:
-        for answer in self.write(count, acks=acks):
+    def write_ok(self, count: int = 1, *, acks: int = -1, which: TopicPartition = PARTITION) -> None:
+        for answer in self.write(count, acks=acks, which=which):
             self.require(answer.is_acknowledged, f"{answer}")
 
     def write_refused(self, *expected: ErrorCode | None, acks: int = -1, to: BrokerId | None = None) -> None:
@@ -277,44 +357,91 @@ class Play:
         self.require(answer.error in expected, f"{answer}, expected {expected}")
 
     def begin_write(
-        self, *, acks: int = -1, to: BrokerId | None = None, timeout_ms: int = 1_000
+        self,
+        *,
+        acks: int = -1,
+        to: BrokerId | None = None,
+        timeout_ms: int = 1_000,
+        which: TopicPartition = PARTITION,
+        stamp: ProducerStamp = NO_STAMP,
+        value: bytes | None = None,
     ) -> asyncio.Task[Answer]:
-        """Sends a record; ask `answer_of` what became of it."""
-        self._written += 1
-        value = f"record {self._written}".encode()
+        """Sends a record; ask `answer_of` what became of it. `stamp` and `value`: of an idempotent producer that sends
+        one again."""
+        if value is None:
+            self._written += 1
+            value = f"record {self._written}".encode()
+        builder = BatchBuilder()
+        builder.append(WALL_CLOCK_START_MS + self.world.scheduler.now_ms, None, value)
+        part = PartitionProduceData(index=which.partition, records=memoryview(builder.build(stamp)))
+        request = ProduceRequest(
+            acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=TOPIC, partition_data=[part])]
+        )
         broker_id = self.leader if to is None else to
-        return self._client.create_task(self._write(broker_id, value, acks, timeout_ms))
+        return self._client.create_task(self._write(broker_id, which, value, request))
 
     def answer_of(self, task: asyncio.Task[Answer]) -> Answer:
         self.until(task.done, "an answer")
         return task.result()
 
-    async def _write(self, broker_id: BrokerId, value: bytes, acks: int, timeout_ms: int) -> Answer:
-        world = self.world
-        builder = BatchBuilder()
-        builder.append(WALL_CLOCK_START_MS + world.scheduler.now_ms, None, value)
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=timeout_ms,
-            topic_data=[
-                TopicProduceData(
-                    name=TOPIC, partition_data=[PartitionProduceData(index=0, records=memoryview(builder.build()))]
-                )
-            ],
-        )
-        sent_after = world.observer.last_acked(PARTITION)
+    async def _write(self, broker_id: BrokerId, which: TopicPartition, value: bytes, request: ProduceRequest) -> Answer:
+        observer = self.world.observer
+        sent_after = observer.last_acked(which) if which.topic == TOPIC else -1
         try:
             peer = await self._connect(broker_id)
             response = await peer.request(
-                ApiKey.PRODUCE, PRODUCE_VERSION, request, ProduceResponse, timeout_ms=timeout_ms + 500
+                ApiKey.PRODUCE, PRODUCE_VERSION, request, ProduceResponse, timeout_ms=request.timeout_ms + 500
             )
         except ConnectionFailed:
             return Answer(value, None)
         part = response.responses[0].partition_responses[0]
         error = ErrorCode(part.error_code)
-        if error is ErrorCode.NONE and acks == -1:
-            world.observer.on_acked(PARTITION, part.base_offset, value, sent_after)
+        if error is ErrorCode.NONE and request.acks == -1:
+            observer.on_acked(which, part.base_offset, value, sent_after)
         return Answer(value, error, part.base_offset)
+
+    def fetch(
+        self,
+        offset: Offset,
+        *,
+        to: BrokerId | None = None,
+        epoch: LeaderEpoch = NO_EPOCH,
+        last_epoch: LeaderEpoch = NO_EPOCH,
+    ) -> Fetched:
+        """What a reader is given at `offset` that takes `epoch` for the present one, and has read records up to there
+        whose last one is of `last_epoch`."""
+        broker_id = self.leader if to is None else to
+        part = FetchPartition(
+            partition=PARTITION.partition,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            partition_max_bytes=FETCH_BYTES,
+        )
+        request = FetchRequest(max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=TOPIC, partitions=[part])])
+        task = self._client.create_task(self._fetch(broker_id, request))
+        self.until(task.done, "an answer")
+        return task.result()
+
+    async def _fetch(self, broker_id: BrokerId, request: FetchRequest) -> Fetched:
+        try:
+            peer = await self._connect(broker_id)
+            response = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, FetchResponse, timeout_ms=1_000)
+        except ConnectionFailed:
+            return Fetched(None)
+        part = response.responses[0].partitions[0]
+        offset, data = request.topics[0].partitions[0].fetch_offset, part.records
+        assert data is None or isinstance(data, memoryview), "what was decoded is a view of its frame"
+        values = [
+            record.value or b""
+            for batch in (iterate_batches(data) if data else ())
+            for record in batch.records()
+            if record.offset >= offset
+        ]
+        diverging = part.diverging_epoch
+        return Fetched(
+            ErrorCode(part.error_code), tuple(map(bytes, values)), diverging.end_offset if diverging is not None else -1
+        )
 
     async def _connect(self, broker_id: BrokerId) -> PeerConnection:
         broker = self.world.brokers[broker_id]
@@ -364,4 +491,4 @@ def _node(name: BrokerId | str) -> str:
     return name if isinstance(name, str) else f"broker-{name}"
 
 
-__all__ = ["PARTITION", "ZOOKEEPER", "A", "Answer", "B", "C", "D", "Play", "Unexpected"]
+__all__ = ["OTHER", "PARTITION", "ZOOKEEPER", "A", "Answer", "B", "C", "D", "Fetched", "Play", "Unexpected"]

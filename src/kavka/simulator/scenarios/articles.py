@@ -5,10 +5,9 @@ ISR (A, B), C kept out, min.insync.replicas 2, unless a scenario says otherwise.
 
 from __future__ import annotations
 
-from kavka.client.admin import ElectionType
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId
-from kavka.simulator.play import PARTITION, A, B, C, D, Play
+from kavka.simulator.play import A, B, C, D, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 
@@ -60,7 +59,7 @@ def _(seed: int) -> None:
     play.let_in(C)
     play.start(A)
     play.is_unreadable()
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.elect_preferred()
     play.lose_session(D)
     play.expect(leader=NO_LEADER, isr=(B,))
     play.start(B)

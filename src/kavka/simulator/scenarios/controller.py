@@ -5,8 +5,7 @@ Source: reliability.md section 2.
 
 from __future__ import annotations
 
-from kavka.client.admin import ElectionType
-from kavka.simulator.play import PARTITION, ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 
 
@@ -75,9 +74,9 @@ def _(seed: int) -> None:
     play.write_ok(5)
     # The order to C is on its way while C is taken out and put back.
     play.cut(D, C, both=False)
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [A, B]}))
+    play.reassign(A, B)
     play.expect(leader=A, isr=(A, B))
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [A, B, C]}))
+    play.reassign(A, B, C)
     play.run_for(1.0)
     play.heal(D, C)
     play.expect(leader=A, isr=(A, B, C))
@@ -148,12 +147,12 @@ def _(seed: int) -> None:
     play.write_ok(3)
     play.cut(A, B)
     play.start(A)
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.elect_preferred()
     play.run_for(1.0)
     play.require(play.leader == B, f"{play.stored}")
     play.heal(A, B)
     play.expect(leader=B, isr=(A, B, C))
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.elect_preferred()
     play.expect(leader=A, isr=(A, B, C))
     play.finish()
 

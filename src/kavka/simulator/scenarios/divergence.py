@@ -5,9 +5,8 @@ Source: reliability.md section 2; KIP-101, KIP-279, KIP-320 and the four TLA+ mo
 
 from __future__ import annotations
 
-from kavka.client.admin import ElectionType
 from kavka.model import NO_LEADER
-from kavka.simulator.play import PARTITION, ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 
@@ -110,7 +109,7 @@ def _(seed: int) -> None:
     play.write_ok(2, acks=1)
     play.start(A)
     play.until(lambda: A in play.stored[1], "A is in sync")
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.elect_preferred()
     play.until(lambda: play.leader == A, "A leads again")
     play.write_ok(2, acks=1)
     for other in (A, B, D):
@@ -187,9 +186,7 @@ def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", "replica.socket.timeout.ms": "60000", **LAGGING})
     play.write_ok(2)
     # B leads; what it writes then reaches C alone.
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [B, A, C]}))
-    play.run_for(0.5)
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    play.hand_over(B, A, C)
     play.expect(leader=B, isr=(A, B, C))
     play.until(lambda: play.leads(B), "B knows")
     play.cut(A, B)
@@ -199,17 +196,11 @@ def _(seed: int) -> None:
     play.run_for(1.0)  # C asks for what comes next, and the question is on its way.
     # A leads; B hears nothing of it, C cuts off what A lacks.
     play.cut(D, B, both=False)
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [A, B, C]}))
-    play.run_for(0.5)
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
-    play.until(lambda: play.leader == A, "A is elected")
+    play.hand_over(A, B, C)
     play.until(lambda: play.log_end(C) == 2, "C follows A")
     # B leads again; C hears nothing of it, and its old question arrives.
     play.cut(D, C, both=False)
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [B, A, C]}))
-    play.run_for(0.5)
-    play.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
-    play.until(lambda: play.leader == B, "B is elected")
+    play.hand_over(B, A, C)
     play.heal(D, B)
     play.heal(A, B)
     play.until(lambda: play.log_end(A) == 4, "A has what B has")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId
-from kavka.simulator.play import PARTITION, ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 
 
@@ -141,12 +141,12 @@ def _(seed: int) -> None:
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(10)
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [A, B]}))
+    play.reassign(A, B)
     play.expect(leader=A, isr=(A, B))
     play.until(lambda: play.partition(C) is None, "C has no replica any more")
     play.write_ok(5)
     play.cut(A, C)
-    play.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: [A, B, C]}))
+    play.reassign(A, B, C)
     play.run_for(2.0)
     play.require(C not in play.stored[1], f"a replica that has nothing is in the ISR: {play.stored}")
     play.heal(A, C)
