@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
 from kavka.broker.api_table import SERVED
 from kavka.broker.controller_link import ControllerLink
+from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.decision_log import DecisionLog
 from kavka.broker.decision_topic import ReplicatedDecisionTopic
 from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.features import SUPPORTED, Features
+from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
 from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.metadata_cache import (
@@ -40,7 +41,6 @@ from kavka.broker.metadata_cache import (
     MetadataCache,
     PartitionMetadata,
 )
-from kavka.broker.offsets_log import OffsetsTopicLog
 from kavka.broker.predecessor import former_sessions, remember_session
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
@@ -177,7 +177,8 @@ class Broker:
         self.producer_ids = ProducerIds(ports.zookeeper, self.broker_id)
         self.groups = GroupCoordinator(
             loop,
-            OffsetsTopicLog(
+            CoordinatorLog(
+                GROUP_METADATA_TOPIC,
                 self.replicas,
                 wall_ms=ports.wall_ms,
                 load_bytes=config.offsets_load_buffer_size,
@@ -309,8 +310,8 @@ class Broker:
             on_controller_changed=self._on_controller_changed,
         )
         await self._controller.start()
-        self._maintenance = LogMaintenance(
         await self.features.start()
+        self._maintenance = LogMaintenance(
             self.logs,
             self._static_config,
             wall_ms=self._ports.wall_ms,
@@ -393,8 +394,8 @@ class Broker:
     async def stop(self) -> None:
         """Stops in order; afterwards the log directories are marked clean."""
         self._unsubscribe()
-        for task in list(self._tasks):
         self.features.stop()
+        for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._fetchers is not None:
@@ -414,8 +415,8 @@ class Broker:
     def abort(self) -> None:
         """Lets go of all that was taken, without writing anything: after a start that failed, or as a kill would."""
         self._unsubscribe()
-        for task in list(self._tasks):
         self.features.stop()
+        for task in list(self._tasks):
             task.cancel()
         if self._fetchers is not None:
             self._fetchers.abort()
@@ -466,8 +467,8 @@ class Broker:
             ),
             self._ports.wall_ms(),
             self._static_config.broker_rack,
-            is_unclean=self._is_unclean,
             features=SUPPORTED,
+            is_unclean=self._is_unclean,
         )
 
     def _partition_rules(self) -> PartitionRules:

@@ -7,8 +7,7 @@ what the records say.
     I2  of one key the record with the highest offset holds: a commit marker brings nothing back that was written over
         after the record and before the marker
 
-This broker writes no transactions; Apache Kafka, whose log it may have been (adoption.py), commits the offsets of a
-transactional consumer in one.
+The offsets of a transactional consumer are written so.
 
 Source: KIP-98; Kafka's GroupMetadataManager.doLoadGroupsAndOffsets.
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
 from kavka.model import Offset
 from kavka.records.batch import RecordBatch
 from kavka.records.control import ControlType, read_marker
@@ -27,6 +26,7 @@ from kavka.records.control import ControlType, read_marker
 class _Pending(NamedTuple):
     offset: Offset
     record: CoordinatorRecord
+    producer_epoch: int
 
 
 class CommittedRecords:
@@ -53,11 +53,21 @@ class CommittedRecords:
                 continue
             found = CoordinatorRecord(bytes(record.key), None if record.value is None else bytes(record.value))
             if header.is_transactional:
-                self._pending.setdefault(header.producer_id, {})[found.key] = _Pending(record.offset, found)
+                self._pending.setdefault(header.producer_id, {})[found.key] = _Pending(
+                    record.offset, found, header.producer_epoch
+                )
             else:
                 if self._pending:
                     self._write_over(found.key, record.offset)
                 yield found
+
+    def open_transactions(self) -> Iterator[OpenTransaction]:
+        """What transactions have written that no marker ended yet, in the order in which they began."""
+        for producer_id, records in self._pending.items():
+            if records:
+                last = max(records.values())
+                written = [pending.record for pending in sorted(records.values())]
+                yield OpenTransaction(producer_id, last.producer_epoch, written)
 
     def _end(self, producer_id: int, ending: ControlType) -> Iterator[CoordinatorRecord]:
         ended = self._pending.pop(producer_id, {})

@@ -29,7 +29,7 @@ from kavka.coordinator.group import (
     JoinRequest,
     SyncAnswer,
 )
-from kavka.coordinator.group_records import CommittedOffset, CoordinatorRecord, decode_record
+from kavka.coordinator.group_records import CommittedOffset, CoordinatorRecord, OpenTransaction, decode_record
 from kavka.coordinator.shard import GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
@@ -44,7 +44,7 @@ class OffsetsLog(Protocol):
         """Appends in order, as one batch, with acks=all; NONE once it is committed."""
         ...
 
-    def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
+    def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         """All that is committed, from the start, in pieces."""
         ...
 
@@ -156,6 +156,8 @@ class GroupCoordinator:
     async def _read(self, partition: int, active: _Active) -> None:
         shard = active.shard
         async for records in self._log.read(partition):
+            if isinstance(records, OpenTransaction):
+                continue
             if self._active.get(partition) is not active:
                 return
             for record in records:

@@ -14,6 +14,7 @@ Source: Kafka's GroupCoordinatorRecordHelpers; written so that its dump-log deco
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from kavka.coordinator.group import ClassicGroup, GroupState, JoinProtocol, Member
@@ -38,6 +39,14 @@ class CoordinatorRecord(NamedTuple):
 
     key: bytes
     value: bytes | None
+
+
+class OpenTransaction(NamedTuple):
+    """What a log holds of a transaction that has not ended when the log is read to its end."""
+
+    producer_id: int
+    producer_epoch: int
+    records: Sequence[CoordinatorRecord]
 
 
 class CommittedOffset(NamedTuple):

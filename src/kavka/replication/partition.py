@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision, forget
 from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, RequestError
+from kavka.log.producer_state import AppendOrigin
 from kavka.model import (
     NO_EPOCH,
     NO_LEADER,
@@ -385,8 +386,10 @@ class Partition:
 
     # -- appending as a leader
 
-    def append_as_leader(self, records: Buffer, *, required_acks: int, now_ms: int) -> PartitionAppend:
-        """Appends what a producer sent.
+    def append_as_leader(
+        self, records: Buffer, *, required_acks: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> PartitionAppend:
+        """Appends what a producer sent, or a coordinator of this broker wrote.
 
         Raises `RequestError` (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS), `RecordsError` from the log's checks, or
         `StorageError`; nothing was appended then.
@@ -396,7 +399,7 @@ class Partition:
         state = self.state
         if required_acks == ACKS_ALL and len(state.isr) < self.min_insync_replicas and self.is_under_min_isr:
             self._refuse_produce(now_ms)
-        result = self.log.append_as_leader(records, state.leader_epoch, now_ms)
+        result = self.log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin)
         # With others in the ISR the leader's own append raises nothing: they cannot have it yet.
         return PartitionAppend(result, self._alone and self._maybe_advance_high_watermark(now_ms))
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
+from kavka.log.producer_state import AppendOrigin
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replication.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.follower_fetches import FollowerFetches, LeaderThrottle
@@ -284,7 +285,16 @@ class ReplicaManager:
 
     # -- appending
 
-    def append(self, topic: str, index: int, records: Buffer, *, required_acks: int, now_ms: int) -> AppendOutcome:
+    def append(
+        self,
+        topic: str,
+        index: int,
+        records: Buffer,
+        *,
+        required_acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendOutcome:
         """Appends to one partition's log and answers at once, whatever `required_acks` waits for.
 
         An acks=all caller then asks `await_committed`.
@@ -293,7 +303,9 @@ class ReplicaManager:
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
         try:
-            result, advanced = partition.append_as_leader(records, required_acks=required_acks, now_ms=now_ms)
+            result, advanced = partition.append_as_leader(
+                records, required_acks=required_acks, now_ms=now_ms, origin=origin
+            )
         except RecordsError as refused:
             # Where the bytes as such are refused, nothing is said of the log, as in Kafka.
             known = NO_OFFSET if refused.code in _REFUSED_UNSEEN else partition.log.log_start_offset

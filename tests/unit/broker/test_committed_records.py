@@ -30,6 +30,13 @@ class Log:
         data = build_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp=0, base_offset=self._end)
         self.append(data, 1, 0)
 
+    def open(self) -> list[tuple[int, int, list[bytes]]]:
+        """Producer, epoch and keys of what is open."""
+        return [
+            (producer_id, epoch, [record.key for record in records])
+            for producer_id, epoch, records in self._committed.open_transactions()
+        ]
+
     def append(self, data: bytes, count: int, start: int) -> None:
         batch: RecordBatch = next(iter(iterate_batches(memoryview(data))))
         self._end += count
@@ -91,3 +98,15 @@ def test_an_emptied_control_batch_tells_nothing() -> None:
     )
     log.end(A, ControlType.COMMIT)
     assert log.counted == [(b"k", b"1")]
+
+
+def test_what_open_transactions_wrote_is_known_at_the_end_each_by_itself() -> None:
+    log = Log()
+    log.write((b"k", b"1"), (b"l", b"2"), producer_id=A)
+    log.write((b"m", b"3"), producer_id=B)
+    log.write((b"k", b"4"), producer_id=A)
+    assert log.open() == [(A, 0, [b"l", b"k"]), (B, 0, [b"m"])]
+    log.end(A, ControlType.ABORT)
+    assert log.open() == [(B, 0, [b"m"])]
+    log.write((b"m", b"5"))
+    assert log.open() == []

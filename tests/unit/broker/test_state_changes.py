@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, Endpoint, MetadataCache
-from kavka.broker.offsets_log import OffsetsTopicLog
 from kavka.broker.state_changes import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, StateChanges
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
@@ -109,7 +109,8 @@ class Room:
         self.logs.load(NOW_MS)
         self.groups = GroupCoordinator(
             loop,
-            OffsetsTopicLog(
+            CoordinatorLog(
+                GROUP_METADATA_TOPIC,
                 self.replicas,
                 wall_ms=lambda: NOW_MS,
                 load_bytes=1 << 20,

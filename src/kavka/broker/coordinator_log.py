@@ -1,0 +1,140 @@
+"""CoordinatorLog: a coordinator's way to its topic: appends with acks=all, and reads all that is committed.
+
+Decides nothing but how much is read at a time. A record batch that cannot be read ends the loading of its partition
+with what came before it, and is logged: what is further back in the log than the damage is served as it was. A disk
+that fails takes its log directory offline, and the partition with it.
+
+    I1  what is appended lies in the log in the order of the calls: `append` writes before it waits
+    I2  NONE is answered when the records are committed. REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND leave
+        open whether they will be; after any other error they are not in the log
+
+Source: Kafka's CoordinatorLoaderImpl, PartitionWriter and TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from kavka.broker.committed_records import CommittedRecords
+from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
+from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
+from kavka.log.producer_state import AppendOrigin
+from kavka.logger import Logger
+from kavka.model import FileSlice
+from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, iterate_batches
+from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from kavka.replication.replica_manager import ACKS_ALL, AppendOutcome, ReplicaManager
+
+logger = Logger(__name__)
+
+OUTCOME_UNKNOWN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""Answers after which the records may be committed all the same."""
+
+
+class CoordinatorLog:
+    """The log of `topic`. `load_bytes` is how much of it is read at a time; `commit_timeout_ms` how long a commit may
+    take."""
+
+    def __init__(
+        self,
+        topic: str,
+        replicas: ReplicaManager,
+        *,
+        wall_ms: Callable[[], int],
+        load_bytes: int,
+        commit_timeout_ms: int,
+        on_storage_error: Callable[[StorageError], None],
+    ) -> None:
+        self._topic = topic
+        self._replicas = replicas
+        self._on_storage_error = on_storage_error
+        self._wall_ms = wall_ms
+        self._load_bytes = load_bytes
+        self._commit_timeout_ms = commit_timeout_ms
+
+    async def append(
+        self,
+        partition: int,
+        records: Sequence[CoordinatorRecord],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> ErrorCode:
+        """Appends the records as one batch; NONE when they are committed (I2).
+
+        With a producer they are part of its transaction, and count when its marker is reached. INVALID_PRODUCER_EPOCH
+        then, where a marker of a later epoch is in the log already.
+        """
+        now_ms = self._wall_ms()
+        builder = BatchBuilder()
+        for record in records:
+            builder.append(now_ms, record.key, record.value)
+        stamp = NO_STAMP
+        if producer_id != NO_PRODUCER_ID:
+            stamp = ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE, is_transactional=True)
+        outcome = self._replicas.append(
+            self._topic,
+            partition,
+            memoryview(bytearray(builder.build(stamp))),
+            required_acks=ACKS_ALL,
+            now_ms=now_ms,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        if not self._replicas.is_committed(self._topic, partition, outcome):
+            outcome = await self._replicas.await_committed(self._topic, partition, outcome, self._commit_timeout_ms)
+        return outcome.error
+
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
+        """The committed records, in order, a stretch of the log at a time; other work goes on in between. At the end
+        what transactions that are still open have written, each by itself.
+
+        A new leader does not know yet how far its log is committed: what the leader before it acknowledged lies in the
+        log, above the high watermark. So the whole log as it is now is waited for, as long as a commit may take, and
+        read then. Records that are still not committed are read too, as Kafka does: not to read them could forget a
+        commit that was acknowledged.
+        """
+        hosted = self._replicas.partition(self._topic, partition)
+        if hosted is None:
+            return
+        log = hosted.log
+        end = log.log_end_offset
+        if log.high_watermark < end:
+            whole = AppendOutcome(ErrorCode.NONE, committed_at=end)
+            await self._replicas.await_committed(self._topic, partition, whole, self._commit_timeout_ms)
+        offset = log.log_start_offset
+        committed = CommittedRecords()
+        while offset < end:
+            records: list[CoordinatorRecord] = []
+            try:
+                result = log.read(offset, self._load_bytes, max_offset=end, min_one_batch=True)
+                if not result.size_bytes:
+                    break
+                offset = _decode(result.chunks, offset, committed, records)
+            except RecordsError as damage:
+                logger.error(
+                    "coordinator log damaged", topic=self._topic, partition=partition, offset=offset, why=str(damage)
+                )
+                yield records
+                break
+            except OffsetOutOfRange:
+                return  # The topic was deleted meanwhile.
+            except StorageError as failure:
+                self._on_storage_error(failure)
+                return
+            yield records
+            await asyncio.sleep(0)
+        for transaction in committed.open_transactions():
+            yield transaction
+
+
+def _decode(
+    chunks: Sequence[FileSlice], offset: int, committed: CommittedRecords, records: list[CoordinatorRecord]
+) -> int:
+    """Adds what counts of the chunks from `offset` on; returns the offset after the last whole batch."""
+    for chunk in chunks:
+        for batch in iterate_batches(memoryview(chunk.tobytes())):
+            records.extend(committed.read(batch, offset))
+            offset = batch.header.last_offset + 1
+    return offset
