@@ -16,11 +16,13 @@ told; it keeps the ghosts of reliability.md: `acked`, `consumed` and the true hi
     R17  what was sent after an acknowledgement lies behind it
     R18  an offset never shows two values; offsets of a reader rise
     R19  a reader sees only what is committed
+    R21  a reassignment ends when all of its targets have been in the ISR, or with the replicas that there were
+    R22  a log that failed takes nothing any more; records are only removed where somebody asked for it
 
 To stay cheap it looks only at what a step may have touched: the partitions of the broker whose turn it was, and the
-znodes if the tree's zxid moved; of a log only the batches that are new. A replica's log is kept as a chain of
-digests, one for each batch end, so that two logs are compared below any batch end by one look each. What it sees change
-(a state stored, a high watermark, an acknowledgement, a record read) goes into `digest`: two runs can be compared.
+znodes if the tree's zxid moved; of a log only the batches that are new (`LogMirror`). What it sees change (a state
+stored, a high watermark, an acknowledgement, a record read) goes into `digest`: two runs can be compared. Topics come
+and go: what is known of one is forgotten with its znode.
 
 Source: reliability.md 1a; hachikuji's and Vanlightly's TLA+ models for the ghosts.
 """
@@ -28,15 +30,15 @@ Source: reliability.md 1a; hachikuji's and Vanlightly's TLA+ models for the ghos
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
-from kavka.records.batch import iterate_batches
+from kavka.simulator.log_mirror import LogMirror, differ
 from kavka.simulator.trace import ZOOKEEPER, ReplicaLook
 from kavka.zookeeper.znodes import (
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
+    TOPICS_PATH,
     ControllerNode,
     MalformedZNode,
     PartitionState,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Mapping
 
-    from kavka.log.unified_log import UnifiedLog
     from kavka.model import LeaderAndIsr
     from kavka.replication.isr import IsrState
     from kavka.replication.partition import Partition
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from kavka.simulator.trace import Trace
     from kavka.simulator.zookeeper import SimulatedZooKeeper
     from kavka.zookeeper.tree import Node
-
-READ_BYTES: Final = 64 * 1024 * 1024
 
 
 class Violation(Exception):
@@ -71,84 +70,6 @@ class Violation(Exception):
         self.at_ms = at_ms
 
 
-class LogMirror:
-    """What an observer knows of one replica's log: batch ends, and the digest of all that lies below each."""
-
-    __slots__ = ("digests", "ends", "start")
-
-    def __init__(self) -> None:
-        self.start: Offset = 0
-        self.ends: list[Offset] = []
-        self.digests: list[int] = []
-
-    @property
-    def end(self) -> Offset:
-        return self.ends[-1] if self.ends else self.start
-
-    def follow(self, log: UnifiedLog) -> bool:
-        """Takes over what changed; whether anything did."""
-        if log.log_end_offset == self.end and log.log_start_offset == self.start and self._last_is_there(log):
-            return False
-        if log.log_start_offset != self.start:
-            self._restart(log)
-        keep = bisect_right(self.ends, log.log_end_offset)
-        del self.ends[keep:], self.digests[keep:]
-        while self.ends and not self._last_is_there(log):
-            self.ends.pop()
-            self.digests.pop()
-        offset = self.end
-        digest = self.digests[-1] if self.digests else 0
-        while offset < log.log_end_offset:
-            result = log.read(offset, READ_BYTES, max_offset=log.log_end_offset, min_one_batch=True)
-            for chunk in result.chunks:
-                for batch in iterate_batches(memoryview(chunk.tobytes())):
-                    header = batch.header
-                    identity = (header.base_offset, header.partition_leader_epoch, header.crc)
-                    digest = zlib.crc32(repr(identity).encode(), digest)
-                    self.ends.append(header.last_offset + 1)
-                    self.digests.append(digest)
-            offset = result.next_offset
-        return True
-
-    def _restart(self, log: UnifiedLog) -> None:
-        """The log starts elsewhere: digests begin anew there."""
-        self.start = log.log_start_offset
-        self.ends.clear()
-        self.digests.clear()
-
-    def _last_is_there(self, log: UnifiedLog) -> bool:
-        """Whether the last batch known is still the one that the log has there."""
-        if not self.ends:
-            return True
-        begin = self.ends[-2] if len(self.ends) > 1 else self.start
-        if self.ends[-1] > log.log_end_offset or begin < log.log_start_offset:
-            return False
-        before = self.digests[-2] if len(self.digests) > 1 else 0
-        result = log.read(begin, 1, max_offset=log.log_end_offset, min_one_batch=True)
-        for chunk in result.chunks:
-            for batch in iterate_batches(memoryview(chunk.tobytes())):
-                header = batch.header
-                identity = (header.base_offset, header.partition_leader_epoch, header.crc)
-                return zlib.crc32(repr(identity).encode(), before) == self.digests[-1]
-        return False
-
-    def take_over(self, other: LogMirror, bound: Offset) -> None:
-        """Becomes what `other` has below `bound`. What is the same already is not copied again."""
-        keep = bisect_right(other.ends, bound)
-        have = len(self.ends)
-        if self.start != other.start or have > keep or (have and self.digests[-1] != other.digests[have - 1]):
-            self.start, have = other.start, 0
-            self.ends.clear()
-            self.digests.clear()
-        self.ends += other.ends[have:keep]
-        self.digests += other.digests[have:keep]
-
-    def digest_below(self, offset: Offset) -> tuple[Offset, int]:
-        """(batch end, digest of all below it) for the last batch that ends at or before `offset`."""
-        index = bisect_right(self.ends, offset)
-        return (self.ends[index - 1], self.digests[index - 1]) if index else (self.start, 0)
-
-
 class _Look(NamedTuple):
     """What was seen of a replica last."""
 
@@ -157,18 +78,31 @@ class _Look(NamedTuple):
     state: LeaderAndIsr
     is_leader: bool
     isr: IsrState
+    has_failed: bool
 
 
 class _Seen:
     """A replica in one life of its broker, as the observer knows it."""
 
-    __slots__ = ("look", "mirror", "name", "partition")
+    __slots__ = ("_disk", "is_former", "look", "mirror", "name", "partition")
 
-    def __init__(self, partition: Partition, broker_id: int) -> None:
+    def __init__(self, partition: Partition, broker: SimulatedBroker) -> None:
         self.partition = partition
-        self.name = f"{partition.topic_partition} at broker {broker_id}"
+        self.name = f"{partition.topic_partition} at broker {broker.broker_id}"
         self.mirror = LogMirror()
         self.look: _Look | None = None
+        self.is_former = False
+        """Whether it is of a topic that had this name before."""
+        self._disk = broker.disk
+
+    @property
+    def is_present(self) -> bool:
+        return self.look is not None and not self.is_former and not self.partition.log.failure
+
+    def follow(self) -> None:
+        """Takes over what the log has now. The observer's own reads do not fail."""
+        with self._disk.without_faults():
+            self.mirror.follow(self.partition.log)
 
 
 class _Stored(NamedTuple):
@@ -178,18 +112,25 @@ class _Stored(NamedTuple):
     version: int
 
 
-class Observer:
-    """The watching eye of one simulation. `allow_loss` (unclean elections, more crashes than min.insync.replicas bears)
-    leaves out the rules that do not hold then."""
+class _Reassignment(NamedTuple):
+    """A change of replicas under way. `was_complete`: all targets were in the ISR at some time since it began."""
 
-    def __init__(
-        self, zookeeper: SimulatedZooKeeper, *, topics: list[str], allow_loss: bool = False, trace: Trace | None = None
-    ) -> None:
+    before: frozenset[int]
+    target: frozenset[int]
+    was_complete: bool = False
+
+
+class Observer:
+    """The watching eye of one simulation, on all of its topics. `allow_loss` (unclean elections, more crashes than
+    min.insync.replicas bears) leaves out the rules that do not hold then."""
+
+    def __init__(self, zookeeper: SimulatedZooKeeper, *, allow_loss: bool = False, trace: Trace | None = None) -> None:
         self._zookeeper = zookeeper
         self._trace = trace
-        self._topics = topics
         self._allow_loss = allow_loss
         self._zxid = -1
+        self._topics_pzxid = -1
+        self._topics: list[str] = []
         self._replicas: dict[TopicPartition, dict[int, _Seen]] = {}
         self._lives: dict[int, int] = {}
         self._powerless: dict[tuple[int, TopicPartition], None] = {}
@@ -197,7 +138,12 @@ class Observer:
         self._topic_nodes: dict[str, tuple[int, int]] = {}
         self._partitions_of: dict[str, list[TopicPartition]] = {}
         self.stored: dict[TopicPartition, _Stored] = {}
-        self._assigned: dict[TopicPartition, tuple[int, ...]] = {}
+        self.assigned: dict[TopicPartition, tuple[int, ...]] = {}
+        self._reassignments: dict[TopicPartition, _Reassignment] = {}
+        self._removable: dict[TopicPartition, Offset] = {}
+        """Below which offset somebody asked for records to be removed."""
+        self._retained: dict[str, None] = {}
+        """Topics from which retention may remove what is committed."""
         self._topic_ids: dict[str, uuid.UUID | None] = {}
         self._leaders: dict[tuple[TopicPartition, LeaderEpoch], int] = {}
         self._controllers: dict[int, int] = {}
@@ -243,12 +189,12 @@ class Observer:
             topic_partition = partition.topic_partition
             replicas = self._replicas.get(topic_partition)
             if replicas is None:
-                if topic_partition.topic not in self._topics:
+                if topic_partition.topic not in self._topic_nodes:
                     continue
                 replicas = self._replicas[topic_partition] = {}
             seen = replicas.get(broker.broker_id)
             if seen is None or seen.partition is not partition:
-                seen = replicas[broker.broker_id] = _Seen(partition, broker.broker_id)
+                seen = replicas[broker.broker_id] = _Seen(partition, broker)
             look, log = seen.look, partition.log
             if (
                 look is None
@@ -257,6 +203,7 @@ class Observer:
                 or look.log_end_offset != log.log_end_offset
                 or look.high_watermark != log.high_watermark
                 or look.is_leader is not partition.is_leader
+                or look.has_failed is (log.failure is None)
             ):
                 self.check_znodes(now_ms)
                 self._check_replica(broker.broker_id, seen, look)
@@ -273,13 +220,20 @@ class Observer:
         self.changes_checked += 1
         nodes = tree.by_path
         self._check_controller(nodes)
+        topics = nodes.get(TOPICS_PATH)
+        if topics is None:
+            return
+        if topics.pzxid != self._topics_pzxid:
+            self._topics_pzxid = topics.pzxid
+            for topic in [topic for topic in self._topic_nodes if topic_path(topic) not in nodes]:
+                self._forget(topic)
+            self._topics = topics.child_names()
         for topic in self._topics:
-            node = nodes.get(topic_path(topic))
-            if node is None:
-                if self._topic_nodes.pop(topic, None) is not None:
-                    self._forget(topic)
-                continue
-            if self._topic_nodes.get(topic) != (node.mzxid, node.czxid):
+            node = nodes[topic_path(topic)]
+            known = self._topic_nodes.get(topic)
+            if known != (node.mzxid, node.czxid):
+                if known is not None and known[1] != node.czxid:
+                    self._forget(topic)  # Deleted and made again at once.
                 self._on_assignment(topic, node)
             for partition in self._partitions_of.get(topic, ()):
                 state_node = nodes.get(partition_state_path(partition))
@@ -297,16 +251,45 @@ class Observer:
         self._partitions_of[topic] = [TopicPartition(topic, index) for index in assignment.partitions]
         for index, replicas in assignment.partitions.items():
             partition = TopicPartition(topic, index)
-            self._assigned[partition] = tuple(replicas)
+            self.assigned[partition] = tuple(replicas)
+            adding, removing = assignment.adding_replicas.get(index, ()), assignment.removing_replicas.get(index, ())
+            self._on_replicas(partition, frozenset(replicas), frozenset(adding), frozenset(removing))
             self.note(f"assigned {partition} {tuple(replicas)}")
+
+    def _on_replicas(
+        self, partition: TopicPartition, replicas: frozenset[int], adding: frozenset[int], removing: frozenset[int]
+    ) -> None:
+        """R21: what replicas a reassignment ends with."""
+        under_way = self._reassignments.pop(partition, None)
+        if adding or removing:
+            moved = self._reassignments[partition] = _Reassignment(replicas - adding, replicas - removing)
+            self._on_isr_of_reassigned(partition, moved)
+        elif under_way is not None and replicas != under_way.before:
+            is_right = replicas == under_way.target and under_way.was_complete
+            self._require("R21", is_right, f"{partition}: {under_way} ended with {sorted(replicas)}")
+
+    def _on_isr_of_reassigned(self, partition: TopicPartition, moved: _Reassignment) -> None:
+        stored = self.stored.get(partition)
+        if stored is not None and moved.target <= set(stored.state.isr):
+            self._reassignments[partition] = moved._replace(was_complete=True)
+
+    @property
+    def reassignments(self) -> list[TopicPartition]:
+        """What is moving."""
+        return list(self._reassignments)
 
     def _forget(self, topic: str) -> None:
         """The topic was deleted: what is made under its name later is another one."""
         self._partitions_of.pop(topic, None)
+        self._topic_nodes.pop(topic, None)
+        self._topic_ids.pop(topic, None)
+        self._retained.pop(topic, None)
         tables: tuple[dict[TopicPartition, Any], ...] = (
             self._replicas,
             self.stored,
-            self._assigned,
+            self.assigned,
+            self._reassignments,
+            self._removable,
             self.true_high_watermark,
             self._committed,
             self.acked,
@@ -318,6 +301,8 @@ class Observer:
                 del table[partition]
         for key in [key for key in self._leaders if key[0].topic == topic]:
             del self._leaders[key]
+        for held in [held for held in self._powerless if held[1].topic == topic]:
+            del self._powerless[held]
         self.note(f"deleted {topic}")
 
     def _check_state(self, partition: TopicPartition, node: Node) -> None:
@@ -325,7 +310,7 @@ class Observer:
         if before is not None and before.version == node.version:
             return
         state = PartitionState.decode(partition, node.data)
-        replicas = self._assigned[partition]
+        replicas = self.assigned[partition]
         self.stored[partition] = _Stored(state, node.version)
         self.note(f"stored {partition} {state.leader} {state.leader_epoch} {state.isr} {node.version}")
         if self._trace is not None:
@@ -338,6 +323,12 @@ class Observer:
         if state.leader != NO_LEADER:
             holder = self._leaders.setdefault((partition, state.leader_epoch), state.leader)
             self._require("R13", holder == state.leader, f"{partition}: {holder} and {state.leader} in one epoch")
+        moved = self._reassignments.get(partition)
+        if moved is not None and not moved.was_complete:
+            self._on_isr_of_reassigned(partition, moved)
+        for broker_id in replicas:
+            if broker_id not in state.isr:  # Noticed: it must have all before it is a member again.
+                self._powerless.pop((broker_id, partition), None)
         if not self._allow_loss:
             for broker_id in state.isr:
                 self._check_member(partition, broker_id)
@@ -360,18 +351,28 @@ class Observer:
         partition = seen.partition
         log = partition.log
         look = seen.look = _Look(
-            log.log_end_offset, log.high_watermark, partition.state, partition.is_leader, partition.isr_state
+            log.log_end_offset,
+            log.high_watermark,
+            partition.state,
+            partition.is_leader,
+            partition.isr_state,
+            log.failure is not None,
         )
         topic_partition = partition.topic_partition
-        if partition.topic_id != self._topic_ids.get(topic_partition.topic):
-            return  # A replica of a topic that had this name before.
+        seen.is_former = partition.topic_id != self._topic_ids.get(topic_partition.topic)
+        if seen.is_former:
+            return
         self.changes_checked += 1
         if self._trace is not None:
             epoch, isr = look.state.leader_epoch, look.isr.isr
             shown = ReplicaLook(look.is_leader, epoch, isr, look.log_end_offset, look.high_watermark)
             self._trace.on_replica(f"broker-{broker_id}", topic_partition, shown)
+        if look.has_failed:
+            grew = before is not None and before.has_failed and look.log_end_offset > before.log_end_offset
+            self._require("R22", not grew, f"{seen.name}: {log.failure}, and then it took more: {before} to {look}")
+            return
         if before is None or look.log_end_offset != before.log_end_offset or look.state is not before.state:
-            seen.mirror.follow(log)
+            seen.follow()
         if before is None or look.high_watermark != before.high_watermark or look.is_leader is not before.is_leader:
             self.note(f"{seen.name} leads {look.is_leader} {look.high_watermark} of {look.log_end_offset}")
         if not log.log_start_offset <= look.high_watermark <= look.log_end_offset:
@@ -389,23 +390,17 @@ class Observer:
         stored, committed = self.stored.get(partition), self._committed.get(partition)
         if seen is None or stored is None or committed is None or broker_id not in stored.state.isr:
             return
-        if not self._is_present(seen) or not committed.ends:
+        if not seen.is_present or not committed.ends:
             return
-        seen.mirror.follow(seen.partition.log)
-        if seen.mirror.start != committed.start:
-            return
-        end, digest = committed.ends[-1], committed.digests[-1]
-        has_all = seen.mirror.digest_below(end) == (end, digest)
+        seen.follow()
+        difference = differ(committed, seen.mirror, committed.end)
         if (broker_id, partition) in self._powerless:
-            if has_all:
+            if not difference:
                 del self._powerless[broker_id, partition]
             return
-        if not has_all:
-            self._require(
-                "R6",
-                holds=False,
-                text=f"{seen.name}, in the ISR {stored.state.isr}, lacks committed records below {end}",
-            )
+        if difference:
+            text = f"{seen.name}, in the ISR {stored.state.isr}, lacks committed records: {difference}"
+            self._require("R6", holds=False, text=text)
 
     def _check_leader(self, broker_id: int, seen: _Seen, before: _Look | None, look: _Look) -> None:
         topic_partition, name = seen.partition.topic_partition, seen.name
@@ -430,61 +425,76 @@ class Observer:
     def _on_high_watermark(self, broker_id: int, seen: _Seen, high_watermark: Offset, stored: _Stored) -> None:
         partition, mirror = seen.partition.topic_partition, seen.mirror
         replicas = self._replicas[partition]
-        here = mirror.digest_below(high_watermark)
         for member in stored.state.isr:
             # R1: what is committed here is there. A member that is down is looked at when it comes back.
             other = replicas.get(member)
-            if member == broker_id or other is None or not self._is_present(other):
+            if member == broker_id or other is None or not other.is_present:
                 continue
             if (member, partition) in self._powerless:
                 continue
-            other.mirror.follow(other.partition.log)
-            there = other.mirror.digest_below(high_watermark)
-            if here != there and mirror.start == other.mirror.start:
-                self._require(
-                    "R1",
-                    holds=False,
-                    text=f"{seen.name}: below {high_watermark} member {member} of {stored.state.isr} has {there}, "
-                    f"not {here}",
-                )
+            other.follow()
+            difference = differ(mirror, other.mirror, high_watermark)
+            if difference:
+                text = f"{seen.name}: member {member} of {stored.state.isr} is not the same {difference}"
+                self._require("R1", holds=False, text=text)
         if high_watermark > self.true_high_watermark.get(partition, 0):
             self.true_high_watermark[partition] = high_watermark
             committed = self._committed.get(partition)
             if committed is None:
                 committed = self._committed[partition] = LogMirror()
-            committed.take_over(mirror, high_watermark)
+            committed.extend(mirror, high_watermark)
 
     def _check_committed(self, partition: TopicPartition, seen: _Seen) -> None:
         """R5: the true leader has every record that was ever committed, and not others in their place."""
         committed, mirror = self._committed.get(partition), seen.mirror
-        if committed is not None and committed.ends and committed.start == mirror.start:
-            end, digest = committed.ends[-1], committed.digests[-1]
-            if mirror.digest_below(end) != (end, digest):
-                self._require("R5", holds=False, text=f"{seen.name}: differs below the true HW {end}")
+        if committed is not None and committed.ends:
+            difference = differ(committed, mirror, committed.end)
+            if difference:
+                self._require("R5", holds=False, text=f"{seen.name}: not what was committed, {difference}")
 
     def _compare(self, broker_id: int, partition: TopicPartition, high_watermark: Offset, rule: str, name: str) -> None:
         replicas = self._replicas[partition]
         mirror = replicas[broker_id].mirror
         for other_id, other in replicas.items():
-            if other_id == broker_id or not self._is_present(other):
+            if other_id == broker_id or not other.is_present:
                 continue
-            bound = min(high_watermark, other.partition.log.high_watermark)
-            if other.mirror.start == mirror.start:
-                here, there = mirror.digest_below(bound), other.mirror.digest_below(bound)
-                if here != there:
-                    self._require(
-                        rule, holds=False, text=f"{name}: below {bound} broker {other_id} has {there}, not {here}"
-                    )
-
-    @staticmethod
-    def _is_present(seen: _Seen) -> bool:
-        return seen.look is not None and not seen.partition.log.failure
+            difference = differ(mirror, other.mirror, min(high_watermark, other.partition.log.high_watermark))
+            if difference:
+                self._require(rule, holds=False, text=f"{name} and broker {other_id} differ {difference}")
 
     def on_power_cut(self, broker_id: int) -> None:
-        """What the broker's disk holds is not known until it is back."""
+        """What the broker's disk holds is not known until it is back. So it is with a disk that was replaced."""
         for partition, replicas in self._replicas.items():
             replicas.pop(broker_id, None)
             self._powerless[broker_id, partition] = None
+
+    def bears_loss_at(self, broker_id: int) -> bool:
+        """Whether all that is committed would be there without what this broker has: for each of its partitions another
+        member of the ISR has it, which runs and lost nothing itself."""
+        return all(
+            any(
+                member != broker_id and (member, partition) not in self._powerless and self._has(member, partition)
+                for member in stored.state.isr
+            )
+            for partition, stored in self.stored.items()
+            if broker_id in self.assigned.get(partition, ())
+        )
+
+    def _has(self, broker_id: int, partition: TopicPartition) -> bool:
+        seen = self._replicas.get(partition, {}).get(broker_id)
+        return seen is not None and seen.is_present
+
+    def on_delete_records(self, partition: TopicPartition, before: Offset) -> None:
+        """Somebody asks for the records below an offset to be removed."""
+        self._removable[partition] = max(before, self._removable.get(partition, 0))
+
+    def on_retention(self, topic: str) -> None:
+        """Somebody asks for a retention that removes records of the topic."""
+        self._retained[topic] = None
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """Which topic it is that has this name now."""
+        return self._topic_ids.get(topic)
 
     # -- what clients were told
 
@@ -515,11 +525,12 @@ class Observer:
         """What is missing for R20, in words; empty when everything has come together."""
         missing: list[str] = []
         for partition, stored in self.stored.items():
-            replicas = self._assigned[partition]
+            replicas = self.assigned[partition]
             if stored.state.leader == NO_LEADER or set(stored.state.isr) != set(replicas):
                 missing.append(f"{partition}: leader {stored.state.leader}, ISR {stored.state.isr} of {replicas}")
                 continue
-            logs = {}
+            logs: dict[int, tuple[Offset, Offset]] = {}
+            mirrors: list[LogMirror] = []
             for replica in replicas:
                 self.check_broker(brokers[replica], self.now_ms)
                 hosted = brokers[replica].broker
@@ -527,10 +538,11 @@ class Observer:
                 if found is None:
                     missing.append(f"{partition}: not at broker {replica}")
                     continue
-                mirror = self._replicas[partition][replica].mirror
-                mirror.follow(found.log)
-                logs[replica] = (mirror.end, mirror.digests[-1:], found.log.high_watermark)
-            if len({repr(value) for value in logs.values()}) > 1:
+                seen = self._replicas[partition][replica]
+                seen.follow()
+                mirrors.append(seen.mirror)
+                logs[replica] = (found.log.log_end_offset, found.log.high_watermark)
+            if len(set(logs.values())) > 1 or any(differ(mirrors[0], each, each.end) for each in mirrors):
                 missing.append(f"{partition}: logs differ: {logs}")
         return missing
 
@@ -538,7 +550,10 @@ class Observer:
         """R7: every acknowledged record is where it was said to be. `values`: what a reader found in the end."""
         for partition, acked in self.acked.items():
             found = values.get(partition, {})
+            start = self._start_of(partition)
             for offset, value in acked.items():
+                if offset < start:
+                    continue
                 self._require(
                     "R7", found.get(offset) == value, f"{partition}: {offset} is {found.get(offset)!r}, not {value!r}"
                 )
@@ -547,6 +562,17 @@ class Observer:
                 times[value] = times.get(value, 0) + 1
             doubled = [value for value in acked.values() if times.get(value, 0) > 1]
             self._require("P1", not doubled, f"{partition}: written twice: {doubled[:5]}")
+
+    def _start_of(self, partition: TopicPartition) -> Offset:
+        """Where the leader's log begins: not behind what somebody asked for (R22)."""
+        seen = self._replicas.get(partition, {}).get(self.stored[partition].state.leader)
+        if seen is None:
+            return 0
+        start = seen.partition.log.log_start_offset
+        bound = self._removable.get(partition, 0)
+        is_asked_for = start <= bound or partition.topic in self._retained
+        self._require("R22", is_asked_for, f"{seen.name} begins at {start}, {bound} was asked for")
+        return start
 
     def _require(self, rule: str, holds: bool, text: str) -> None:
         if not holds:

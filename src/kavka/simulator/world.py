@@ -86,7 +86,7 @@ class World:
         }
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
         self.replicas = min(replicas, brokers)
-        self.observer = Observer(self.zookeeper, topics=[TOPIC], allow_loss=allow_loss, trace=self.events)
+        self.observer = Observer(self.zookeeper, allow_loss=allow_loss, trace=self.events)
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
         self.mix = mix or FaultMix.draw(random)
