@@ -86,6 +86,7 @@ from kavka.zookeeper.znodes import (
 
 if TYPE_CHECKING:
     from kavka.protocol.peer import PeerConnection
+    from kavka.replication.fetch_state import FetchState
     from kavka.replication.fetcher_manager import FetcherManager
 
 logger = Logger(__name__)
@@ -613,6 +614,10 @@ class Broker:
         return await PeerConnection.open(
             self._ports.network, host, port, client_id=str(self.broker_id), connect_timeout_ms=connect_timeout_ms
         )
+
+    def following(self, topic_partition: TopicPartition) -> FetchState | None:
+        """How a partition that is followed here stands with its leader; None if it is not followed."""
+        return None if self._fetchers is None else self._fetchers.state(topic_partition)
 
     def _new_fetchers(self) -> FetcherManager:
         """What fetches the partitions that this broker follows; a broker alone never needs it."""

@@ -29,6 +29,7 @@ from kavka.protocol.messages.produce_response import ProduceResponse
 from kavka.protocol.peer import PeerConnection
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from kavka.replication.fetch_state import Stage
 from kavka.replication.partition import Partition
 from kavka.simulator.broker import PORT
 from kavka.simulator.faults import FaultMix
@@ -36,6 +37,7 @@ from kavka.simulator.scheduler import NodeLoop, SimulationStuck
 from kavka.simulator.world import TOPIC, World
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
+from kavka.zookeeper.znodes import PartitionState
 
 PARTITION: Final = TopicPartition(TOPIC, 0)
 OTHER: Final = TopicPartition(TOPIC, 1)
@@ -142,19 +144,19 @@ class Play:
         failures = self.admin(lambda admin: admin.alter_configs({resource: changes}))
         self.require(failures == {}, f"{settings}: {failures}")
 
-    def reassign(self, *replicas: BrokerId) -> None:
+    def reassign(self, *replicas: BrokerId, which: TopicPartition = PARTITION) -> None:
         """The partition is to move to these brokers; it is under way then, not done."""
-        self.admin(lambda admin: admin.alter_partition_reassignments({PARTITION: list(replicas)}))
+        self.admin(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
 
-    def elect_preferred(self) -> None:
-        self.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PARTITION]))
+    def elect_preferred(self, which: TopicPartition = PARTITION) -> None:
+        self.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [which]))
 
-    def hand_over(self, *replicas: BrokerId) -> None:
+    def hand_over(self, *replicas: BrokerId, which: TopicPartition = PARTITION) -> None:
         """The first of the replicas is stored as the leader, in order: nobody dies."""
-        self.reassign(*replicas)
+        self.reassign(*replicas, which=which)
         self.run_for(0.5)
-        self.elect_preferred()
-        self.until(lambda: self.leader == replicas[0], f"{replicas[0]} is elected")
+        self.elect_preferred(which)
+        self.until(lambda: self.state(which).leader == replicas[0], f"{replicas[0]} is elected")
 
     def delete_records(self, before: Offset) -> None:
         """Asks for it, and waits for the leader's log to begin there: the others hear of it with their next fetch."""
@@ -164,6 +166,7 @@ class Play:
             async with self.world.clients.cluster(loop) as cluster:
                 await Admin(cluster).delete_records({PARTITION: before})
 
+        self.world.observer.on_delete_records(PARTITION, before)
         self._asked.append(loop.create_task(run()))
         self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
 
@@ -200,7 +203,16 @@ class Play:
     @property
     def epoch(self) -> int:
         """The stored leader epoch."""
-        return self.world.observer.stored[PARTITION].state.leader_epoch
+        return self.state().leader_epoch
+
+    @property
+    def version(self) -> int:
+        """The state znode's: it rises with every change of leader or ISR."""
+        return self.world.observer.stored[PARTITION].version
+
+    def state(self, which: TopicPartition = PARTITION) -> PartitionState:
+        """What the state znode holds."""
+        return self.world.observer.stored[which].state
 
     @property
     def controller(self) -> BrokerId:
@@ -222,6 +234,22 @@ class Play:
         broker = self.world.brokers[broker_id].broker
         found = broker.metadata.partition(*PARTITION) if broker is not None else None
         return (found.state.leader, found.state.leader_epoch) if found is not None else (NO_LEADER, NO_EPOCH)
+
+    def known_epoch(self, broker_id: BrokerId) -> LeaderEpoch:
+        """The leader epoch that the broker is in."""
+        found = self.partition(broker_id)
+        return found.leader_epoch if found is not None else NO_EPOCH
+
+    def epochs(self, broker_id: BrokerId) -> list[tuple[LeaderEpoch, Offset]]:
+        """Which epochs the replica's log knows, and where each began."""
+        found = self.partition(broker_id)
+        return [(each.epoch, each.start_offset) for each in found.log.epoch_entries] if found is not None else []
+
+    def is_asking_offsets(self, broker_id: BrokerId) -> bool:
+        """Whether the follower waits to hear where its leader's log begins and ends."""
+        broker = self.world.brokers[broker_id].broker
+        state = broker.following(PARTITION) if broker is not None else None
+        return state is not None and state.stage is Stage.ASKING_OFFSETS
 
     def log_start(self, broker_id: BrokerId) -> Offset:
         found = self.partition(broker_id)
@@ -300,6 +328,10 @@ class Play:
     def heal(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
         self.world.network.heal(_node(one), _node(other), both=both)
 
+    def slow(self, source: BrokerId | str, target: BrokerId | str, delay_s: float) -> None:
+        """Whatever goes this way takes at least so long."""
+        self.world.network.link(_node(source), _node(target)).least_delay_s = delay_s
+
     def hold_answers(self, source: BrokerId, target: BrokerId) -> None:
         """What `source` answers to `target` waits until `release`; what it asks gets through."""
         self.world.network.hold(_node(source), _node(target), answers=True)
@@ -345,7 +377,7 @@ class Play:
         """Writes single records, one after another, and returns what was answered. `to`: else to the stored leader, as
         soon as it knows that it leads."""
         if to is None:
-            self.until(lambda: self.leads(self.leader, which), "the stored leader knows that it leads")
+            self.until(lambda: self.leads(self.state(which).leader, which), "the stored leader knows that it leads")
         return [self.answer_of(self.begin_write(acks=acks, to=to, which=which)) for _ in range(count)]
 
     def write_ok(self, count: int = 1, *, acks: int = -1, which: TopicPartition = PARTITION) -> None:
@@ -377,7 +409,7 @@ class Play:
         request = ProduceRequest(
             acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=TOPIC, partition_data=[part])]
         )
-        broker_id = self.leader if to is None else to
+        broker_id = self.state(which).leader if to is None else to
         return self._client.create_task(self._write(broker_id, which, value, request))
 
     def answer_of(self, task: asyncio.Task[Answer]) -> Answer:

@@ -5,7 +5,8 @@ Source: reliability.md section 2; KIP-101, KIP-279, KIP-320 and the four TLA+ mo
 
 from __future__ import annotations
 
-from kavka.model import NO_LEADER
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER, LeaderEpoch
 from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
@@ -97,6 +98,24 @@ def _(seed: int) -> None:
     play.finish()
 
 
+@scenario("S5: leaders that wrote nothing leave epochs that contradict each other, and no record to cut off")
+def _(seed: int) -> None:
+    play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
+    play.write_ok(2)
+    play.kill(A)
+    play.until(lambda: play.leads(B), "B leads, and writes nothing")
+    play.kill(B)
+    play.until(lambda: play.leads(C), "C leads")
+    play.start(B)
+    play.expect(leader=C, isr=(B, C))
+    play.write_ok(2)
+    play.require(play.log_end(B) == 4, "B follows")
+    play.start(A)
+    play.expect(leader=C, isr=(A, B, C))
+    play.require(play.epochs(A) == play.epochs(B) == play.epochs(C), f"{[play.epochs(each) for each in (A, B, C)]}")
+    play.finish()
+
+
 @scenario("S6: a follower that missed epochs of the same leader looks where the logs part")
 def _(seed: int) -> None:
     play = Play(seed, settings={"min.insync.replicas": "1", **LAGGING})
@@ -116,6 +135,56 @@ def _(seed: int) -> None:
         play.heal(C, other)
     play.expect(leader=A, isr=(A, B, C))
     play.finish()
+
+
+@scenario("S7: a refusal of the epoch before comes when the next one is known")
+def _(seed: int) -> None:
+    play = Play(seed, settings=LAGGING)
+    play.write_ok(3)
+    # B dies, which begins an epoch. A knows; C, which does not, asks in the one before, and is refused.
+    play.cut(D, C, both=False)
+    play.kill(B)
+    play.until(lambda: play.leads(A) and play.known_epoch(A) == play.epoch > play.known_epoch(C), "A knows, C does not")
+    play.hold_answers(A, C)
+    play.run_for(1.0)
+    play.heal(D, C)
+    play.until(lambda: play.known_epoch(C) == play.epoch, "C knows")
+    play.release(A, C)
+    play.run_for(0.5)
+    play.write_ok()
+    play.expect(leader=A, isr=(A, C))
+    play.start(B)
+    play.finish()
+
+
+@scenario("S9: a reader is told where the log that it has read was cut off by an unclean election")
+def _(seed: int) -> None:
+    play, before = _cut_off_by_an_unclean_election(seed)
+    found = play.fetch(10, epoch=play.epoch, last_epoch=before)
+    play.require(found.diverges_at == 4 and not found.values, f"what was never read is skipped: {found}")
+    found = play.fetch(4, epoch=play.epoch, last_epoch=before)
+    play.require(len(found.values) == 12, f"{found}")
+    found = play.fetch(10, epoch=before, last_epoch=before)
+    play.require(found.error is ErrorCode.FENCED_LEADER_EPOCH, f"a reader of the past is served: {found}")
+
+
+def _cut_off_by_an_unclean_election(seed: int) -> tuple[Play, LeaderEpoch]:
+    """Offsets 0 to 9 could be read from A, in the epoch told; C leads now, has 0 to 3 of them, others at 4 to 15."""
+    settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+    play = Play(seed, settings=settings, allow_loss=True)
+    play.write_ok(3)
+    play.keep_out(B)  # writes 3
+    play.cut(A, C)
+    play.write_ok(6, acks=1)
+    play.expect(leader=A, isr=(A,))
+    play.require(len(play.read()) == 10, "all of it is committed")
+    before = play.epoch
+    play.kill(A, B)
+    play.heal(A, C)
+    play.until(lambda: play.leads(C), "C is elected, unclean")
+    play.require(play.log_end(C) == 4, f"{play.log_end(C)}")
+    play.write_ok(12, acks=1)
+    return play, before
 
 
 @scenario("S8: a leader that was paused serves nobody, and cuts nobody's log")
@@ -149,6 +218,45 @@ def _(seed: int) -> None:
         play.heal(A, other)
     play.heal(A, ZOOKEEPER)
     play.until(lambda: play.log_end(A) == 9, "A has caught up")
+    play.finish()
+
+
+@scenario("S11: who begins anew where the leader's log begins moves its high watermark there, too")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    play.kill(C)
+    play.expect(leader=A, isr=(A, B))
+    play.write_ok(7)
+    play.delete_records(before=8)
+    play.start(C)
+    play.expect(leader=A, isr=(A, B, C))
+    play.require((play.log_start(C), play.log_end(C)) == (8, 10), f"{play.log_start(C)} to {play.log_end(C)}")
+    play.kill(A, B)
+    play.until(lambda: play.leads(C), "C leads")
+    play.require(sorted(play.read()) == [8, 9], "what is left can be read")
+    play.finish()
+
+
+@scenario("S12: where a leader's log ends is answered when another one leads")
+def _(seed: int) -> None:
+    settings = {"replica.socket.timeout.ms": "60000", **LAGGING}
+    play = Play(seed, settings=settings, partitions=2)  # Of the second, A stays the leader: they go on talking.
+    play.write_ok(3)
+    play.kill(C)
+    play.expect(leader=A, isr=(A, B))
+    play.write_ok(7)
+    play.delete_records(before=8)
+    play.start_only(C)
+    play.until(lambda: play.is_asking_offsets(C), "C asks where the log of A begins and ends")
+    play.cut(A, C, both=False)
+    play.hand_over(B, A, C)
+    play.until(lambda: C in play.stored[1], "C follows B, and is in sync")
+    play.write_ok(2)
+    play.require(play.log_end(C) == 12, "C has it all")
+    play.heal(A, C)
+    play.run_for(1.0)
+    play.require(play.log_end(C) == 12, f"C cut its log back to {play.log_end(C)}")
     play.finish()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId
-from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.play import OTHER, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 
 
@@ -111,6 +111,30 @@ def _(seed: int) -> None:
     play.finish()
 
 
+@scenario("S17: the controller's word overtakes its answer to a change of the ISR")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.keep_out(C)
+    play.let_in(C)
+    play.expect(leader=A, isr=(A, B, C))
+    # A proposes (A, B), which is stored; before it hears of that, B dies, and the controller says (A).
+    play.hold_answers(D, A)
+    play.cut(C, A)
+    play.cut(C, B)
+    play.write_ok(acks=1)
+    play.until(lambda: play.stored[1] == (A, B), "stored without C")
+    play.kill(B)
+    play.until(lambda: play.stored[1] == (A,) and play.known_epoch(A) == play.epoch, "A knows that it is alone")
+    play.release(D, A)
+    play.run_for(0.2)
+    play.write_refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    play.let_in(C)
+    play.expect(leader=A, isr=(A, C))
+    play.write_ok()
+    play.start(B)
+    play.finish()
+
+
 @scenario("S18: a follower that comes back with an empty disk is not in sync by what its former self had")
 def _(seed: int) -> None:
     play = Play(seed)
@@ -168,6 +192,28 @@ def _(seed: int) -> None:
     del leaving
     play.start(C)
     play.expect(leader=A, isr=(A, B, C))
+    play.finish()
+
+
+@scenario("S20: a broker that is slow to shut down fetches on, and does not come back into the ISR")
+def _(seed: int) -> None:
+    play = Play(seed, partitions=2)
+    play.write_ok(5)
+    # Of the second partition C is the last one in sync: it cannot hand over, and so it stays and asks again.
+    play.hand_over(C, A, B, which=OTHER)
+    play.until(lambda: play.leads(C, OTHER), "C leads the second one")
+    for other in (A, B):
+        play.hold_requests(other, C)
+    play.write_ok(acks=1, which=OTHER)
+    play.until(lambda: play.state(OTHER).isr == (C,), "C alone is in sync")
+    play.hold_requests(D, C)  # It is not told to stop fetching.
+    leaving = play.stop(C)
+    play.until(lambda: C not in play.stored[1], "C left the ISR")
+    while play.world.brokers[C].is_alive:
+        play.run_for(0.01)
+        play.require(C not in play.stored[1], "a broker that leaves is in the ISR again")
+    del leaving
+    play.start(C)
     play.finish()
 
 
@@ -242,6 +288,36 @@ def _last_standing(seed: int, *, keeps_eligible: bool, others_die: bool = False)
     if others_die:
         play.let_in(B)
     return play
+
+
+@scenario("S22: who lacks nothing stays in sync, however long it asks for nothing")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    play.run_for(1.0)
+    before = play.version
+    play.cut(A, C)
+    play.run_for(8.0)
+    play.require(play.version == before, f"four times replica.lag.time.max.ms, and the ISR is {play.stored}")
+    play.heal(A, C)
+    play.write_ok()
+    play.finish()
+
+
+@scenario("S22: who is always a little behind, and never more, stays in sync")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    play.slow(A, C, 0.3)
+    before = play.version
+    for _ in range(120):
+        play.begin_write(acks=1)
+        play.run_for(0.05)
+        behind = play.log_end(C) < play.log_end(A)
+        play.require(play.version == before, f"the ISR is {play.stored}")
+    play.require(behind, "C is behind")
+    play.slow(A, C, 0.0)
+    play.finish()
 
 
 @scenario("S23: a member leaves between append and commit")
