@@ -55,6 +55,7 @@ SERVED: dict[int, Served] = {
     ApiKey.DESCRIBE_LOG_DIRS: _row("describe_log_dirs", 1, 4),
     ApiKey.CREATE_PARTITIONS: _row("create_partitions", 0, 3),
     ApiKey.DELETE_GROUPS: _row("delete_groups", 0, 2),
+    ApiKey.OFFSET_DELETE: _row("offset_delete", 0, 0),
     ApiKey.ELECT_LEADERS: _row("elect_leaders", 0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _row("incremental_alter_configs", 0, 1),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _row("alter_partition_reassignments", 0, 1),

@@ -321,6 +321,11 @@ class Broker:
             run_blocking=self._ports.run_blocking,
         )
         self._maintenance.start()
+        self.spawn(
+            self.groups.keep_expiring(
+                config.offsets_retention_check_interval_ms, config.offsets_retention_minutes * 60_000
+            )
+        )
         self._watch_isrs()
         self._decisions.start()
         await self._controller.carried_out_here()

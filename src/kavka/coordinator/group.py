@@ -15,6 +15,7 @@ is answered with. Must not know: sockets, futures, the log; it is given `now_ms`
                           a member joins, leaves, changes, or is late       PREPARING_REBALANCE
     STABLE                a member joins, leaves, changes, or times out     PREPARING_REBALANCE
     any                   the group is deleted                              DEAD
+    DEAD                  its deletion could not be written (`revive`)      EMPTY
 
 Source: Kafka's GroupCoordinator and ClassicGroup of 3.9; KIP-62 (two time-outs), 134 (initial delay), 345 (static
 members), 389 (size limit), 394 (member id first), 559 (protocol in answers), 800 (reasons), 814 (skip the assignment).
@@ -28,7 +29,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kavka.errors import ErrorCode, InvariantViolation, RequestError
+from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
 NO_MEMBER = ""
 NO_GENERATION = -1
@@ -49,7 +51,7 @@ _MOVES: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
     GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.DEAD: frozenset(),
+    GroupState.DEAD: frozenset({GroupState.EMPTY}),
 }
 
 
@@ -179,6 +181,8 @@ class ClassicGroup:
         self._new_member_since_delay = False
         self._sync_deadline_ms: int | None = None
         self._writing_generation: int | None = None
+        self.written_at_wall_ms: int | None = None
+        """When its record was last written: for an empty group, since when it is empty."""
 
     # -- joining
 
@@ -340,7 +344,11 @@ class ClassicGroup:
 
     def _is_full(self, request: JoinRequest) -> bool:
         if request.member_id in self.members:
-            return False
+            if self.state is not GroupState.PREPARING_REBALANCE:
+                return False
+            # A group that was loaded larger than is allowed now: the first that come stay (`on_loaded`).
+            awaiting = [member for member in self.members.values() if member.join_token is not None]
+            return self.members[request.member_id].join_token is None and len(awaiting) >= self.limits.max_size
         if request.group_instance_id is not None and request.group_instance_id in self._static:
             return False
         taken = len(self.members) + len(self._pending) - (1 if request.member_id in self._pending else 0)
@@ -661,6 +669,11 @@ class ClassicGroup:
     # -- questions
 
     @property
+    def has_pending_members(self) -> bool:
+        """Whether somebody was given a member id and has not joined with it yet."""
+        return bool(self._pending)
+
+    @property
     def is_unused(self) -> bool:
         """Whether nobody was ever a member, and nobody is about to become one."""
         return self.state is GroupState.EMPTY and self.generation == 0 and not self._pending
@@ -693,6 +706,8 @@ class ClassicGroup:
         Without a generation (-1) it comes from a consumer that assigns partitions by hand: allowed while the group
         has no members.
         """
+        if self.state is GroupState.DEAD:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.state is GroupState.EMPTY:
             return
         if generation < 0 and member_id == NO_MEMBER and group_instance_id is None:
@@ -701,6 +716,54 @@ class ClassicGroup:
         self._renew(member, now_ms)
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def check_transactional_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        """Whether a transaction may commit offsets for this member (KIP-447). Raises `RequestError`.
+
+        Producers of before KIP-447 name neither member nor generation, and are let through; a rebalance that is being
+        completed does not matter, for the transaction fences by itself.
+        """
+        if self.state is GroupState.DEAD:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation < 0 and (
+            self.state is GroupState.EMPTY or (member_id == NO_MEMBER and group_instance_id is None)
+        ):
+            return
+        self.require_current(member_id, group_instance_id, generation)
+
+    # -- subscriptions, where the members are consumers
+
+    @property
+    def is_of_consumers(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member may be reading the topic; of consumers whose subscriptions are not known, every topic."""
+        if not self.is_of_consumers:
+            return False
+        if not self.members and self.generation > 0:
+            return False
+        if self.protocol is None:
+            return True
+        try:
+            return any(
+                topic in decode_subscription(member.metadata(self.protocol)).topics for member in self.members.values()
+            )
+        except (ProtocolViolation, InvariantViolation):
+            return True
+
+    def expires_since(self, committed_ms: int) -> int | None:
+        """From when on the retention of an offset that was committed at `committed_ms` counts; None where none expires.
+
+        Never while there are members of which it is not known what they read, nor during a rebalance (KAFKA-13636).
+        """
+        if self.protocol_type is None:
+            return committed_ms
+        if self.state is GroupState.EMPTY:
+            return committed_ms if self.written_at_wall_ms is None else self.written_at_wall_ms
+        if self.state is GroupState.STABLE and self.is_of_consumers and self.protocol is not None:
+            return committed_ms
+        return None
 
     # -- life
 
@@ -712,9 +775,11 @@ class ClassicGroup:
         protocol: str | None,
         leader_id: str | None,
         members: Sequence[Member],
+        written_at_wall_ms: int | None,
         now_ms: int,
     ) -> None:
         """Takes over what the group's record in the log says; members get a full session from `now_ms`."""
+        self.written_at_wall_ms = written_at_wall_ms
         self.generation = generation
         self.protocol_type = protocol_type or None
         self.protocol = protocol
@@ -727,6 +792,15 @@ class ClassicGroup:
         self.state_since_ms = now_ms
         for member in members:
             self._renew(member, now_ms)
+
+    def on_loaded(self, now_ms: int, effects: Effects) -> None:
+        """The log is read to its end: a group that is larger than is allowed by now must shrink in a rebalance."""
+        if len(self.members) > self.limits.max_size and self.state is GroupState.STABLE:
+            self._prepare_rebalance(now_ms, effects)
+
+    def revive(self, now_ms: int) -> None:
+        """The records that delete it could not be written: it is there as before, and empty."""
+        self._move(GroupState.EMPTY, now_ms)
 
     def die(self, now_ms: int, error: ErrorCode, effects: Effects) -> None:
         """Ends the group (deleted, or its coordinator moved): all that is held is answered with `error`."""

@@ -18,7 +18,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kavka.coordinator.group import (
     ClassicGroup,
@@ -29,24 +29,51 @@ from kavka.coordinator.group import (
     JoinRequest,
     SyncAnswer,
 )
-from kavka.coordinator.group_records import CommittedOffset, CoordinatorRecord, OpenTransaction, decode_record
-from kavka.coordinator.shard import GroupShard, OffsetToCommit
+from kavka.coordinator.group_records import (
+    CommittedOffset,
+    CoordinatorRecord,
+    DecodedRecord,
+    OffsetRecord,
+    OpenTransaction,
+    decode_record,
+    offset_record,
+)
+from kavka.coordinator.shard import NO_RETENTION, GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 
 logger = Logger(__name__)
 
+BATCH_BYTES: Final = 256 * 1024
+"""How much goes into one batch of many records: a quarter of Kafka's default for the largest batch (KAFKA-13099)."""
+GROUPS_AT_ONCE: Final = 200
+"""How many groups are looked through for expiry before other work has its turn."""
+_OUTCOME_UNKNOWN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""Answers of the log after which the records may be committed all the same."""
+
 
 class OffsetsLog(Protocol):
     """The port to `__consumer_offsets`."""
 
-    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
-        """Appends in order, as one batch, with acks=all; NONE once it is committed."""
+    def append(
+        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
+    ) -> Awaitable[ErrorCode]:
+        """Appends in order, as one batch, with acks=all; NONE once it is committed. With a producer, in a transaction.
+
+        The order of calls is the order of the log: what is awaited first writes before it waits for anything.
+        """
         ...
 
     def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        """All that is committed, from the start, in pieces."""
+        """All that is committed, from the start, in pieces; last, what open transactions have written."""
         ...
+
+
+class _Ending(NamedTuple):
+    """The end of a transaction that was heard of while its partition's log was being read."""
+
+    producer_id: int
+    committed: bool
 
 
 class GroupListing(NamedTuple):
@@ -78,13 +105,20 @@ class _GroupWrite(NamedTuple):
 class _Active:
     """A shard that is loaded here."""
 
-    __slots__ = ("leader_epoch", "loading", "shard", "timers")
+    __slots__ = ("_position", "endings", "leader_epoch", "loading", "shard", "timers")
 
     def __init__(self, shard: GroupShard, leader_epoch: int) -> None:
         self.shard = shard
         self.leader_epoch = leader_epoch
         self.loading = True
         self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        self.endings: list[_Ending] = []
+        self._position = 0
+
+    def next_position(self) -> int:
+        """The place of the next append in the order of the log."""
+        self._position += 1
+        return self._position
 
 
 class GroupCoordinator:
@@ -155,19 +189,32 @@ class GroupCoordinator:
 
     async def _read(self, partition: int, active: _Active) -> None:
         shard = active.shard
-        async for records in self._log.read(partition):
-            if isinstance(records, OpenTransaction):
-                continue
+        async for found in self._log.read(partition):
             if self._active.get(partition) is not active:
                 return
-            for record in records:
-                self._replay(shard, partition, record, loading=True)
+            if isinstance(found, OpenTransaction):
+                self._hold_open(active, partition, found)
+                continue
+            for record in found:
+                self._replay(active, partition, record, active.next_position(), loading=True)
         if self._active.get(partition) is not active:
             return
-        shard.on_loaded()
+        effects = Effects()
+        shard.on_loaded(self._now_ms(), effects)
         active.loading = False
+        for ending in active.endings:
+            shard.end_transaction(ending.producer_id, self._now_ms(), committed=ending.committed)
+        active.endings.clear()
         for group in shard.groups.values():
             self._arm(active, group)
+        self._deliver(effects)
+
+    def _hold_open(self, active: _Active, partition: int, transaction: OpenTransaction) -> None:
+        records = [self._decoded(partition, record) for record in transaction.records]
+        offsets = [record for record in records if isinstance(record, OffsetRecord)]
+        active.shard.offsets.hold(transaction.producer_id, offsets, active.next_position())
+        for group_id in dict.fromkeys(offset.group_id for offset in offsets):
+            active.shard.group_or_new(group_id, self._now_ms())
 
     def forget(self, partition: int) -> None:
         """The partition was deleted: one that is made in its place begins with epochs of its own."""
@@ -201,14 +248,19 @@ class GroupCoordinator:
         for task in self._tasks:
             task.cancel()
 
-    def _replay(self, shard: GroupShard, partition: int, record: CoordinatorRecord, *, loading: bool) -> None:
+    def _decoded(self, partition: int, record: CoordinatorRecord) -> DecodedRecord | None:
         try:
-            decoded = decode_record(record.key, record.value)
+            return decode_record(record.key, record.value)
         except ProtocolViolation as garbage:
             logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
-            return
+            return None
+
+    def _replay(
+        self, active: _Active, partition: int, record: CoordinatorRecord, position: int, *, loading: bool
+    ) -> None:
+        decoded = self._decoded(partition, record)
         if decoded is not None:
-            shard.replay(decoded, self._now_ms(), loading=loading)
+            active.shard.replay(decoded, position, self._now_ms(), loading=loading)
 
     def _shard(self, group_id: str, *, empty_allowed: bool = False) -> _Active:
         if not group_id and not empty_allowed:
@@ -235,6 +287,7 @@ class GroupCoordinator:
         self._joins[token] = future
         effects = Effects()
         group.join(request, token, self._new_member_id(request), now_ms, effects)
+        logger.debug("group member joins", group=group_id, member=request.member_id, why=request.reason)
         self._settle(active, group, effects)
         return await future
 
@@ -274,12 +327,13 @@ class GroupCoordinator:
         group = self._shard(group_id).shard.group(group_id)
         group.heartbeat(member_id, group_instance_id, generation, self._now_ms())
 
-    def leave(self, group_id: str, member_id: str, group_instance_id: str | None) -> str:
-        """Returns the id of the member that left. Raises `RequestError`."""
+    def leave(self, group_id: str, member_id: str, group_instance_id: str | None, reason: str = "") -> str:
+        """Returns the id of the member that left; `reason` is what it says of it (KIP-800). Raises `RequestError`."""
         active = self._shard(group_id)
         group = active.shard.group(group_id)
         effects = Effects()
         left = group.leave(member_id, group_instance_id, self._now_ms(), effects)
+        logger.info("group member left", group=group_id, member=left, why=reason or "it did not say")
         self._settle(active, group, effects)
         return left
 
@@ -292,32 +346,152 @@ class GroupCoordinator:
         group_instance_id: str | None,
         generation: int,
         offsets: Sequence[OffsetToCommit],
+        *,
+        retention_ms: int = NO_RETENTION,
     ) -> list[ErrorCode]:
         """An error per offset, in order, once those that are fine are committed. Raises `RequestError` for all."""
         active = self._shard(group_id, empty_allowed=generation < 0)
         decision = active.shard.commit(
-            group_id, member_id, group_instance_id, generation, offsets, self._now_ms(), wall_ms=self._wall_ms()
+            group_id,
+            member_id,
+            group_instance_id,
+            generation,
+            offsets,
+            self._now_ms(),
+            wall_ms=self._wall_ms(),
+            retention_ms=retention_ms,
         )
         error = await self._write(
             active,
             self.partition_for(group_id),
-            decision.records,
+            [_offset_record(offset) for offset in decision.offsets],
             too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
         )
         active.shard.forget_if_nothing(group_id)
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 
+    async def commit_transactional_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        producer_id: int,
+        producer_epoch: int,
+        offsets: Sequence[OffsetToCommit],
+    ) -> list[ErrorCode]:
+        """As `commit_offsets`, but what is committed waits for `on_transaction_ended` (KIP-98, KIP-447)."""
+        active = self._shard(group_id)
+        shard = active.shard
+        decision = shard.commit_transactional(
+            group_id, member_id, group_instance_id, generation, offsets, self._now_ms(), wall_ms=self._wall_ms()
+        )
+        error = ErrorCode.NONE
+        if decision.offsets:
+            position = active.next_position()
+            # Before it is appended: the marker may be committed with it, and be told of first (GroupOffsets I3).
+            shard.offsets.hold(producer_id, decision.offsets, position)
+            answer = await self._log.append(
+                self.partition_for(group_id),
+                [_offset_record(offset) for offset in decision.offsets],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+            )
+            if answer is ErrorCode.NONE:
+                shard.offsets.confirm(producer_id, position)
+            elif answer not in _OUTCOME_UNKNOWN:
+                shard.offsets.revoke(producer_id, position)
+            error = _answer_for(answer, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        shard.forget_if_nothing(group_id)
+        return [own if own is not ErrorCode.NONE else error for own in decision.errors]
+
+    def on_transaction_ended(self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """The producer's marker is in the log of this partition: what its transaction wrote there holds, or is gone.
+
+        A partition that is not led here is passed over: who leads it reads the marker.
+        """
+        active = self._active.get(partition)
+        if active is None:
+            return
+        if active.loading:
+            active.endings.append(_Ending(producer_id, committed))
+            return
+        logger.debug(
+            "group offsets of a transaction ended",
+            partition=partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+        )
+        active.shard.end_transaction(producer_id, self._now_ms(), committed=committed)
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Whether a member may fetch its group's offsets; of a classic group, always. Raises `RequestError`."""
+        self._shard(group_id, empty_allowed=True)
+
     def fetch_offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._shard(group_id, empty_allowed=True).shard.offset(group_id, topic, partition)
+        return self._shard(group_id, empty_allowed=True).shard.offsets.get(group_id, topic, partition)
 
     def fetch_offsets(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
         """All offsets of a group, by topic and partition. Raises `RequestError`."""
-        return self._shard(group_id, empty_allowed=True).shard.offsets(group_id)
+        return self._shard(group_id, empty_allowed=True).shard.offsets.of_group(group_id)
+
+    def pending_offsets(self, group_id: str) -> frozenset[tuple[str, int]]:
+        """Partitions of which an open transaction may change the offset (KIP-447). Raises `RequestError`."""
+        offsets = self._shard(group_id, empty_allowed=True).shard.offsets
+        if not offsets.has_pending(group_id):
+            return frozenset()
+        keys = offsets.keys_of(group_id)
+        return frozenset((key.topic, key.partition) for key in keys if offsets.is_pending(key))
+
+    async def delete_offsets(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> list[ErrorCode]:
+        """An error per partition, in order, once the others are gone. Raises `RequestError` for all."""
+        active = self._shard(group_id)
+        errors, records = active.shard.delete_offsets(group_id, partitions)
+        error = await self._write_in_batches(active, self.partition_for(group_id), records)
+        return [own if own is not ErrorCode.NONE else error for own in errors]
 
     async def on_topics_deleted(self, topics: Sequence[str]) -> None:
         """Deletes the offsets that groups committed for these topics."""
         for partition, active in list(self._active.items()):
-            await self._write(active, partition, active.shard.forget_topics(topics))
+            if not active.loading:
+                await self._write_in_batches(active, partition, active.shard.forget_topics(topics))
+
+    async def expire_offsets(self, retention_ms: int) -> None:
+        """Deletes what is over its retention, and groups that nothing is left of."""
+        for partition, active in list(self._active.items()):
+            if active.loading:
+                continue
+            groups = dict.fromkeys((*active.shard.groups, *active.shard.offsets.group_ids()))
+            for number, group_id in enumerate(groups, 1):
+                if self._active.get(partition) is not active:
+                    break
+                await self._expire(active, partition, group_id, retention_ms)
+                if not number % GROUPS_AT_ONCE:
+                    await asyncio.sleep(0)
+
+    async def keep_expiring(self, check_interval_ms: int, retention_ms: int) -> None:
+        """Looks for what is over its retention every `check_interval_ms`, until it is cancelled."""
+        while True:
+            await asyncio.sleep(check_interval_ms / 1000)
+            await self.expire_offsets(retention_ms)
+
+    async def _expire(self, active: _Active, partition: int, group_id: str, retention_ms: int) -> None:
+        shard = active.shard
+        expiry = shard.expire(group_id, self._now_ms(), wall_ms=self._wall_ms(), retention_ms=retention_ms)
+        if not expiry.records:
+            return
+        error = await self._write_in_batches(active, partition, expiry.records)
+        if error is not ErrorCode.NONE:
+            shard.revive(group_id, self._now_ms())
+            logger.warning("group offsets not expired", group=group_id, why=error.name)
+            return
+        logger.info(
+            "group offsets expired",
+            group=group_id,
+            offsets=len(expiry.records) - expiry.is_deleted,
+            group_deleted=expiry.is_deleted,
+        )
 
     # -- administration
 
@@ -342,7 +516,7 @@ class GroupCoordinator:
         active = self._shard(group_id)
         effects = Effects()
         records = active.shard.delete_group(group_id, self._now_ms(), effects)
-        error = await self._write(active, self.partition_for(group_id), records)
+        error = await self._write_in_batches(active, self.partition_for(group_id), records)
         if error is not ErrorCode.NONE:
             active.shard.revive(group_id, self._now_ms())
             raise RequestError(error)
@@ -365,6 +539,7 @@ class GroupCoordinator:
             active.shard.forget_if_nothing(group.group_id)
             return
         # The record is made now: before the task runs, somebody may have joined who is not of this generation.
+        group.written_at_wall_ms = self._wall_ms()
         write = _GroupWrite(
             self.partition_for(group.group_id),
             group.generation,
@@ -382,6 +557,22 @@ class GroupCoordinator:
         group.on_written(write.generation, error, self._now_ms(), after)
         self._settle(active, group, after)
 
+    async def _write_in_batches(
+        self, active: _Active, partition: int, records: Sequence[CoordinatorRecord]
+    ) -> ErrorCode:
+        """As many as fit into a batch at a time; the first batch that fails ends it."""
+        batch: list[CoordinatorRecord] = []
+        size_bytes = 0
+        for record in records:
+            batch.append(record)
+            size_bytes += len(record.key) + len(record.value or b"")
+            if size_bytes >= BATCH_BYTES:
+                error = await self._write(active, partition, batch)
+                if error is not ErrorCode.NONE:
+                    return error
+                batch, size_bytes = [], 0
+        return await self._write(active, partition, batch)
+
     async def _write(
         self,
         active: _Active,
@@ -392,10 +583,11 @@ class GroupCoordinator:
     ) -> ErrorCode:
         if not records:
             return ErrorCode.NONE
+        position = active.next_position()
         error = _answer_for(await self._log.append(partition, records), too_large)
         if error is ErrorCode.NONE:
             for record in records:
-                self._replay(active.shard, partition, record, loading=False)
+                self._replay(active, partition, record, position, loading=False)
         return error
 
     def _deliver(self, effects: Effects) -> None:
@@ -442,6 +634,10 @@ class GroupCoordinator:
                 "group member removed", group=group.group_id, member=member_id, why="no heartbeat, join or sync in time"
             )
         self._settle(active, group, effects)
+
+
+def _offset_record(offset: OffsetRecord) -> CoordinatorRecord:
+    return offset_record(offset.group_id, offset.topic, offset.partition, offset.committed)
 
 
 async def _nothing() -> None:

@@ -3,7 +3,7 @@
 A key and a value each begin with a two-byte version; a null value deletes what the key names.
 
     key version   key                        value
-    0, 1          group, topic, partition    OffsetCommitValue, written in version 3
+    0, 1          group, topic, partition    OffsetCommitValue, written in version 3 (1 if it has an expiry of its own)
     2             group                      GroupMetadataValue, written in version 3
 
 Keys of other versions belong to the newer group protocols and are passed over here.
@@ -29,9 +29,11 @@ from kavka.protocol.messages.offset_commit_value import OffsetCommitValue
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
 OFFSET_VALUE_VERSION = 3
+EXPIRING_OFFSET_VALUE_VERSION = 1
+"""The only version of an offset's value that keeps an expiry of its own; it has no leader epoch."""
 GROUP_VALUE_VERSION = 3
+NO_EXPIRY = -1
 _VERSION = struct.Struct(">h")
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class CoordinatorRecord(NamedTuple):
@@ -50,12 +52,16 @@ class OpenTransaction(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a group committed for one partition; `commit_timestamp_ms` is the broker's."""
+    """An offset that a group committed for one partition; `commit_timestamp_ms` is the broker's.
+
+    `expire_timestamp_ms` is when the client wanted it forgotten (OffsetCommit 2-4), NO_EXPIRY where the broker decides.
+    """
 
     offset: Offset
     leader_epoch: LeaderEpoch
     metadata: str
     commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_EXPIRY
 
 
 class OffsetRecord(NamedTuple):
@@ -90,8 +96,10 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
     )
-    return CoordinatorRecord(key, _versioned(OFFSET_VALUE_VERSION, encode(value, OFFSET_VALUE_VERSION)))
+    version = OFFSET_VALUE_VERSION if committed.expire_timestamp_ms == NO_EXPIRY else EXPIRING_OFFSET_VALUE_VERSION
+    return CoordinatorRecord(key, _versioned(version, encode(value, version)))
 
 
 def group_record(group: ClassicGroup, *, wall_ms: int) -> CoordinatorRecord:
@@ -144,6 +152,7 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
                 offset.leader_epoch if version >= 3 else NO_EPOCH,
                 offset.metadata,
                 offset.commit_timestamp,
+                offset.expire_timestamp if version == EXPIRING_OFFSET_VALUE_VERSION else NO_EXPIRY,
             )
         return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
     if key_version == GROUP_KEY_VERSION:

@@ -17,7 +17,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState
+from kavka.coordinator.group_offsets import GroupOffsets, OffsetKey
 from kavka.coordinator.group_records import (
+    NO_EXPIRY,
     CommittedOffset,
     CoordinatorRecord,
     DecodedRecord,
@@ -31,6 +33,9 @@ from kavka.coordinator.group_records import (
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
 
+NO_RETENTION = -1
+"""What OffsetCommit 2-4 says where the broker's retention holds."""
+
 
 class OffsetToCommit(NamedTuple):
     """One partition of an OffsetCommit."""
@@ -43,20 +48,27 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitDecision(NamedTuple):
-    """An error per partition, in the order of the request, and the records of those that are fine."""
+    """An error per partition, in the order of the request, and what is to be written of those that are fine."""
 
     errors: Sequence[ErrorCode]
+    offsets: Sequence[OffsetRecord]
+
+
+class Expiry(NamedTuple):
+    """The records that end what is over; `is_deleted` where the group itself goes."""
+
     records: Sequence[CoordinatorRecord]
+    is_deleted: bool
 
 
 class GroupShard:
-    """Groups by id, and for each the offsets by (topic, partition)."""
+    """Groups by id, and their offsets."""
 
     def __init__(self, limits: GroupLimits, *, offset_metadata_max_bytes: int) -> None:
         self.limits = limits
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self.groups: dict[str, ClassicGroup] = {}
-        self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+        self.offsets = GroupOffsets()
 
     # -- groups
 
@@ -75,7 +87,7 @@ class GroupShard:
         return group
 
     def delete_group(self, group_id: str, now_ms: int, effects: Effects) -> list[CoordinatorRecord]:
-        """The records that delete an empty group with its offsets.
+        """The records that delete an empty group with its offsets; if they are not written, `revive` it.
 
         Raises `RequestError`: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
         """
@@ -85,16 +97,13 @@ class GroupShard:
         if group.state is not GroupState.EMPTY:
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
         group.die(now_ms, ErrorCode.COORDINATOR_NOT_AVAILABLE, effects)
-        records = [
-            offset_record(group_id, topic, partition, None) for topic, partition in self._offsets.get(group_id, ())
-        ]
-        records.append(group_tombstone(group_id))
-        return records
+        return [*map(_tombstone, self.offsets.keys_of(group_id)), group_tombstone(group_id)]
 
     def revive(self, group_id: str, now_ms: int) -> None:
         """The records that delete a group could not be written: it is there as before."""
-        if group_id in self.groups:
-            self.groups[group_id] = ClassicGroup(group_id, self.limits, now_ms)
+        group = self.groups.get(group_id)
+        if group is not None and group.state is GroupState.DEAD:
+            group.revive(now_ms)
 
     # -- offsets
 
@@ -108,42 +117,113 @@ class GroupShard:
         now_ms: int,
         *,
         wall_ms: int,
+        retention_ms: int = NO_RETENTION,
     ) -> CommitDecision:
-        """Whether a member may commit, and the records for it. Raises `RequestError` where it may not."""
+        """Whether a member may commit, and the records for it. Raises `RequestError` where it may not.
+
+        `retention_ms` is how long the client wants the offsets kept, NO_RETENTION where it leaves that to the broker.
+        """
+        self._group_for_commit(group_id, generation, now_ms).check_commit(
+            member_id, group_instance_id, generation, now_ms
+        )
+        expires_at_ms = NO_EXPIRY if retention_ms == NO_RETENTION else wall_ms + retention_ms
+        return self._decide_commit(group_id, offsets, wall_ms, expires_at_ms)
+
+    def commit_transactional(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        offsets: Sequence[OffsetToCommit],
+        now_ms: int,
+        *,
+        wall_ms: int,
+    ) -> CommitDecision:
+        """As `commit`, for offsets that a transaction is to commit (KIP-447)."""
+        self._group_for_commit(group_id, generation, now_ms).check_transactional_commit(
+            member_id, group_instance_id, generation
+        )
+        return self._decide_commit(group_id, offsets, wall_ms, NO_EXPIRY)
+
+    def _group_for_commit(self, group_id: str, generation: int, now_ms: int) -> ClassicGroup:
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
                 raise RequestError(ErrorCode.ILLEGAL_GENERATION)
             group = self.group_or_new(group_id, now_ms)
-        group.check_commit(member_id, group_instance_id, generation, now_ms)
+        return group
+
+    def _decide_commit(
+        self, group_id: str, offsets: Sequence[OffsetToCommit], wall_ms: int, expires_at_ms: int
+    ) -> CommitDecision:
         errors, records = [], []
         for wanted in offsets:
             metadata = wanted.metadata or ""
-            if len(metadata.encode()) > self._offset_metadata_max_bytes:
+            # The setting speaks of bytes, but Kafka counts Java's characters, of two bytes each.
+            if len(metadata.encode("utf-16-be", "surrogatepass")) // 2 > self._offset_metadata_max_bytes:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             errors.append(ErrorCode.NONE)
-            committed = CommittedOffset(wanted.offset, wanted.leader_epoch, metadata, wall_ms)
-            records.append(offset_record(group_id, wanted.topic, wanted.partition, committed))
+            committed = CommittedOffset(wanted.offset, wanted.leader_epoch, metadata, wall_ms, expires_at_ms)
+            records.append(OffsetRecord(group_id, wanted.topic, wanted.partition, committed))
         return CommitDecision(errors, records)
 
-    def offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._offsets.get(group_id, {}).get((topic, partition))
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[str, int]]
+    ) -> tuple[list[ErrorCode], list[CoordinatorRecord]]:
+        """An error per partition, and the records that delete the offsets of the others.
 
-    def offsets(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
-        """All offsets of a group, by topic and partition."""
-        there = self._offsets.get(group_id, {})
-        return [(topic, partition, there[topic, partition]) for topic, partition in sorted(there)]
+        Raises `RequestError`: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP of members that are no consumers.
+        """
+        group = self.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not GroupState.EMPTY and not group.is_of_consumers:
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP)
+        read = {topic: group.is_subscribed_to(topic) for topic, _partition in partitions}
+        there = dict.fromkeys(self.offsets.keys_of(group_id))
+        errors = [
+            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read[topic] else ErrorCode.NONE for topic, _partition in partitions
+        ]
+        keys = [OffsetKey(group_id, topic, partition) for topic, partition in partitions if not read[topic]]
+        return errors, [_tombstone(key) for key in dict.fromkeys(keys) if key in there]
 
     def forget_topics(self, topics: Iterable[str]) -> list[CoordinatorRecord]:
         """The records that delete the offsets of deleted topics."""
-        gone = set(topics)
-        return [
-            offset_record(group_id, topic, partition, None)
-            for group_id, there in self._offsets.items()
-            for topic, partition in there
-            if topic in gone
-        ]
+        return [_tombstone(key) for key in self.offsets.keys_of_topics(topics)]
+
+    def expire(self, group_id: str, now_ms: int, *, wall_ms: int, retention_ms: int) -> Expiry:
+        """What of a group is over its retention; a group without members goes with its last offset.
+
+        Nothing while a transaction may still change the offset. If the records are not written, `revive` the group.
+        """
+        group = self.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return Expiry((), is_deleted=False)
+        records = []
+        is_deleted = group.state is GroupState.EMPTY and not group.has_pending_members
+        for topic, partition, committed in self.offsets.of_group(group_id):
+            key = OffsetKey(group_id, topic, partition)
+            if self._is_over(group, topic, committed, wall_ms, retention_ms) and not self.offsets.is_pending(key):
+                records.append(_tombstone(key))
+            else:
+                is_deleted = False
+        is_deleted = is_deleted and not self.offsets.has_pending(group_id)
+        if is_deleted:
+            group.die(now_ms, ErrorCode.COORDINATOR_NOT_AVAILABLE, Effects())
+            records.append(group_tombstone(group_id))
+        return Expiry(records, is_deleted=is_deleted)
+
+    def _is_over(
+        self, group: ClassicGroup, topic: str, committed: CommittedOffset, wall_ms: int, retention_ms: int
+    ) -> bool:
+        since_ms = group.expires_since(committed.commit_timestamp_ms)
+        if since_ms is None or group.is_subscribed_to(topic):
+            return False
+        if committed.expire_timestamp_ms != NO_EXPIRY:
+            return wall_ms >= committed.expire_timestamp_ms
+        return wall_ms - since_ms >= retention_ms
 
     # -- the log
 
@@ -151,37 +231,43 @@ class GroupShard:
         """The record of a group as it is now."""
         return group_record(group, wall_ms=wall_ms)
 
-    def replay(self, record: DecodedRecord, now_ms: int, *, loading: bool) -> None:
+    def replay(self, record: DecodedRecord, position: int, now_ms: int, *, loading: bool) -> None:
         """Applies a committed record. While `loading`, group records bring back the groups themselves."""
         match record:
-            case OffsetRecord(group_id, topic, partition, committed):
+            case OffsetRecord(group_id, _topic, _partition, committed):
+                self.offsets.replay(record, position)
                 if committed is not None:
-                    self._offsets.setdefault(group_id, {})[topic, partition] = committed
                     self.group_or_new(group_id, now_ms)
-                    return
-                there = self._offsets.get(group_id)
-                if there is not None:
-                    there.pop((topic, partition), None)
-                    if not there:
-                        del self._offsets[group_id]
             case GroupRecord(group_id, value):
                 if value is None:
                     self.groups.pop(group_id, None)
                 elif loading:
                     self.groups.pop(group_id, None)
+                    timestamp_ms = value.current_state_timestamp
                     self.group_or_new(group_id, now_ms).restore(
                         generation=value.generation,
                         protocol_type=value.protocol_type,
                         protocol=value.protocol,
                         leader_id=value.leader,
                         members=members_of(value),
+                        written_at_wall_ms=None if timestamp_ms < 0 else timestamp_ms,
                         now_ms=now_ms,
                     )
 
-    def on_loaded(self) -> None:
+    def end_transaction(self, producer_id: int, now_ms: int, *, committed: bool) -> None:
+        """The marker of a producer's transaction is in the log."""
+        for group_id in self.offsets.end(producer_id, committed=committed):
+            if self.offsets.has_any(group_id):
+                self.group_or_new(group_id, now_ms)
+            else:
+                self.forget_if_nothing(group_id)
+
+    def on_loaded(self, now_ms: int, effects: Effects) -> None:
         """Groups whose last word in the log was a tombstone but which still have offsets are empty groups."""
         for group_id in list(self.groups):
             self.forget_if_nothing(group_id)
+        for group in self.groups.values():
+            group.on_loaded(now_ms, effects)
 
     def forget_if_nothing(self, group_id: str) -> None:
         """Forgets a group that never had a generation, has nobody about to join and no offsets.
@@ -189,5 +275,9 @@ class GroupShard:
         The log knows nothing of it either. Every group id that a client makes up would else stay for ever.
         """
         group = self.groups.get(group_id)
-        if group is not None and group.is_unused and group_id not in self._offsets:
+        if group is not None and group.is_unused and not self.offsets.has_any(group_id):
             del self.groups[group_id]
+
+
+def _tombstone(key: OffsetKey) -> CoordinatorRecord:
+    return offset_record(key.group_id, key.topic, key.partition, None)

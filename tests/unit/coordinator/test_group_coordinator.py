@@ -10,7 +10,7 @@ import pytest
 
 from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
 from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_hash
-from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, decode_record
+from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
 from kavka.coordinator.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 
@@ -22,21 +22,31 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.records: dict[int, list[CoordinatorRecord]] = {}
+        self.open: dict[int, list[OpenTransaction]] = {}
         self.gate: asyncio.Event | None = None
         self.error = ErrorCode.NONE
 
-    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
-        return self._append(partition, records)
+    def append(
+        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
+    ) -> Awaitable[ErrorCode]:
+        return self._append(partition, records, producer_id, producer_epoch)
 
-    async def _append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+    async def _append(
+        self, partition: int, records: Sequence[CoordinatorRecord], producer_id: int, producer_epoch: int
+    ) -> ErrorCode:
         if self.gate is not None:
             await self.gate.wait()
         if self.error is ErrorCode.NONE:
-            self.records.setdefault(partition, []).extend(records)
+            if producer_id >= 0:
+                self.open.setdefault(partition, []).append(OpenTransaction(producer_id, producer_epoch, records))
+            else:
+                self.records.setdefault(partition, []).extend(records)
         return self.error
 
-    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         yield list(self.records.get(partition, []))
+        for transaction in self.open.get(partition, []):
+            yield transaction
 
 
 async def coordinator(log: MemoryLog, *, partitions: int = 3) -> GroupCoordinator:
@@ -364,5 +374,192 @@ def test_a_group_lies_where_kafka_puts_it(group_id: str, partition: int) -> None
     async def scenario() -> None:
         groups = await coordinator(MemoryLog(), partitions=50)
         assert groups.partition_for(group_id) == partition
+
+    runs(scenario)
+
+
+def test_offsets_of_a_transaction_wait_for_its_marker_and_survive_a_restart_before_it() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        errors = await groups.commit_transactional_offsets("g", "", None, -1, 9, 0, [offset(42)])
+        assert errors == [ErrorCode.NONE]
+        assert groups.fetch_offset("g", "orders", 0) is None
+        assert groups.pending_offsets("g") == {("orders", 0)}
+
+        restarted = await coordinator(log, partitions=1)
+        assert restarted.pending_offsets("g") == {("orders", 0)}
+        restarted.on_transaction_ended(0, 9, 0, committed=True)
+        found = restarted.fetch_offset("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 42
+        assert restarted.pending_offsets("g") == frozenset()
+
+        groups.on_transaction_ended(0, 9, 1, committed=False)
+        assert groups.fetch_offset("g", "orders", 0) is None
+        assert groups.list_groups() == []
+
+    runs(scenario)
+
+
+def test_a_marker_that_is_told_of_before_the_offsets_are_known_to_be_committed_ends_them() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        log.gate = asyncio.Event()
+        committing = asyncio.ensure_future(groups.commit_transactional_offsets("g", "", None, -1, 9, 0, [offset(42)]))
+        await asyncio.sleep(0)
+        groups.on_transaction_ended(0, 9, 0, committed=True)
+        log.gate.set()
+        assert await committing == [ErrorCode.NONE]
+        assert groups.pending_offsets("g") == frozenset()
+        found = groups.fetch_offset("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 42
+
+    runs(scenario)
+
+
+def test_a_transaction_of_an_old_generation_commits_no_offsets_and_a_failed_commit_is_not_pending() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=1)
+        joined = await groups.join("g", member())
+        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        for member_id, generation, expected in (
+            (joined.member_id, 0, ErrorCode.ILLEGAL_GENERATION),
+            ("somebody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ):
+            with pytest.raises(RequestError) as refused:
+                await groups.commit_transactional_offsets("g", member_id, None, generation, 9, 0, [offset(1)])
+            assert refused.value.code is expected
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await groups.commit_transactional_offsets("g", joined.member_id, None, 1, 9, 0, [offset(1)]) == [
+            ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ]
+        assert groups.pending_offsets("g") == frozenset()
+        log.error = ErrorCode.REQUEST_TIMED_OUT
+        await groups.commit_transactional_offsets("g", joined.member_id, None, 1, 9, 0, [offset(1)])
+        assert groups.pending_offsets("g") == {("orders", 0)}
+
+    runs(scenario)
+
+
+class Wall:
+    """A wall clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+async def coordinator_at(log: MemoryLog, wall: Wall) -> GroupCoordinator:
+    groups = GroupCoordinator(
+        asyncio.get_running_loop(),
+        log,
+        LIMITS,
+        wall_ms=wall,
+        random=random.Random(1),
+        offset_metadata_max_bytes=16,
+    )
+    groups.set_partition_count(1)
+    await groups.load(0, leader_epoch=0)
+    return groups
+
+
+def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() -> None:
+    async def scenario() -> None:
+        wall = Wall()
+        log = MemoryLog()
+        groups = await coordinator_at(log, wall)
+        joined = await groups.join("g", member())
+        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        await groups.commit_offsets("g", joined.member_id, None, 1, [offset(5)])
+        wall.now_ms += 10_000
+        await groups.expire_offsets(5_000)
+        assert groups.fetch_offset("g", "orders", 0) is not None, "its subscription cannot be read: it may read all"
+        groups.leave("g", joined.member_id, None)
+        await asyncio.sleep(0.01)
+        wall.now_ms += 4_999
+        await groups.expire_offsets(5_000)
+        assert groups.fetch_offset("g", "orders", 0) is not None, "empty for less than the retention"
+        wall.now_ms += 1
+        restarted = await coordinator_at(log, wall)
+        for one in (groups, restarted):
+            await one.expire_offsets(5_000)
+            assert one.fetch_offset("g", "orders", 0) is None
+            assert one.list_groups() == []
+        assert (await coordinator_at(log, wall)).list_groups() == []
+
+    runs(scenario)
+
+
+def test_an_offset_that_a_transaction_may_change_does_not_expire() -> None:
+    async def scenario() -> None:
+        wall = Wall()
+        groups = await coordinator_at(MemoryLog(), wall)
+        await groups.commit_offsets("g", "", None, -1, [offset(5)])
+        await groups.commit_transactional_offsets("g", "", None, -1, 9, 0, [offset(6)])
+        wall.now_ms += 10_000
+        await groups.expire_offsets(5_000)
+        assert groups.fetch_offset("g", "orders", 0) is not None
+        groups.on_transaction_ended(0, 9, 0, committed=False)
+        await groups.expire_offsets(5_000)
+        assert groups.list_groups() == []
+
+    runs(scenario)
+
+
+def test_a_client_that_names_a_retention_has_it() -> None:
+    async def scenario() -> None:
+        wall = Wall()
+        log = MemoryLog()
+        groups = await coordinator_at(log, wall)
+        await groups.commit_offsets("g", "", None, -1, [offset(5)], retention_ms=60_000)
+        wall.now_ms += 59_999
+        await groups.expire_offsets(5_000)
+        restarted = await coordinator_at(log, wall)
+        assert restarted.fetch_offset("g", "orders", 0) is not None
+        wall.now_ms += 1
+        await restarted.expire_offsets(5_000)
+        assert restarted.list_groups() == []
+
+    runs(scenario)
+
+
+def test_a_deletion_that_could_not_be_written_leaves_the_group_and_its_generation() -> None:
+    async def scenario() -> None:
+        wall = Wall()
+        log = MemoryLog()
+        groups = await coordinator_at(log, wall)
+        joined = await groups.join("g", member())
+        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        groups.leave("g", joined.member_id, None)
+        await asyncio.sleep(0.01)
+        wall.now_ms += 10_000
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        await groups.expire_offsets(5_000)
+        log.error = ErrorCode.NONE
+        assert (await groups.join("g", member())).generation == 3
+
+    runs(scenario)
+
+
+def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
+    async def scenario() -> None:
+        subscription = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
+        groups = await coordinator(MemoryLog(), partitions=1)
+        joined = await groups.join("g", member()._replace(protocols=[JoinProtocol("range", subscription)]))
+        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        both = [offset(5), offset(6)._replace(topic="bills")]
+        await groups.commit_offsets("g", joined.member_id, None, 1, both)
+        errors = await groups.delete_offsets("g", [("orders", 0), ("bills", 0), ("bills", 7)])
+        assert errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE, ErrorCode.NONE]
+        assert [topic for topic, _index, _offset in groups.fetch_offsets("g")] == ["orders"]
+        with pytest.raises(RequestError) as refused:
+            await groups.delete_offsets("unknown", [("orders", 0)])
+        assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
     runs(scenario)

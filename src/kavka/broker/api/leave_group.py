@@ -35,7 +35,7 @@ def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> Leav
     for member in message.members:
         error = ErrorCode.NONE
         try:
-            broker.groups.leave(message.group_id, member.member_id, member.group_instance_id)
+            broker.groups.leave(message.group_id, member.member_id, member.group_instance_id, member.reason or "")
         except RequestError as refused:
             if refused.code in _WHOLE_GROUP:
                 return LeaveGroupResponse(error_code=refused.code, members=[])

@@ -2,7 +2,7 @@
 
 Behaviour   Partitions that are unknown here, or metadata over offset.metadata.max.bytes, are refused one by one, the
             rest is committed.
-Versions    2 retention time (ignored since KIP-211); 3; 4; 5 no retention time; 6 leader epoch; 7 static members;
+Versions    2 retention time; 3; 4; 5 no retention time (KIP-211); 6 leader epoch; 7 static members;
             8 flexible; 9 the newer group protocol; 10 topic ids (KIP-848, 1107).
 Not supported  Versions 0-1 (offsets in ZooKeeper, timestamps of the client).
 """
@@ -65,6 +65,7 @@ async def _commit(broker: Broker, request: Request, message: OffsetCommitRequest
             message.group_instance_id,
             message.generation_id_or_member_epoch,
             offsets,
+            retention_ms=message.retention_time_ms,
         )
     except RequestError as refused:
         code = refused.code

@@ -1,9 +1,11 @@
 """OffsetFetch (key 9): the offsets that a group committed.
 
-Behaviour   A partition without a commit is -1 with empty metadata and no error. No topics (null) means all.
+Behaviour   A partition without a commit is -1 with empty metadata and no error. No topics (null) means all. Where the
+            client wants stable offsets, a partition whose offset an open transaction may still change is
+            UNSTABLE_OFFSET_COMMIT, which clients repeat until it is not.
 Versions    1; 2 all topics, error above all; 3; 4; 5 leader epoch; 6 flexible; 7 require stable (KIP-447); 8 many
             groups (KIP-709); 9 member id and epoch (KIP-848); 10 topic ids.
-Not supported  Version 0 (offsets in ZooKeeper). require_stable has nothing to wait for while there are no transactions.
+Not supported  Version 0 (offsets in ZooKeeper).
 """
 
 from __future__ import annotations
@@ -35,20 +37,28 @@ _NOTHING = CommittedOffset(NO_OFFSET, NO_EPOCH, "", -1)
 def handle(broker: Broker, request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse:
     version = request.header.api_version
     if version >= 8:
-        return OffsetFetchResponse(groups=[_group(broker, version, group) for group in message.groups])
+        stable = message.require_stable
+        return OffsetFetchResponse(
+            groups=[_group(broker, version, group, require_stable=stable) for group in message.groups]
+        )
     wanted = (
         None
         if message.topics is None
         else [(topic.name, index) for topic in message.topics for index in topic.partition_indexes]
     )
     try:
+        unstable = _unstable(broker, message.group_id, require_stable=message.require_stable)
         found = _offsets(broker, message.group_id, wanted)
     except RequestError as refused:
         if version >= 2:
             return OffsetFetchResponse(error_code=refused.code, topics=[])
         found = [(topic, index, _NOTHING) for topic, index in wanted or ()]
-        return OffsetFetchResponse(topics=_topics(found, refused.code))
-    return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=_topics(found, ErrorCode.NONE))
+        return OffsetFetchResponse(topics=_topics(found, frozenset(), refused.code))
+    return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=_topics(found, unstable, ErrorCode.NONE))
+
+
+def _unstable(broker: Broker, group_id: str, *, require_stable: bool) -> frozenset[tuple[str, int]]:
+    return broker.groups.pending_offsets(group_id) if require_stable else frozenset()
 
 
 def _offsets(
@@ -60,35 +70,40 @@ def _offsets(
     return [(topic, index, broker.groups.fetch_offset(group_id, topic, index) or _NOTHING) for topic, index in wanted]
 
 
-def _topics(found: list[tuple[str, int, CommittedOffset]], error: ErrorCode) -> list[OffsetFetchResponseTopic]:
+def _topics(
+    found: list[tuple[str, int, CommittedOffset]], unstable: frozenset[tuple[str, int]], error: ErrorCode
+) -> list[OffsetFetchResponseTopic]:
     topics: dict[str, OffsetFetchResponseTopic] = {}
     for name, index, committed in found:
         topic = topics.get(name)
         if topic is None:
             topic = topics[name] = OffsetFetchResponseTopic(name=name, partitions=[])
+        is_unstable = (name, index) in unstable
+        told = _NOTHING if is_unstable else committed
         topic.partitions.append(
             OffsetFetchResponsePartition(
                 partition_index=index,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                metadata=committed.metadata,
-                error_code=error,
+                committed_offset=told.offset,
+                committed_leader_epoch=told.leader_epoch,
+                metadata=told.metadata,
+                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else error,
             )
         )
     return list(topics.values())
 
 
-def _group(broker: Broker, version: int, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _group(
+    broker: Broker, version: int, group: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
     by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    group_id = group.group_id
     try:
-        if group.topics is None:
-            found = broker.groups.fetch_offsets(group.group_id)
-        else:
-            broker.groups.fetch_offsets(group.group_id)
-            found = []
+        broker.groups.check_fetch(group_id, group.member_id, group.member_epoch)
+        unstable = _unstable(broker, group_id, require_stable=require_stable)
+        found = broker.groups.fetch_offsets(group_id) if group.topics is None else []
     except RequestError as refused:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=refused.code, topics=[])
-    answer = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.NONE, topics=[])
+        return OffsetFetchResponseGroup(group_id=group_id, error_code=refused.code, topics=[])
+    answer = OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.NONE, topics=[])
     if group.topics is None:
         topics: dict[str, OffsetFetchResponseTopics] = {}
         for name, index, committed in found:
@@ -97,7 +112,7 @@ def _group(broker: Broker, version: int, group: OffsetFetchRequestGroup) -> Offs
                 continue  # the topic is gone and has no id to be named by
             topics.setdefault(
                 name, OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=[])
-            ).partitions.append(_partition(index, committed, ErrorCode.NONE))
+            ).partitions.append(_partition(index, committed, ErrorCode.NONE, is_unstable=(name, index) in unstable))
         answer.topics.extend(topics.values())
         return answer
     for topic in group.topics:
@@ -106,8 +121,9 @@ def _group(broker: Broker, version: int, group: OffsetFetchRequestGroup) -> Offs
         partitions = [
             _partition(
                 index,
-                _NOTHING if known is None else broker.groups.fetch_offset(group.group_id, known, index) or _NOTHING,
+                _NOTHING if known is None else broker.groups.fetch_offset(group_id, known, index) or _NOTHING,
                 error,
+                is_unstable=(known, index) in unstable,
             )
             for index in topic.partition_indexes
         ]
@@ -119,11 +135,14 @@ def _name(broker: Broker, name: str, topic_id: uuid.UUID, *, by_id: bool) -> str
     return broker.metadata.topic_name(topic_id) if by_id else name
 
 
-def _partition(index: int, committed: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartitions:
+def _partition(
+    index: int, committed: CommittedOffset, error: ErrorCode, *, is_unstable: bool
+) -> OffsetFetchResponsePartitions:
+    told = _NOTHING if is_unstable else committed
     return OffsetFetchResponsePartitions(
         partition_index=index,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        error_code=error,
+        committed_offset=told.offset,
+        committed_leader_epoch=told.leader_epoch,
+        metadata=told.metadata,
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else error,
     )

@@ -1,0 +1,132 @@
+"""The bytes that consumers of the classic protocol exchange through their group: subscriptions and assignments.
+
+To a classic group they are opaque; the coordinator looks inside where it must know the topics (expiry of offsets,
+OffsetDelete) and where a group changes its protocol.
+
+    subscription  version i16, topics [string], user data bytes, from 1 on owned [topic, partitions [i32]],
+                  from 2 on generation i32, from 3 on rack string
+    assignment    version i16, [topic, partitions [i32]], user data bytes
+
+Later versions only append, so what follows the fields known here is passed over, as Kafka does.
+
+Source: Kafka's ConsumerProtocol.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kavka.errors import ProtocolViolation
+from kavka.protocol.codec import encode
+from kavka.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+HIGHEST_VERSION = 3
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+
+
+class Subscription(NamedTuple):
+    """What a consumer says of itself. `owned` is topic to partitions."""
+
+    version: int
+    topics: Sequence[str]
+    owned: Mapping[str, Sequence[int]]
+    rack: str | None
+
+
+class _Reader:
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at >= len(self._data)
+
+    def read_short(self) -> int:
+        (value,) = _SHORT.unpack(self._take(2))
+        return int(value)
+
+    def read_int(self) -> int:
+        (value,) = _INT.unpack(self._take(4))
+        return int(value)
+
+    def string(self) -> str | None:
+        length = self.read_short()
+        return None if length < 0 else self._take(length).decode()
+
+    def skip_bytes(self) -> None:
+        length = self.read_int()
+        if length > 0:
+            self._take(length)
+
+    def count(self) -> int:
+        """The length of an array: each entry takes at least two bytes, so no more than half of what is left."""
+        count = self.read_int()
+        if count > (len(self._data) - self._at) // 2:
+            raise ProtocolViolation(f"an array of {count} in {len(self._data) - self._at} bytes")
+        return max(count, 0)
+
+    def partitions(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for _ in range(self.count()):
+            topic = self.string() or ""
+            found.setdefault(topic, []).extend(self.read_int() for _ in range(self.count()))
+        return found
+
+    def _take(self, size: int) -> bytes:
+        taken = self._data[self._at : self._at + size]
+        if len(taken) < size:
+            raise ProtocolViolation(f"the {len(self._data)} bytes of a consumer's protocol end too early")
+        self._at += size
+        return taken
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Raises `ProtocolViolation` for bytes that are no subscription."""
+    reader = _Reader(data)
+    try:
+        version = _version(reader)
+        topics = [reader.string() or "" for _ in range(reader.count())]
+        reader.skip_bytes()
+        owned = reader.partitions() if version >= 1 else {}
+        if version >= 2:
+            reader.read_int()
+        rack = reader.string() if version >= 3 else None
+    except UnicodeDecodeError as failure:
+        raise ProtocolViolation(f"a name in a consumer's subscription is not UTF-8: {failure}") from failure
+    return Subscription(version, topics, owned, rack)
+
+
+def decode_assignment(data: bytes) -> dict[str, list[int]]:
+    """Topic to partitions. Raises `ProtocolViolation` for bytes that are no assignment; no bytes are no partitions."""
+    if not data:
+        return {}
+    reader = _Reader(data)
+    try:
+        _version(reader)
+        return reader.partitions()
+    except UnicodeDecodeError as failure:
+        raise ProtocolViolation(f"a name in a consumer's assignment is not UTF-8: {failure}") from failure
+
+
+def encode_assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:
+    """An assignment as a member that speaks `version` reads it."""
+    version = max(0, min(version, HIGHEST_VERSION))
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[TopicPartition(topic=topic, partitions=list(partitions[topic])) for topic in partitions],
+        user_data=None,
+    )
+    return _SHORT.pack(version) + encode(message, version)
+
+
+def _version(reader: _Reader) -> int:
+    version = reader.read_short()
+    if version < 0:
+        raise ProtocolViolation(f"version {version} of a consumer's protocol does not exist")
+    return version

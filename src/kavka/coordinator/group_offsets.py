@@ -1,0 +1,175 @@
+"""GroupOffsets: the offsets that groups committed, and those that wait for the end of a transaction.
+
+Decides which offset holds for a partition. Must not know groups, members, the log.
+
+    I1  of one partition the offset holds whose record lies furthest back in the log, be it committed at once or, when
+        its transaction is committed, by the marker: a marker brings nothing back that was written over after it
+    I2  what a transaction wrote holds with its commit marker, never if it is aborted (G3, S49)
+    I3  an offset counts as pending from the moment its record is appended: a marker may follow before the append is
+        known to be committed. The interleaving: 1 offset appended, waits for the followers; 2 the marker is appended;
+        3 both are committed at once; 4 who waits for the marker wakes first. If the offset became pending only with
+        its own waking, it would stay so for ever.
+
+A position is the number of a record's append, in the order of the log.
+
+Source: KIP-98, KIP-447; Kafka's OffsetMetadataManager, KAFKA-16371.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kavka.coordinator.group_records import CommittedOffset, OffsetRecord
+
+
+class OffsetKey(NamedTuple):
+    """What an offset belongs to."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class _Placed(NamedTuple):
+    """An offset at a position; None where the record deletes."""
+
+    position: int
+    committed: CommittedOffset | None
+
+
+class GroupOffsets:
+    """All offsets of one partition of `__consumer_offsets`."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, dict[tuple[str, int], _Placed]] = {}
+        self._pending: dict[int, dict[OffsetKey, list[_Placed]]] = {}
+        """By producer id. A key has several while appends of one transaction are under way."""
+        self._open: Counter[str] = Counter()
+        """How many pending keys a group has, over all transactions."""
+
+    # -- questions
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        placed = self._committed.get(group_id, {}).get((topic, partition))
+        return None if placed is None else placed.committed
+
+    def of_group(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
+        """All offsets of a group, by topic and partition."""
+        there = self._committed.get(group_id, {})
+        return [
+            (topic, partition, placed.committed)
+            for (topic, partition), placed in sorted(there.items())
+            if placed.committed is not None
+        ]
+
+    def has_any(self, group_id: str) -> bool:
+        """Whether a group has offsets, committed or pending."""
+        return group_id in self._committed or group_id in self._open
+
+    def has_pending(self, group_id: str) -> bool:
+        return group_id in self._open
+
+    def is_pending(self, key: OffsetKey) -> bool:
+        """Whether a transaction that is open may change the offset (KIP-447)."""
+        return key.group_id in self._open and any(key in waiting for waiting in self._pending.values())
+
+    def group_ids(self) -> list[str]:
+        """Groups with committed offsets."""
+        return list(self._committed)
+
+    def keys_of(self, group_id: str) -> list[OffsetKey]:
+        """Everything that a group has committed, and what is pending for it, each once."""
+        keys = {OffsetKey(group_id, topic, partition): None for topic, partition in self._committed.get(group_id, {})}
+        if group_id in self._open:
+            for waiting in self._pending.values():
+                keys.update((key, None) for key in waiting if key.group_id == group_id)
+        return list(keys)
+
+    def keys_of_topics(self, topics: Iterable[str]) -> Iterator[OffsetKey]:
+        """What groups have committed, or may commit, for these topics."""
+        gone = set(topics)
+        for group_id in dict.fromkeys((*self._committed, *self._open)):
+            yield from (key for key in self.keys_of(group_id) if key.topic in gone)
+
+    # -- changes
+
+    def replay(self, record: OffsetRecord, position: int) -> None:
+        """A record outside of transactions is committed."""
+        key = OffsetKey(record.group_id, record.topic, record.partition)
+        if record.committed is None:
+            # What was written over before its marker comes must not come back with it (I1).
+            self._drop(key, position)
+        self._put(key, _Placed(position, record.committed))
+
+    def hold(self, producer_id: int, records: Sequence[OffsetRecord], position: int) -> None:
+        """Records of a transaction are on their way into the log (I3)."""
+        waiting = self._pending.setdefault(producer_id, {})
+        for record in records:
+            key = OffsetKey(record.group_id, record.topic, record.partition)
+            if key not in waiting:
+                self._open[key.group_id] += 1
+            waiting.setdefault(key, []).append(_Placed(position, record.committed))
+        if not waiting:
+            del self._pending[producer_id]
+
+    def confirm(self, producer_id: int, position: int) -> None:
+        """The records at `position` are in the log: what the same transaction wrote before to their keys is over."""
+        for placed in self._pending.get(producer_id, {}).values():
+            if any(one.position == position for one in placed):
+                placed[:] = [one for one in placed if one.position >= position]
+
+    def revoke(self, producer_id: int, position: int) -> None:
+        """The records at `position` are certainly not in the log (KAFKA-16371)."""
+        self._keep_only(producer_id, lambda placed: placed.position != position)
+
+    def end(self, producer_id: int, *, committed: bool) -> list[str]:
+        """The producer's transaction has its marker; returns the groups it concerned. Without one, nothing happens."""
+        waiting = self._pending.pop(producer_id, {})
+        for key, placed in waiting.items():
+            self._close(key.group_id)
+            if committed:
+                self._put(key, placed[-1])
+        return list(dict.fromkeys(key.group_id for key in waiting))
+
+    def _put(self, key: OffsetKey, placed: _Placed) -> None:
+        there = self._committed.get(key.group_id)
+        place = (key.topic, key.partition)
+        known = None if there is None else there.get(place)
+        if known is not None and known.position > placed.position:
+            return
+        if placed.committed is not None:
+            self._committed.setdefault(key.group_id, {})[place] = placed
+        elif there is not None and known is not None:
+            del there[place]
+            if not there:
+                del self._committed[key.group_id]
+
+    def _drop(self, key: OffsetKey, position: int) -> None:
+        if key.group_id not in self._open:
+            return
+        for producer_id in list(self._pending):
+            if key in self._pending[producer_id]:
+                placed = self._pending[producer_id][key]
+                placed[:] = [one for one in placed if one.position > position]
+                self._forget_if_empty(producer_id, key)
+
+    def _keep_only(self, producer_id: int, keeps: Callable[[_Placed], bool]) -> None:
+        waiting = self._pending.get(producer_id, {})
+        for key in list(waiting):
+            waiting[key][:] = [one for one in waiting[key] if keeps(one)]
+            self._forget_if_empty(producer_id, key)
+
+    def _forget_if_empty(self, producer_id: int, key: OffsetKey) -> None:
+        waiting = self._pending[producer_id]
+        if not waiting[key]:
+            del waiting[key]
+            self._close(key.group_id)
+        if not waiting:
+            del self._pending[producer_id]
+
+    def _close(self, group_id: str) -> None:
+        self._open[group_id] -= 1
+        if not self._open[group_id]:
+            del self._open[group_id]
