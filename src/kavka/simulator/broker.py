@@ -18,7 +18,7 @@ from kavka.broker.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
-from kavka.decisions import Decision
+from kavka.decisions import Decision, RecordDecision, forget
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
 from kavka.model import chunk_bytes
 from kavka.protocol.api import decode_request_header
@@ -28,6 +28,7 @@ from kavka.simulator.disk import SimulatedDisk
 from kavka.simulator.network import Endpoint, SimulatedNetwork
 from kavka.simulator.scheduler import NodeLoop, Scheduler
 from kavka.simulator.trace import Trace
+from kavka.simulator.wire import Exchange, Wire
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 from kavka.zookeeper.client import ZooKeeperClient
 
@@ -81,6 +82,11 @@ class SimulatedBroker:
         self.loop: NodeLoop | None = None
         self.broker: Broker | None = None
         """The broker of this life, to look into; None while it is dead or starting."""
+        self.hosted: Broker | None = None
+        """The same from the beginning of its start on, for those who watch its logs."""
+        self.wire: Wire | None = None
+        """Is told what this broker is asked and what it answers."""
+        self.on_decision: RecordDecision = forget
 
     @property
     def is_alive(self) -> bool:
@@ -136,6 +142,7 @@ class SimulatedBroker:
             self._trace.on_node(self.node, kind, text)
 
     def _on_decision(self, decision: Decision) -> None:
+        self.on_decision(decision)
         if self._trace is not None:
             self._trace.on_decision(self.node, decision)
 
@@ -150,7 +157,7 @@ class SimulatedBroker:
         self._tell(how)
         self.collect_bugs()
         loop.kill()
-        self.broker = None
+        self.broker = self.hosted = None
         self.is_serving = False
         return loop
 
@@ -199,6 +206,7 @@ class SimulatedBroker:
             on_decision=self._on_decision,
         )
         broker = Broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
+        self.hosted = broker
         await broker.start()
         self.broker = broker
         dispatcher = Dispatcher(broker)
@@ -249,7 +257,7 @@ class SimulatedBroker:
     # -- connections
 
     def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
-        connection = _Connection(endpoint, dispatcher, on_bug=self._bugs.append, on_violation=self._on_violation)
+        connection = _Connection(endpoint, dispatcher, self, on_bug=self._bugs.append, on_violation=self._on_violation)
         loop.create_task(connection.run(loop))
 
     def _on_violation(self, violation: InvariantViolation) -> None:
@@ -264,6 +272,7 @@ class _Connection:
         self,
         endpoint: Endpoint,
         dispatcher: Dispatcher,
+        broker: SimulatedBroker,
         *,
         on_bug: Callable[[BaseException], None],
         on_violation: Callable[[InvariantViolation], None],
@@ -271,6 +280,7 @@ class _Connection:
         host, port = endpoint.address
         self._endpoint = endpoint
         self._dispatcher = dispatcher
+        self._broker = broker
         self._on_bug = on_bug
         self._on_violation = on_violation
         self._context = ConnectionContext(f"{host}:{port}", host, port, LISTENER)
@@ -283,6 +293,9 @@ class _Connection:
                 header, body = decode_request_header(frame)
                 request = Request(header, frame[body:], self._context)
                 try:
+                    exchange = (
+                        None if self._broker.wire is None else self._broker.wire.on_request(self._broker, request)
+                    )
                     outcome = self._dispatcher.handle(request)
                 except ProtocolViolation:
                     return
@@ -293,13 +306,14 @@ class _Connection:
                     self._on_bug(bug)
                     return
                 if isinstance(outcome, Response):
+                    self._tell(exchange, outcome)
                     self._slots.answer(header, outcome)
                     self._send()
                 else:
                     task: asyncio.Future[Response] = asyncio.ensure_future(outcome, loop=loop)
                     slot = self._slots.defer(header)
                     self._context.hold(task)
-                    task.add_done_callback(lambda task, slot=slot: self._complete(slot, task))  # type: ignore[misc]
+                    task.add_done_callback(lambda task, slot=slot, told=exchange: self._complete(slot, task, told))  # type: ignore[misc]
         except ConnectionFailed:
             pass  # The client is gone.
         finally:
@@ -307,12 +321,21 @@ class _Connection:
             self._endpoint.close()
             self._context.end()
 
-    def _complete(self, slot: Slot, task: asyncio.Future[Response]) -> None:
+    def _tell(self, exchange: Exchange | None, response: Response) -> None:
+        """Whoever watches the wire hears of the answer; that a rule was broken ends the simulation."""
+        if exchange is not None and self._broker.wire is not None:
+            try:
+                self._broker.wire.on_answer(exchange, response)
+            except Exception as violation:
+                self._on_bug(violation)
+
+    def _complete(self, slot: Slot, task: asyncio.Future[Response], exchange: Exchange | None) -> None:
         self._context.release(task)
         if task.cancelled() or self._slots.closing:
             return
         failure = task.exception()
         if failure is None:
+            self._tell(exchange, task.result())
             self._slots.complete(slot, task.result())
         elif isinstance(failure, InvariantViolation):
             self._on_violation(failure)

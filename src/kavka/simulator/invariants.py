@@ -29,11 +29,13 @@ Source: reliability.md 1a; hachikuji's and Vanlightly's TLA+ models for the ghos
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
 from kavka.simulator.log_mirror import LogMirror, differ
+from kavka.simulator.replica_view import Look, Seen, Stored, View
+from kavka.simulator.replica_view import Violation as Violation
+from kavka.simulator.states import States
 from kavka.simulator.trace import ZOOKEEPER, ReplicaLook
 from kavka.zookeeper.znodes import (
     CONTROLLER_EPOCH_PATH,
@@ -49,67 +51,13 @@ from kavka.zookeeper.znodes import (
 )
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Mapping
 
-    from kavka.model import LeaderAndIsr
-    from kavka.replication.isr import IsrState
-    from kavka.replication.partition import Partition
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.trace import Trace
+    from kavka.simulator.wire import Watcher
     from kavka.simulator.zookeeper import SimulatedZooKeeper
     from kavka.zookeeper.tree import Node
-
-
-class Violation(Exception):
-    """A rule was broken. `rule` is its name in reliability.md."""
-
-    def __init__(self, rule: str, at_ms: int, text: str) -> None:
-        super().__init__(f"{rule} at {at_ms} ms: {text}")
-        self.rule = rule
-        self.at_ms = at_ms
-
-
-class _Look(NamedTuple):
-    """What was seen of a replica last."""
-
-    log_end_offset: Offset
-    high_watermark: Offset
-    state: LeaderAndIsr
-    is_leader: bool
-    isr: IsrState
-    has_failed: bool
-
-
-class _Seen:
-    """A replica in one life of its broker, as the observer knows it."""
-
-    __slots__ = ("_disk", "is_former", "look", "mirror", "name", "partition")
-
-    def __init__(self, partition: Partition, broker: SimulatedBroker) -> None:
-        self.partition = partition
-        self.name = f"{partition.topic_partition} at broker {broker.broker_id}"
-        self.mirror = LogMirror()
-        self.look: _Look | None = None
-        self.is_former = False
-        """Whether it is of a topic that had this name before."""
-        self._disk = broker.disk
-
-    @property
-    def is_present(self) -> bool:
-        return self.look is not None and not self.is_former and not self.partition.log.failure
-
-    def follow(self) -> None:
-        """Takes over what the log has now. The observer's own reads do not fail."""
-        with self._disk.without_faults():
-            self.mirror.follow(self.partition.log)
-
-
-class _Stored(NamedTuple):
-    """A partition's state znode."""
-
-    state: PartitionState
-    version: int
 
 
 class _Reassignment(NamedTuple):
@@ -120,36 +68,29 @@ class _Reassignment(NamedTuple):
     was_complete: bool = False
 
 
-class Observer:
-    """The watching eye of one simulation, on all of its topics. `allow_loss` (unclean elections, more crashes than
-    min.insync.replicas bears) leaves out the rules that do not hold then."""
+class Observer(View):
+    """The watching eye of one simulation, on all of its topics."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper, *, allow_loss: bool = False, trace: Trace | None = None) -> None:
+        super().__init__(allow_loss=allow_loss)
         self._zookeeper = zookeeper
         self._trace = trace
-        self._allow_loss = allow_loss
+        self.states = States(self.replicas, self.topic_name)
+        self.watchers: list[Watcher] = [self.states]
+        """Who is told of what is asked and answered."""
         self._zxid = -1
         self._topics_pzxid = -1
         self._topics: list[str] = []
-        self._replicas: dict[TopicPartition, dict[int, _Seen]] = {}
         self._lives: dict[int, int] = {}
-        self._powerless: dict[tuple[int, TopicPartition], None] = {}
-        """Replicas that lost power and have not been seen with all that is committed since."""
         self._topic_nodes: dict[str, tuple[int, int]] = {}
         self._partitions_of: dict[str, list[TopicPartition]] = {}
-        self.stored: dict[TopicPartition, _Stored] = {}
-        self.assigned: dict[TopicPartition, tuple[int, ...]] = {}
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
         self._removable: dict[TopicPartition, Offset] = {}
         """Below which offset somebody asked for records to be removed."""
         self._retained: dict[str, None] = {}
         """Topics from which retention may remove what is committed."""
-        self._topic_ids: dict[str, uuid.UUID | None] = {}
         self._leaders: dict[tuple[TopicPartition, LeaderEpoch], int] = {}
         self._controllers: dict[int, int] = {}
-        self.true_high_watermark: dict[TopicPartition, Offset] = {}
-        self._committed: dict[TopicPartition, LogMirror] = {}
-        """The log below the true high watermark, as the leader that raised it last had it."""
         self.acked: dict[TopicPartition, dict[Offset, bytes]] = {}
         self._last_acked: dict[TopicPartition, Offset] = {}
         self.consumed: dict[TopicPartition, dict[Offset, bytes]] = {}
@@ -157,12 +98,6 @@ class Observer:
         """Steps after which the rules were evaluated for what the step may have touched."""
         self.changes_checked = 0
         """How many of them changed something that a rule speaks of."""
-        self.digest = 0
-        self.now_ms = 0
-
-    def note(self, event: str) -> None:
-        """Makes `event` part of the digest."""
-        self.digest = zlib.crc32(f"{self.now_ms} {event}".encode(), self.digest)
 
     @property
     def controller(self) -> int:
@@ -178,23 +113,23 @@ class Observer:
         """Looks at what the broker's step may have changed."""
         self.now_ms = now_ms
         self.events_checked += 1
-        hosted = broker.broker
+        hosted = broker.hosted
         if hosted is None:
             return
         if self._lives.get(broker.broker_id) != broker.life:
             self._lives[broker.broker_id] = broker.life
-            for seen_replicas in self._replicas.values():
+            for seen_replicas in self.replicas.values():
                 seen_replicas.pop(broker.broker_id, None)
         for partition in hosted.replicas.partitions():
             topic_partition = partition.topic_partition
-            replicas = self._replicas.get(topic_partition)
+            replicas = self.replicas.get(topic_partition)
             if replicas is None:
                 if topic_partition.topic not in self._topic_nodes:
                     continue
-                replicas = self._replicas[topic_partition] = {}
+                replicas = self.replicas[topic_partition] = {}
             seen = replicas.get(broker.broker_id)
             if seen is None or seen.partition is not partition:
-                seen = replicas[broker.broker_id] = _Seen(partition, broker)
+                seen = replicas[broker.broker_id] = Seen(partition, broker)
             look, log = seen.look, partition.log
             if (
                 look is None
@@ -247,10 +182,11 @@ class Observer:
         except MalformedZNode:
             return
         self._topic_nodes[topic] = (node.mzxid, node.czxid)
-        self._topic_ids[topic] = assignment.topic_id
+        self.topic_ids[topic] = assignment.topic_id
         self._partitions_of[topic] = [TopicPartition(topic, index) for index in assignment.partitions]
         for index, replicas in assignment.partitions.items():
             partition = TopicPartition(topic, index)
+            self.states.on_assigned(partition, self.assigned.get(partition, ()), tuple(replicas))
             self.assigned[partition] = tuple(replicas)
             adding, removing = assignment.adding_replicas.get(index, ()), assignment.removing_replicas.get(index, ())
             self._on_replicas(partition, frozenset(replicas), frozenset(adding), frozenset(removing))
@@ -266,7 +202,7 @@ class Observer:
             self._on_isr_of_reassigned(partition, moved)
         elif under_way is not None and replicas != under_way.before:
             is_right = replicas == under_way.target and under_way.was_complete
-            self._require("R21", is_right, f"{partition}: {under_way} ended with {sorted(replicas)}")
+            self.require("R21", is_right, f"{partition}: {under_way} ended with {sorted(replicas)}")
 
     def _on_isr_of_reassigned(self, partition: TopicPartition, moved: _Reassignment) -> None:
         stored = self.stored.get(partition)
@@ -282,16 +218,16 @@ class Observer:
         """The topic was deleted: what is made under its name later is another one."""
         self._partitions_of.pop(topic, None)
         self._topic_nodes.pop(topic, None)
-        self._topic_ids.pop(topic, None)
+        self.topic_ids.pop(topic, None)
         self._retained.pop(topic, None)
         tables: tuple[dict[TopicPartition, Any], ...] = (
-            self._replicas,
+            self.replicas,
             self.stored,
             self.assigned,
             self._reassignments,
             self._removable,
             self.true_high_watermark,
-            self._committed,
+            self.committed,
             self.acked,
             self._last_acked,
             self.consumed,
@@ -301,8 +237,8 @@ class Observer:
                 del table[partition]
         for key in [key for key in self._leaders if key[0].topic == topic]:
             del self._leaders[key]
-        for held in [held for held in self._powerless if held[1].topic == topic]:
-            del self._powerless[held]
+        for held in [held for held in self.powerless if held[1].topic == topic]:
+            del self.powerless[held]
         self.note(f"deleted {topic}")
 
     def _check_state(self, partition: TopicPartition, node: Node) -> None:
@@ -311,25 +247,26 @@ class Observer:
             return
         state = PartitionState.decode(partition, node.data)
         replicas = self.assigned[partition]
-        self.stored[partition] = _Stored(state, node.version)
+        self.stored[partition] = Stored(state, node.version)
         self.note(f"stored {partition} {state.leader} {state.leader_epoch} {state.isr} {node.version}")
         if self._trace is not None:
             self._trace.on_stored(partition, state, node.version)
-        self._require("R3", state.leader == NO_LEADER or state.leader in state.isr, f"{partition}: {state}")
-        self._require("R3", bool(state.isr) and set(state.isr) <= set(replicas), f"{partition}: {state} of {replicas}")
+        self.states.on_stored(partition, before.state if before is not None else None, state)
+        self.require("R3", state.leader == NO_LEADER or state.leader in state.isr, f"{partition}: {state}")
+        self.require("R3", bool(state.isr) and set(state.isr) <= set(replicas), f"{partition}: {state} of {replicas}")
         if before is not None:
             rises = state.leader_epoch >= before.state.leader_epoch and node.version > before.version
-            self._require("R13", rises, f"{partition}: {state} after {before.state}")
+            self.require("R13", rises, f"{partition}: {state} after {before.state}")
         if state.leader != NO_LEADER:
             holder = self._leaders.setdefault((partition, state.leader_epoch), state.leader)
-            self._require("R13", holder == state.leader, f"{partition}: {holder} and {state.leader} in one epoch")
+            self.require("R13", holder == state.leader, f"{partition}: {holder} and {state.leader} in one epoch")
         moved = self._reassignments.get(partition)
         if moved is not None and not moved.was_complete:
             self._on_isr_of_reassigned(partition, moved)
         for broker_id in replicas:
             if broker_id not in state.isr:  # Noticed: it must have all before it is a member again.
-                self._powerless.pop((broker_id, partition), None)
-        if not self._allow_loss:
+                self.powerless.pop((broker_id, partition), None)
+        if not self.allow_loss:
             for broker_id in state.isr:
                 self._check_member(partition, broker_id)
 
@@ -343,14 +280,15 @@ class Observer:
         if known is None:
             self._controllers[epoch] = known = broker_id
             self.note(f"controller {broker_id} epoch {epoch}")
+            self.states.on_controller(epoch)
             if self._trace is not None:
                 self._trace.on_node(ZOOKEEPER, "controller seated", f"broker-{broker_id}, controller epoch {epoch}")
-        self._require("R15", known == broker_id, f"brokers {known} and {broker_id} in controller epoch {epoch}")
+        self.require("R15", known == broker_id, f"brokers {known} and {broker_id} in controller epoch {epoch}")
 
-    def _check_replica(self, broker_id: int, seen: _Seen, before: _Look | None) -> None:
+    def _check_replica(self, broker_id: int, seen: Seen, before: Look | None) -> None:
         partition = seen.partition
         log = partition.log
-        look = seen.look = _Look(
+        look = seen.look = Look(
             log.log_end_offset,
             log.high_watermark,
             partition.state,
@@ -359,7 +297,7 @@ class Observer:
             log.failure is not None,
         )
         topic_partition = partition.topic_partition
-        seen.is_former = partition.topic_id != self._topic_ids.get(topic_partition.topic)
+        seen.is_former = partition.topic_id != self.topic_ids.get(topic_partition.topic)
         if seen.is_former:
             return
         self.changes_checked += 1
@@ -369,111 +307,117 @@ class Observer:
             self._trace.on_replica(f"broker-{broker_id}", topic_partition, shown)
         if look.has_failed:
             grew = before is not None and before.has_failed and look.log_end_offset > before.log_end_offset
-            self._require("R22", not grew, f"{seen.name}: {log.failure}, and then it took more: {before} to {look}")
+            self.require("R22", not grew, f"{seen.name}: {log.failure}, and then it took more: {before} to {look}")
             return
+        if before is not None and look.log_end_offset < before.log_end_offset:
+            self.states.on_cut(before, look, len(set(seen.mirror.epochs)))
         if before is None or look.log_end_offset != before.log_end_offset or look.state is not before.state:
             seen.follow()
+        stored = self.stored.get(topic_partition)
+        self.states.on_look(
+            seen, before, look, stored.state if stored is not None else None, self.bound(topic_partition)
+        )
         if before is None or look.high_watermark != before.high_watermark or look.is_leader is not before.is_leader:
             self.note(f"{seen.name} leads {look.is_leader} {look.high_watermark} of {look.log_end_offset}")
         if not log.log_start_offset <= look.high_watermark <= look.log_end_offset:
-            self._require("R9", holds=False, text=f"{seen.name}: start {log.log_start_offset}, {look}")
+            self.require("R9", holds=False, text=f"{seen.name}: start {log.log_start_offset}, {look}")
         if look.is_leader:
             self._check_leader(broker_id, seen, before, look)
-        elif not self._allow_loss:
+        elif not self.allow_loss:
             self._compare(broker_id, topic_partition, look.high_watermark, "R4", seen.name)
-        if not self._allow_loss and (before is None or look.log_end_offset < before.log_end_offset):
+        if not self.allow_loss and (before is None or look.log_end_offset < before.log_end_offset):
             self._check_member(topic_partition, broker_id)
 
     def _check_member(self, partition: TopicPartition, broker_id: int) -> None:
         """R6, and with it R1: a running member of the stored ISR has all that is committed, and nothing else there."""
-        seen = self._replicas.get(partition, {}).get(broker_id)
-        stored, committed = self.stored.get(partition), self._committed.get(partition)
+        seen = self.replicas.get(partition, {}).get(broker_id)
+        stored, committed = self.stored.get(partition), self.committed.get(partition)
         if seen is None or stored is None or committed is None or broker_id not in stored.state.isr:
             return
         if not seen.is_present or not committed.ends:
             return
         seen.follow()
         difference = differ(committed, seen.mirror, committed.end)
-        if (broker_id, partition) in self._powerless:
+        if (broker_id, partition) in self.powerless:
             if not difference:
-                del self._powerless[broker_id, partition]
+                del self.powerless[broker_id, partition]
             return
         if difference:
             text = f"{seen.name}, in the ISR {stored.state.isr}, lacks committed records: {difference}"
-            self._require("R6", holds=False, text=text)
+            self.require("R6", holds=False, text=text)
 
-    def _check_leader(self, broker_id: int, seen: _Seen, before: _Look | None, look: _Look) -> None:
+    def _check_leader(self, broker_id: int, seen: Seen, before: Look | None, look: Look) -> None:
         topic_partition, name = seen.partition.topic_partition, seen.name
         is_same_reign = before is not None and before.is_leader and before.state.leader_epoch == look.state.leader_epoch
         if before is not None and is_same_reign:
-            self._require("R9", look.high_watermark >= before.high_watermark, f"{name}: HW fell, {before} to {look}")
+            self.require("R9", look.high_watermark >= before.high_watermark, f"{name}: HW fell, {before} to {look}")
         stored = self.stored.get(topic_partition)
-        if stored is None or self._allow_loss:
+        if stored is None or self.allow_loss:
             return
         if stored.state.leader == broker_id and stored.state.leader_epoch == look.state.leader_epoch:
             true_high_watermark = self.true_high_watermark.get(topic_partition, 0)
             if look.log_end_offset < true_high_watermark:
-                self._require("R5", holds=False, text=f"{name}: {look}, true HW {true_high_watermark}")
+                self.require("R5", holds=False, text=f"{name}: {look}, true HW {true_high_watermark}")
             self._check_committed(topic_partition, seen)
             if not set(stored.state.isr) <= set(look.isr.maximal_isr):
-                self._require(
+                self.require(
                     "R8", holds=False, text=f"{name}: stored ISR {stored.state.isr}, maximal ISR {look.isr.maximal_isr}"
                 )
         if before is None or not is_same_reign or look.high_watermark != before.high_watermark:
             self._on_high_watermark(broker_id, seen, look.high_watermark, stored)
 
-    def _on_high_watermark(self, broker_id: int, seen: _Seen, high_watermark: Offset, stored: _Stored) -> None:
+    def _on_high_watermark(self, broker_id: int, seen: Seen, high_watermark: Offset, stored: Stored) -> None:
         partition, mirror = seen.partition.topic_partition, seen.mirror
-        replicas = self._replicas[partition]
+        replicas = self.replicas[partition]
         for member in stored.state.isr:
             # R1: what is committed here is there. A member that is down is looked at when it comes back.
             other = replicas.get(member)
             if member == broker_id or other is None or not other.is_present:
                 continue
-            if (member, partition) in self._powerless:
+            if (member, partition) in self.powerless:
                 continue
             other.follow()
             difference = differ(mirror, other.mirror, high_watermark)
             if difference:
                 text = f"{seen.name}: member {member} of {stored.state.isr} is not the same {difference}"
-                self._require("R1", holds=False, text=text)
+                self.require("R1", holds=False, text=text)
         if high_watermark > self.true_high_watermark.get(partition, 0):
             self.true_high_watermark[partition] = high_watermark
-            committed = self._committed.get(partition)
+            committed = self.committed.get(partition)
             if committed is None:
-                committed = self._committed[partition] = LogMirror()
+                committed = self.committed[partition] = LogMirror()
             committed.extend(mirror, high_watermark)
 
-    def _check_committed(self, partition: TopicPartition, seen: _Seen) -> None:
+    def _check_committed(self, partition: TopicPartition, seen: Seen) -> None:
         """R5: the true leader has every record that was ever committed, and not others in their place."""
-        committed, mirror = self._committed.get(partition), seen.mirror
+        committed, mirror = self.committed.get(partition), seen.mirror
         if committed is not None and committed.ends:
             difference = differ(committed, mirror, committed.end)
             if difference:
-                self._require("R5", holds=False, text=f"{seen.name}: not what was committed, {difference}")
+                self.require("R5", holds=False, text=f"{seen.name}: not what was committed, {difference}")
 
     def _compare(self, broker_id: int, partition: TopicPartition, high_watermark: Offset, rule: str, name: str) -> None:
-        replicas = self._replicas[partition]
+        replicas = self.replicas[partition]
         mirror = replicas[broker_id].mirror
         for other_id, other in replicas.items():
             if other_id == broker_id or not other.is_present:
                 continue
             difference = differ(mirror, other.mirror, min(high_watermark, other.partition.log.high_watermark))
             if difference:
-                self._require(rule, holds=False, text=f"{name} and broker {other_id} differ {difference}")
+                self.require(rule, holds=False, text=f"{name} and broker {other_id} differ {difference}")
 
     def on_power_cut(self, broker_id: int) -> None:
         """What the broker's disk holds is not known until it is back. So it is with a disk that was replaced."""
-        for partition, replicas in self._replicas.items():
+        for partition, replicas in self.replicas.items():
             replicas.pop(broker_id, None)
-            self._powerless[broker_id, partition] = None
+            self.powerless[broker_id, partition] = None
 
     def bears_loss_at(self, broker_id: int) -> bool:
         """Whether all that is committed would be there without what this broker has: for each of its partitions another
         member of the ISR has it, which runs and lost nothing itself."""
         return all(
             any(
-                member != broker_id and (member, partition) not in self._powerless and self._has(member, partition)
+                member != broker_id and (member, partition) not in self.powerless and self._has(member, partition)
                 for member in stored.state.isr
             )
             for partition, stored in self.stored.items()
@@ -481,7 +425,7 @@ class Observer:
         )
 
     def _has(self, broker_id: int, partition: TopicPartition) -> bool:
-        seen = self._replicas.get(partition, {}).get(broker_id)
+        seen = self.replicas.get(partition, {}).get(broker_id)
         return seen is not None and seen.is_present
 
     def on_delete_records(self, partition: TopicPartition, before: Offset) -> None:
@@ -492,20 +436,16 @@ class Observer:
         """Somebody asks for a retention that removes records of the topic."""
         self._retained[topic] = None
 
-    def topic_id(self, topic: str) -> uuid.UUID | None:
-        """Which topic it is that has this name now."""
-        return self._topic_ids.get(topic)
-
     # -- what clients were told
 
     def on_acked(self, partition: TopicPartition, offset: Offset, value: bytes, sent_after: Offset) -> None:
         """`value` was acknowledged with acks=all at `offset`; `sent_after` is the highest offset of this partition that
         any client had been told of before this one was sent."""
         bound = self.true_high_watermark.get(partition, 0)
-        self._require("R16", self._allow_loss or offset < bound, f"{partition}: {offset} acknowledged, true HW {bound}")
-        self._require("R17", offset > sent_after, f"{partition}: {offset} was sent after {sent_after} was known")
+        self.require("R16", self.allow_loss or offset < bound, f"{partition}: {offset} acknowledged, true HW {bound}")
+        self.require("R17", offset > sent_after, f"{partition}: {offset} was sent after {sent_after} was known")
         known = self.acked.setdefault(partition, {}).setdefault(offset, value)
-        self._require("R18", known == value, f"{partition}: {offset} acknowledged for {known!r} and {value!r}")
+        self.require("R18", known == value, f"{partition}: {offset} acknowledged for {known!r} and {value!r}")
         self._last_acked[partition] = max(offset, self.last_acked(partition))
         self.note(f"acked {partition} {offset}")
 
@@ -514,9 +454,9 @@ class Observer:
 
     def on_consumed(self, partition: TopicPartition, offset: Offset, value: bytes) -> None:
         bound = self.true_high_watermark.get(partition, 0)
-        self._require("R19", self._allow_loss or offset < bound, f"{partition}: {offset} was read, true HW {bound}")
+        self.require("R19", self.allow_loss or offset < bound, f"{partition}: {offset} was read, true HW {bound}")
         known = self.consumed.setdefault(partition, {}).setdefault(offset, value)
-        self._require("R18", self._allow_loss or known == value, f"{partition}: {offset} was {known!r}, is {value!r}")
+        self.require("R18", self.allow_loss or known == value, f"{partition}: {offset} was {known!r}, is {value!r}")
         self.note(f"read {partition} {offset}")
 
     # -- at the end
@@ -538,7 +478,7 @@ class Observer:
                 if found is None:
                     missing.append(f"{partition}: not at broker {replica}")
                     continue
-                seen = self._replicas[partition][replica]
+                seen = self.replicas[partition][replica]
                 seen.follow()
                 mirrors.append(seen.mirror)
                 logs[replica] = (found.log.log_end_offset, found.log.high_watermark)
@@ -554,26 +494,22 @@ class Observer:
             for offset, value in acked.items():
                 if offset < start:
                     continue
-                self._require(
+                self.require(
                     "R7", found.get(offset) == value, f"{partition}: {offset} is {found.get(offset)!r}, not {value!r}"
                 )
             times: dict[bytes, int] = {}
             for value in found.values():
                 times[value] = times.get(value, 0) + 1
             doubled = [value for value in acked.values() if times.get(value, 0) > 1]
-            self._require("P1", not doubled, f"{partition}: written twice: {doubled[:5]}")
+            self.require("P1", not doubled, f"{partition}: written twice: {doubled[:5]}")
 
     def _start_of(self, partition: TopicPartition) -> Offset:
         """Where the leader's log begins: not behind what somebody asked for (R22)."""
-        seen = self._replicas.get(partition, {}).get(self.stored[partition].state.leader)
+        seen = self.replicas.get(partition, {}).get(self.stored[partition].state.leader)
         if seen is None:
             return 0
         start = seen.partition.log.log_start_offset
         bound = self._removable.get(partition, 0)
         is_asked_for = start <= bound or partition.topic in self._retained
-        self._require("R22", is_asked_for, f"{seen.name} begins at {start}, {bound} was asked for")
+        self.require("R22", is_asked_for, f"{seen.name} begins at {start}, {bound} was asked for")
         return start
-
-    def _require(self, rule: str, holds: bool, text: str) -> None:
-        if not holds:
-            raise Violation(rule, self.now_ms, text)

@@ -2,9 +2,11 @@
 
 Decides whether two logs are the same between two offsets, at the cost of a few look-ups: a batch's identity (base
 offset, leader epoch, CRC) is hashed once, when it is seen first, and the sums of the hashes are kept. Sums, and no
-chain: so logs that begin at different offsets, as records were deleted from one earlier, are compared on what both have.
+chain: so logs that begin at different offsets, as records were deleted from one earlier, are compared on what both
+have.
 
-    I1  `ends` rises strictly; `sums[i]` is `_before` and the hashes of all batches up to the one that ends at `ends[i]`
+    I1  `ends` rises strictly; `sums[i]` is `_before` and the hashes of all batches up to the one that ends at
+        `ends[i]`, `epochs[i]` the leader epoch of that one
     I2  nothing is read twice: `follow` reads what is new, and as much of the last batch as tells that it is the same
 """
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kavka.log.unified_log import UnifiedLog
-    from kavka.model import Offset
+    from kavka.model import LeaderEpoch, Offset
     from kavka.records.batch import BatchHeader
 
 READ_BYTES: Final = 64 * 1024 * 1024
@@ -29,12 +31,13 @@ READ_BYTES: Final = 64 * 1024 * 1024
 class LogMirror:
     """Batch ends and sums of one replica's log, or of what is committed."""
 
-    __slots__ = ("_before", "ends", "start", "sums")
+    __slots__ = ("_before", "ends", "epochs", "start", "sums")
 
     def __init__(self) -> None:
         self.start: Offset = 0
         self.ends: list[Offset] = []
         self.sums: list[int] = []
+        self.epochs: list[LeaderEpoch] = []
         self._before = 0
         """The sum of what is no longer in the lists."""
 
@@ -48,10 +51,11 @@ class LogMirror:
             return False
         self._begin_at(log.log_start_offset)
         keep = bisect_right(self.ends, log.log_end_offset)
-        del self.ends[keep:], self.sums[keep:]
+        del self.ends[keep:], self.sums[keep:], self.epochs[keep:]
         while self.ends and not self._last_is_there(log):
             self.ends.pop()
             self.sums.pop()
+            self.epochs.pop()
         offset = self.end
         total = self.sums[-1] if self.sums else self._before
         while offset < log.log_end_offset:
@@ -61,6 +65,7 @@ class LogMirror:
                     total += _identity(header)
                     self.ends.append(header.last_offset + 1)
                     self.sums.append(total)
+                    self.epochs.append(header.partition_leader_epoch)
             offset = result.next_offset
         return True
 
@@ -69,10 +74,11 @@ class LogMirror:
         if start < self.start:  # It was begun anew.
             self.ends.clear()
             self.sums.clear()
+            self.epochs.clear()
         gone = bisect_right(self.ends, start)
         if gone:
             self._before = self.sums[gone - 1]
-            del self.ends[:gone], self.sums[:gone]
+            del self.ends[:gone], self.sums[:gone], self.epochs[:gone]
         self.start = start
 
     def _last_is_there(self, log: UnifiedLog) -> bool:
@@ -96,6 +102,7 @@ class LogMirror:
         have, keep = bisect_right(other.ends, self.end), bisect_right(other.ends, bound)
         shift = (self.sums[-1] if self.sums else self._before) - other._sum_before(have)
         self.ends += other.ends[have:keep]
+        self.epochs += other.epochs[have:keep]
         self.sums += [total + shift for total in other.sums[have:keep]]
 
     def stretch(self, start: Offset, end: Offset) -> tuple[Offset, int]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
 
+from kavka.logger import sink
 from kavka.simulator.faults import FaultMix, Strike
 from kavka.simulator.invariants import Violation
 from kavka.simulator.scheduler import SimulationStuck
@@ -24,14 +25,17 @@ HOURS: Final = 1 / 6
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a seed draws before its world begins. `mean_pause_s`: between two writes of a producer."""
+    """What a seed draws before its world begins. `mean_pause_s`: between two writes of a producer.
+
+    The defaults are those of a calm world: a failing plan is made smaller towards them.
+    """
 
     seed: int
-    brokers: int
-    partitions: int
-    producers: int
-    mean_pause_s: float
-    settings: dict[str, str]
+    brokers: int = 3
+    partitions: int = 1
+    producers: int = 1
+    mean_pause_s: float = 1.0
+    settings: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def draw(seed: int, *, brokers: int | None = None) -> Plan:
@@ -75,6 +79,8 @@ class SeedResult:
     plan: Plan | None = None
     strikes: tuple[Strike, ...] = ()
     """The faults that it made, to be had again or in part."""
+    swarm_seconds: float = 0.0
+    """How long there were faults and writes before all was healed or a rule was broken."""
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
@@ -95,6 +101,7 @@ def run_plan(
         seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, mix=mix, schedule=schedule
     )
     violation = detail = rule = ""
+    lines = sink.set(world.observer.states.on_line)
     try:
         world.start()
         world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s)
@@ -104,6 +111,8 @@ def run_plan(
     except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
         violation, rule = f"{type(failure).__name__}: {failure}", rule_of(failure)
         detail = _trace_of(failure, world)
+    finally:
+        sink.reset(lines)
     return SeedResult(
         seed=seed,
         digest=world.digest,
@@ -115,11 +124,13 @@ def run_plan(
         wall_seconds=time.perf_counter() - began_s,
         mix=str(world.mix),
         faults=dict(world.faults.counts),
+        states=dict(world.observer.states.counts),
         violation=violation,
         rule=rule,
         detail=detail,
         plan=plan,
         strikes=tuple(world.faults.struck),
+        swarm_seconds=min(world.faults.elapsed_s, 3_600 * hours),
     )
 
 

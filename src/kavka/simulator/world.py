@@ -23,6 +23,7 @@ from kavka.simulator.invariants import Observer, Violation
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.trace import current_trace
+from kavka.simulator.wire import Wire
 from kavka.simulator.workload import Clients
 from kavka.simulator.zookeeper import SimulatedZooKeeper
 
@@ -87,6 +88,9 @@ class World:
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
         self.replicas = min(replicas, brokers)
         self.observer = Observer(self.zookeeper, allow_loss=allow_loss, trace=self.events)
+        wire = Wire(self.observer.watchers)
+        for broker in self.brokers.values():
+            broker.wire, broker.on_decision = wire, self.observer.states.on_decision
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
         self.mix = mix or FaultMix.draw(random)

@@ -1,0 +1,114 @@
+"""View: a simulated cluster as its observer sees it: replicas, what is stored, and the ghosts that no broker may read.
+
+Decides nothing: it is what the rules look at (`invariants`, `log_rules`, `join_rules`, `fencing_rules`), and how one of
+them says that it is broken.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.model import Offset, TopicPartition
+from kavka.simulator.log_mirror import LogMirror
+
+if TYPE_CHECKING:
+    import uuid
+
+    from kavka.model import LeaderAndIsr
+    from kavka.replication.isr import IsrState
+    from kavka.replication.partition import Partition
+    from kavka.simulator.broker import SimulatedBroker
+    from kavka.zookeeper.znodes import PartitionState
+
+
+class Violation(Exception):
+    """A rule was broken. `rule` is its name in reliability.md."""
+
+    def __init__(self, rule: str, at_ms: int, text: str) -> None:
+        super().__init__(f"{rule} at {at_ms} ms: {text}")
+        self.rule = rule
+        self.at_ms = at_ms
+
+
+class Look(NamedTuple):
+    """What was seen of a replica last."""
+
+    log_end_offset: Offset
+    high_watermark: Offset
+    state: LeaderAndIsr
+    is_leader: bool
+    isr: IsrState
+    has_failed: bool
+
+
+class Seen:
+    """A replica in one life of its broker, as the observer knows it."""
+
+    __slots__ = ("_disk", "broker", "is_former", "look", "mirror", "name", "partition")
+
+    def __init__(self, partition: Partition, broker: SimulatedBroker) -> None:
+        self.partition = partition
+        self.broker = broker
+        self.name = f"{partition.topic_partition} at broker {broker.broker_id}"
+        self.mirror = LogMirror()
+        self.look: Look | None = None
+        self.is_former = False
+        """Whether it is of a topic that had this name before."""
+        self._disk = broker.disk
+
+    @property
+    def is_present(self) -> bool:
+        return self.look is not None and not self.is_former and not self.partition.log.failure
+
+    def follow(self) -> None:
+        """Takes over what the log has now. The observer's own reads do not fail."""
+        with self._disk.without_faults():
+            self.mirror.follow(self.partition.log)
+
+
+class Stored(NamedTuple):
+    """A partition's state znode."""
+
+    state: PartitionState
+    version: int
+
+
+class View:
+    """What is known of the cluster. `allow_loss` (unclean elections, more crashes than min.insync.replicas bears)
+    leaves out the rules that do not hold then."""
+
+    def __init__(self, *, allow_loss: bool) -> None:
+        self.allow_loss = allow_loss
+        self.now_ms = 0
+        self.digest = 0
+        self.replicas: dict[TopicPartition, dict[int, Seen]] = {}
+        self.stored: dict[TopicPartition, Stored] = {}
+        self.assigned: dict[TopicPartition, tuple[int, ...]] = {}
+        self.topic_ids: dict[str, uuid.UUID | None] = {}
+        self.powerless: dict[tuple[int, TopicPartition], None] = {}
+        """Replicas that lost power and have not been seen with all that is committed since."""
+        self.true_high_watermark: dict[TopicPartition, Offset] = {}
+        self.committed: dict[TopicPartition, LogMirror] = {}
+        """The log below the true high watermark, as the leader that raised it last had it."""
+
+    def note(self, event: str) -> None:
+        """Makes `event` part of the digest."""
+        self.digest = zlib.crc32(f"{self.now_ms} {event}".encode(), self.digest)
+
+    def require(self, rule: str, holds: bool, text: str) -> None:
+        """Raises Violation unless it holds."""
+        if not holds:
+            raise Violation(rule, self.now_ms, text)
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """Which topic it is that has this name now."""
+        return self.topic_ids.get(topic)
+
+    def topic_name(self, topic_id: uuid.UUID) -> str:
+        """The topic that has this id; empty where it is gone."""
+        return next((name for name, known in self.topic_ids.items() if known == topic_id), "")
+
+    def bound(self, partition: TopicPartition) -> Offset:
+        """The true high watermark."""
+        return self.true_high_watermark.get(partition, 0)
