@@ -31,15 +31,18 @@ from kavka.records.batch import iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.replication.fetch_state import Stage
 from kavka.replication.partition import Partition
-from kavka.simulator.broker import PORT
+from kavka.simulator.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix
 from kavka.simulator.scheduler import NodeLoop, SimulationStuck
+from kavka.simulator.world import SETTINGS as WORLD_SETTINGS
 from kavka.simulator.world import TOPIC, World
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
-from kavka.zookeeper.znodes import PartitionState
+from kavka.zookeeper.znodes import PartitionState, broker_path
 
 PARTITION: Final = TopicPartition(TOPIC, 0)
+OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
+"""Where groups' offsets are."""
 OTHER: Final = TopicPartition(TOPIC, 1)
 """Where a scenario needs a second partition, on the same brokers."""
 A: Final = BrokerId(1)
@@ -97,12 +100,13 @@ class Play:
         allow_loss: bool = False,
     ) -> None:
         """`settings` of all brokers, `topic` those of the topic."""
+        self._settings = {**SETTINGS, **(settings or {})}
         calm = FaultMix({"kill": 1.0}, 1.0)  # never started
         self.world = World(
             seed,
             brokers=max(D, controller),
             partitions=partitions,
-            settings={**SETTINGS, **(settings or {})},
+            settings=self._settings,
             mix=calm,
             replicas=len(replicas),
             allow_loss=allow_loss,
@@ -219,6 +223,11 @@ class Play:
         """Who holds the controller's seat, -1 for nobody."""
         return BrokerId(self.world.observer.controller)
 
+    def registration(self, broker_id: BrokerId) -> int:
+        """The broker epoch that the broker is registered with; -1 while it is not."""
+        node = self.world.zookeeper.embedded.database.tree.by_path.get(broker_path(broker_id))
+        return node.czxid if node is not None else -1
+
     def partition(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> Partition | None:
         """The replica as its broker sees it; None while it hosts none."""
         broker = self.world.brokers[broker_id].broker
@@ -307,6 +316,22 @@ class Play:
         for broker_id in broker_ids:
             self._note("start", broker_id)
             self.world.brokers[broker_id].start()
+
+    def start_twin(self, broker_id: BrokerId, halts: list[Halt]) -> SimulatedBroker:
+        """Starts another broker with the same id, on a machine of its own; `halts` is told when it gives up."""
+        world = self.world
+        twin = SimulatedBroker(
+            world.scheduler,
+            world.network,
+            broker_id,
+            connect_string=world.zookeeper.connect_string,
+            settings={**WORLD_SETTINGS, **self._settings},
+            bugs=world.bugs,
+            halts=halts,
+        )
+        twin.node = f"twin-{broker_id}"
+        twin.start()
+        return twin
 
     def stop(self, broker_id: BrokerId) -> asyncio.Task[None]:
         """SIGTERM."""
@@ -507,6 +532,17 @@ class Play:
         answered = task.done() and task.exception() is None
         self.require(not answered, "a partition without a leader was read")
 
+    def commit(self, group: str, offset: Offset) -> None:
+        """Commits an offset of the partition for a group."""
+        answer = self.admin(lambda admin: admin.set_group_offsets(group, {PARTITION: offset}))
+        self.require(answer is None, f"commit of {offset}: {answer!r}")
+
+    def committed(self, group: str) -> Offset:
+        found = self.admin(lambda admin: admin.group_offsets(group))
+        if not isinstance(found, dict):
+            raise Unexpected(f"offsets of {group}: {found!r}")
+        return found[PARTITION].offset if PARTITION in found else -1
+
     def admin(self, work: Callable[[Admin], object]) -> object:
         """Asks the cluster as an administrator does; a failure is returned, not raised."""
 
@@ -523,4 +559,4 @@ def _node(name: BrokerId | str) -> str:
     return name if isinstance(name, str) else f"broker-{name}"
 
 
-__all__ = ["OTHER", "PARTITION", "ZOOKEEPER", "A", "Answer", "B", "C", "D", "Fetched", "Play", "Unexpected"]
+__all__ = ["OFFSETS", "OTHER", "PARTITION", "ZOOKEEPER", "A", "Answer", "B", "C", "D", "Fetched", "Play", "Unexpected"]

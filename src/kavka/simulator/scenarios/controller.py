@@ -5,7 +5,10 @@ Source: reliability.md section 2.
 
 from __future__ import annotations
 
-from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
+from kavka.errors import ErrorCode
+from kavka.model import NO_LEADER
+from kavka.simulator.broker import Halt
+from kavka.simulator.play import OFFSETS, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 
 
@@ -60,8 +63,16 @@ def _(seed: int) -> None:
 def _(seed: int) -> None:
     play = Play(seed, controller=A)
     play.write_ok(10)
+    before = play.registration(A)
     play.power_cut(A)
     play.start_only(A)
+    # Nobody else sees that A was gone: it is registered again before another one can take the seat.
+    play.run_for(2.5)
+    for other in (B, C, D):
+        play.cut(other, ZOOKEEPER)
+    play.until(lambda: play.registration(A) > before, "A is registered")
+    for other in (B, C, D):
+        play.heal(other, ZOOKEEPER)
     play.until(lambda: play.controller >= 0, "a controller again")
     play.until(lambda: play.leader >= 0 and sorted(play.stored[1]) == [A, B, C], "all in sync")
     play.read_acknowledged()
@@ -108,6 +119,56 @@ def _(seed: int) -> None:
     play.finish()
 
 
+@scenario("S29: the session of a coordinator ends while it takes over its groups")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(9)
+    play.commit("readers", 1)
+    for offset in range(2, 6):
+        former = play.state(OFFSETS).leader
+        play.kill(former)
+        play.until(lambda former=former: play.state(OFFSETS).leader not in (former, NO_LEADER), "another coordinator")
+        play.lose_session(play.state(OFFSETS).leader)
+        play.run_for(0.5)
+        play.start(former)
+        play.require(play.committed("readers") == offset - 1, "what was committed last")
+        play.commit("readers", offset)
+    play.finish()
+
+
+@scenario("S29: a coordinator that leads again has read what was committed meanwhile")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(9)
+    play.commit("readers", 1)
+    first, second, *others = play.state(OFFSETS).isr
+    play.hand_over(second, first, *others, which=OFFSETS)
+    play.commit("readers", 2)
+    play.hand_over(first, second, *others, which=OFFSETS)
+    play.require(play.committed("readers") == 2, "what was committed last")
+    play.finish()
+
+
+@scenario("S30: who leads, and in which epoch, is told alike by all in the end")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    play.hold_requests(D, C)
+    play.hold_requests(D, B)
+    play.hand_over(B, A, C)
+    play.hand_over(A, B, C)
+    play.kill(B)
+    play.expect(leader=A, isr=(A, C))
+    play.release(D, C)
+    play.start(B)
+    play.expect(leader=A, isr=(A, B, C))
+    play.run_for(1.0)
+    told = {each: play.told(each) for each in (A, B, C, D)}
+    play.require(set(told.values()) == {(A, play.epoch)}, f"stored is {play.state()}, told is {told}")
+    play.require(len(play.fetch(0, epoch=play.epoch).values) == 3, "a reader that was told so is served")
+    play.finish()
+
+
 @scenario("S31: an order that did not get through is given again until it does")
 def _(seed: int) -> None:
     play = Play(seed, settings={"controller.socket.timeout.ms": "1000"})
@@ -120,6 +181,34 @@ def _(seed: int) -> None:
     play.heal(D, B)
     play.until(lambda: play.leads(B), "B leads")
     play.write_ok()
+    play.finish()
+
+
+@scenario("S32: what changed while ZooKeeper was out of reach is seen when it is back")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    # B dies while the controller hears neither it nor ZooKeeper; a setting changes while A does not hear ZooKeeper.
+    for node in (A, D):
+        play.cut(node, ZOOKEEPER)
+    play.cut(B, D)
+    play.lose_session(B)
+    play.power_cut(B)
+    play.run_for(1.0)
+    for node in (A, D):
+        play.heal(node, ZOOKEEPER)
+    play.expect(leader=A, isr=(A, C))
+    play.heal(B, D)
+    play.start(B)
+    play.expect(leader=A, isr=(A, B, C))
+    play.cut(A, ZOOKEEPER)
+    play.set_topic(min_insync_replicas="3")
+    play.run_for(0.5)
+    play.heal(A, ZOOKEEPER)
+    play.run_for(3.0)
+    play.keep_out(C)
+    play.write_refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    play.let_in(C)
     play.finish()
 
 
@@ -157,6 +246,28 @@ def _(seed: int) -> None:
     play.finish()
 
 
+@scenario("S35: unclean elections are allowed while nobody leads")
+def _(seed: int) -> None:
+    play = Play(seed, settings={"min.insync.replicas": "1"}, allow_loss=True)
+    play.write_ok(3)
+    play.keep_out(B)
+    play.keep_out(C)
+    play.write_ok(5, acks=1)
+    play.kill(A)
+    play.expect(leader=NO_LEADER, isr=(A,))
+    play.let_in(B)
+    play.let_in(C)
+    controller = play.controller
+    play.set_topic(unclean_leader_election_enable="true")
+    play.until(lambda: play.leader in (B, C), "somebody leads")
+    play.require(play.controller == controller, "no other controller was needed")
+    play.write_ok(acks=1)
+    play.start(A)
+    play.until(lambda: sorted(play.stored[1]) == [A, B, C], "all follow")
+    play.require(play.log_end(A) == play.log_end(B) == play.log_end(C) < 10, "A cut off what the others never had")
+    play.finish()
+
+
 @scenario("S36: the controller's node is deleted by hand")
 def _(seed: int) -> None:
     play = Play(seed)
@@ -182,4 +293,44 @@ def _(seed: int) -> None:
     play.write_ok(2)
     play.expect(leader=A, isr=(A, B, C))
     play.require(len(play.read()) == 2, "nothing of the former topic")
+    play.finish()
+
+
+@scenario("S36: a topic is deleted while it is moved, and made anew")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(5)
+    # D is to have a replica, and does not hear of it.
+    play.cut(A, D)
+    play.reassign(A, B, D)
+    play.run_for(0.5)
+    play.delete_topic()
+    play.run_for(0.5)
+    play.heal(A, D)
+    play.until(lambda: not play.has_topic, "the topic is gone")
+    play.until(lambda: all(play.partition(each) is None for each in (A, B, C, D)), "so are its replicas")
+    play.create_topic()
+    play.write_ok(2)
+    play.expect(leader=A, isr=(A, B, C))
+    play.require(len(play.read()) == 2, "nothing of the former topic")
+    play.run_for(2.0)
+    play.require(play.partition(D) is None, "the move is over")
+    play.finish()
+
+
+@scenario("S36: a second broker with an id that is taken gives up, and the first one notices nothing")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    registration, version = play.registration(B), play.version
+    halts: list[Halt] = []
+    twin = play.start_twin(B, halts)
+    play.until(lambda: bool(halts), "the second one gives up", within_s=60)
+    play.require(not twin.is_serving, "it serves")
+    play.require((play.registration(B), play.version) == (registration, version), "the first one lost something")
+    play.write_ok()
+    play.kill(A)
+    play.expect(leader=B, isr=(B, C))
+    play.read_acknowledged()
+    play.start(A)
     play.finish()

@@ -206,14 +206,14 @@ def _(seed: int) -> None:
         play.hold_requests(other, C)
     play.write_ok(acks=1, which=OTHER)
     play.until(lambda: play.state(OTHER).isr == (C,), "C alone is in sync")
-    play.hold_requests(D, C)  # It is not told to stop fetching.
     leaving = play.stop(C)
     play.until(lambda: C not in play.stored[1], "C left the ISR")
+    play.kill(B)  # Which begins an epoch, and C is told of it.
     while play.world.brokers[C].is_alive:
         play.run_for(0.01)
         play.require(C not in play.stored[1], "a broker that leaves is in the ISR again")
     del leaving
-    play.start(C)
+    play.start(B, C)
     play.finish()
 
 
