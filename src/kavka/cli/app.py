@@ -304,15 +304,26 @@ def simulate(
         typer.Option(
             "--faults",
             metavar="KIND,...",
-            help="kill, power cut, restart, pause, cut, clog, resets, zookeeper, slow disk, or none; "
-            "a mix that the seed draws without it.",
+            help="Only these kinds, as often as each other: kill, pause, cut, ..., or none; an unknown one lists all. "
+            "A mix that the seed draws without it.",
         ),
+    ] = None,
+    replay: Annotated[
+        str | None, typer.Option("--replay", metavar="FILE", help="A run that --shrink wrote, or somebody by hand.")
     ] = None,
     trace: Annotated[
         str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, an event a line.")
     ] = None,
     page: Annotated[
         str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through the run in a browser.")
+    ] = None,
+    shrink: Annotated[
+        str | None,
+        typer.Option(
+            "--shrink",
+            metavar="FILE",
+            help="If a rule is broken: make the run smaller while it still is, and write what is left, for --replay.",
+        ),
     ] = None,
     names: Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")] = False,
     as_json: Json = False,
@@ -331,6 +342,8 @@ def simulate(
     kavka simulate --scenario S13 --trace s13.txt
 
     kavka simulate --seed 7 --hours 1 --json
+
+    kavka simulate --seed 7 --shrink small.txt
     """
     from kavka.cli.simulate import list_scenarios
     from kavka.cli.simulate import simulate as run_simulation
@@ -344,8 +357,10 @@ def simulate(
         brokers=brokers,
         hours=hours,
         faults=faults,
+        replay=replay,
         trace=trace,
         page=page,
+        shrink=shrink,
         as_json=as_json,
     )
     raise typer.Exit(status)

@@ -6,11 +6,10 @@ Decides what is asked of the simulator, and the form of the answer. What is run 
 
 from __future__ import annotations
 
-import gc
 import json
 import random
-import warnings
 from collections.abc import Callable, Iterable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from kavka.cli.output import FAILED, Failure, Table, note, show, usage
@@ -29,12 +28,23 @@ def simulate(
     brokers: int | None,
     hours: float | None,
     faults: str | None,
+    replay: str | None,
     trace: str | None,
     page: str | None,
+    shrink: str | None,
     as_json: bool,
 ) -> int:
     """Runs a simulation and prints what came of it; returns the exit status: 1 if a rule was broken."""
-    wish = _wish(seed, scenario, brokers, hours, faults)
+    if scenario is not None and shrink is not None:
+        usage("a scenario is small already", "--shrink is for seeds")
+    if replay is not None:
+        given = (seed, scenario, brokers, hours, faults)
+        if any(each is not None for each in given):
+            usage("a run that was written down has its own seed, brokers, length and faults", "give --replay alone")
+        wish = _written_down(replay)
+    else:
+        wish = _wish(seed, scenario, brokers, hours, faults)
+    # The file to shrink into is not made where nothing is broken, and may be the one that is played.
     for path in filter(None, (trace, page)):
         _write(path, ())  # A mistake in a name is told before the run, not after it.
     if not as_json:
@@ -48,10 +58,14 @@ def simulate(
         _write(page, [render(run)])
     if as_json:
         _tell_finding(run, note)
-        print(json.dumps(run.as_json(), ensure_ascii=False))
     else:
         show(_figures(run))
         _tell_finding(run, print)
+    small = None if shrink is None else _shrink(run, shrink, tell=note if as_json else print)
+    if as_json:
+        facts = run.as_json() if shrink is None else {**run.as_json(), "regression": small}
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
         for what, name in (("The trace", trace), ("The page", page)):
             if name is not None:
                 note(f"{what} is in {name}.")
@@ -92,21 +106,51 @@ def _wish(seed: int | None, scenario: str | None, brokers: int | None, hours: fl
     return Wish(chosen, None, HOURS if hours is None else hours, brokers, kinds)
 
 
-def _run(wish: Wish) -> RecordedRun:
-    from kavka.logger import set_level
-    from kavka.simulator.recorded_run import run
+def _written_down(path: str) -> Wish:
+    from kavka.simulator.recorded_run import Wish
+    from kavka.simulator.regression import NotARegression, parse
 
-    # A request of a connection that ended before its handler began: its coroutine never runs, as intended.
-    warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
-    set_level("error")  # What a broker warns of is what is made to happen here; the trace tells it.
-    gc.freeze()
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = parse(file.read())
+    except OSError as problem:
+        raise Failure(f"{path} cannot be read: {problem.strerror}") from problem
+    except (NotARegression, UnicodeDecodeError) as problem:
+        usage(f"{path} is no run that was written down: {problem}", "kavka simulate --shrink writes one")
+    return Wish(found.plan.seed, hours=found.seconds / 3_600, regression=found, replay=path)
+
+
+def _run(wish: Wish) -> RecordedRun:
+    from kavka.simulator.recorded_run import run
+    from kavka.simulator.shrink import be_quiet
+
+    be_quiet()
     return run(wish)
+
+
+def _shrink(run: RecordedRun, path: str, *, tell: Callable[[str], None]) -> str | None:
+    """Makes a run that broke a rule smaller, and writes down what is left; None if there is nothing to write."""
+    from kavka.simulator.shrink import MAX_SECONDS, shrink
+
+    if run.finding is None:
+        tell("\nNo rule is broken: there is nothing to make smaller.")
+        return None
+    assert run.result is not None
+    note(f"Making the run smaller, for {MAX_SECONDS / 60:.0f} minutes at most.")
+    shrunk = shrink(run.result)
+    if shrunk.found is None:
+        tell(f"\nThe run could not be {shrunk}.")
+        return None
+    written = shrunk.found.as_python()
+    _write(path, [written, "\n"])
+    tell(f"\nMade smaller, {shrunk}:\n\n{written}\n\nHave it again: kavka simulate --replay {quote(path)}")
+    return written
 
 
 def _figures(run: RecordedRun) -> Table:
     facts = run.as_json()
     table = Table(("figure", "value"))
-    is_swarm = run.wish.scenario is None
+    is_swarm = run.wish.is_swarm
     if not is_swarm:
         table.add("scenario", run.wish.scenario)
     table.add("seed", run.wish.seed)

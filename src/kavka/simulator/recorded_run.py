@@ -1,6 +1,7 @@
 """RecordedRun: one simulation as somebody asked for it, with its trace, its figures and what it found.
 
-Decides how a wish (a seed or a named scenario, how long, which faults) becomes a run, and which words have it again.
+Decides how a wish (a seed, a named scenario or a run that was written down; how long, which faults) becomes a run, and
+which words have it again.
 Must not know how a run is shown.
 
     I1  a wish is one run: the same wish has the same digest, in any process
@@ -18,8 +19,9 @@ from shlex import quote
 from typing import Final
 
 from kavka.simulator.faults import KINDS, FaultMix
+from kavka.simulator.regression import Regression
 from kavka.simulator.scenarios import SCENARIOS, play
-from kavka.simulator.swarm import HOURS, rule_of, run_seed
+from kavka.simulator.swarm import HOURS, SeedResult, rule_of, run_seed
 from kavka.simulator.trace import SIMULATOR, Event, Trace, recording
 
 NO_FAULTS: Final = "none"
@@ -33,17 +35,29 @@ BEFELL: Final = ("killed", "power lost", "stopping", "paused", "cut", "clogged",
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants simulated. `brokers` and `kinds` of None: as the seed draws them; no `kinds`: no faults."""
+    """What somebody wants simulated. `brokers` and `kinds` of None: as the seed draws them; no `kinds`: no faults.
+
+    `regression`: this run, which was read from the file `replay`; nothing is drawn then.
+    """
 
     seed: int
     scenario: str | None = None
     hours: float = HOURS
     brokers: int | None = None
     kinds: tuple[str, ...] | None = None
+    regression: Regression | None = None
+    replay: str = ""
+
+    @property
+    def is_swarm(self) -> bool:
+        """Whether its clients are the swarm's."""
+        return self.scenario is None
 
     @property
     def command(self) -> str:
         """What has the same run again."""
+        if self.regression is not None:
+            return f"kavka simulate --replay {quote(self.replay)}"
         words = ["kavka simulate", f"--seed {self.seed}"]
         if self.scenario is not None:
             words.append(f"--scenario {quote(self.scenario)}")
@@ -80,6 +94,8 @@ class RecordedRun:
     mix: str
     finding: Finding | None
     wall_seconds: float
+    result: SeedResult | None
+    """What the swarm says of it; None of a scenario."""
 
     @property
     def led_to_it(self) -> list[Event]:
@@ -136,7 +152,7 @@ def run(wish: Wish) -> RecordedRun:
     """Runs it to its end, or to the first rule that it breaks."""
     began_s = time.perf_counter()
     with recording() as trace:
-        finding, mix = _play(wish, trace) if wish.scenario is not None else _run_seed(wish, trace)
+        finding, mix, result = _play(wish, trace) if wish.scenario is not None else _run_swarm(wish, trace)
     figures = trace.figures
     if finding is not None:
         trace.on_node(SIMULATOR, "rule broken", f"{finding.rule}: {finding.what}")
@@ -145,25 +161,29 @@ def run(wish: Wish) -> RecordedRun:
     faults = figures["faults"]
     if not isinstance(faults, Mapping) or wish.scenario is not None:
         faults = {kind: trace.counts[kind] for kind in BEFELL if trace.counts[kind]}
-    return RecordedRun(wish, trace, figures, faults, mix, finding, time.perf_counter() - began_s)
+    return RecordedRun(wish, trace, figures, faults, mix, finding, time.perf_counter() - began_s, result)
 
 
-def _run_seed(wish: Wish, trace: Trace) -> tuple[Finding | None, str]:
-    result = run_seed(wish.seed, hours=wish.hours, brokers=wish.brokers, mix=_mix(wish.seed, wish.kinds))
-    mix = "none" if wish.kinds == () else result.mix
+def _run_swarm(wish: Wish, trace: Trace) -> tuple[Finding | None, str, SeedResult]:
+    if wish.regression is not None:
+        result = wish.regression.play()
+        mix = f"{len(wish.regression.strikes)}, as they are written down"
+    else:
+        result = run_seed(wish.seed, hours=wish.hours, brokers=wish.brokers, mix=_mix(wish.seed, wish.kinds))
+        mix = "none" if wish.kinds == () else result.mix
     if not result.violation:
-        return None, mix
-    return _finding(result.rule, trace.now_ms, result.violation, result.detail), mix
+        return None, mix, result
+    return _finding(result.rule, trace.now_ms, result.violation, result.detail), mix, result
 
 
-def _play(wish: Wish, trace: Trace) -> tuple[Finding | None, str]:
+def _play(wish: Wish, trace: Trace) -> tuple[Finding | None, str, None]:
     assert wish.scenario is not None
     try:
         play(wish.scenario, wish.seed)
     except Exception as failure:  # whatever ends a scenario is a finding, and is told as one
         detail = "".join(traceback.format_exception(failure)[-12:])
-        return _finding(rule_of(failure), trace.now_ms, str(failure), detail), "as the scenario tells"
-    return None, "as the scenario tells"
+        return _finding(rule_of(failure), trace.now_ms, str(failure), detail), "as the scenario tells", None
+    return None, "as the scenario tells", None
 
 
 def _finding(rule: str, at_ms: int, text: str, detail: str) -> Finding:
