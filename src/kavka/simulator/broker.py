@@ -34,7 +34,8 @@ from kavka.zookeeper.client import ZooKeeperClient
 
 LISTENER: Final = "PLAINTEXT"
 PORT: Final = 9092
-LOG_DIRECTORY: Final = "/logs"
+LOG_DIRECTORIES: Final = "/logs"
+"""Where a broker's settings say nothing else; each directory is a volume of its own."""
 MAX_OPEN_SEGMENTS: Final = 1_000
 RESTART_S: Final = 5.0
 """A broker that halted is started again after so long."""
@@ -71,12 +72,15 @@ class SimulatedBroker:
         self.broker_id = broker_id
         self.node = f"broker-{broker_id}"
         self._connect_string = connect_string
-        self._settings = dict(settings)
+        self._settings = {"log.dirs": LOG_DIRECTORIES, **settings}
+        self.log_directories = tuple(self._settings["log.dirs"].split(","))
         self._bugs = bugs
         self._halts = halts
         self.disk = SimulatedDisk(scheduler.new_random())
         self.disk_delay_s = 0.0
         self.clock_skew_ms = 0
+        self.clock_rate = 1.0
+        """How much faster its clocks go than time does."""
         self.life = 0
         self.is_serving = False
         self.loop: NodeLoop | None = None
@@ -97,6 +101,16 @@ class SimulatedBroker:
     def is_paused(self) -> bool:
         return self.loop is not None and self.loop.is_paused
 
+    @property
+    def has_offline_directory(self) -> bool:
+        """Whether it gave up a log directory in this life."""
+        return self.broker is not None and bool(self.broker.logs.offline_directories)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it serves and has all of its disks."""
+        return self.is_serving and not self.disk.is_broken and not self.has_offline_directory
+
     # -- lives
 
     def start(self) -> None:
@@ -107,6 +121,7 @@ class SimulatedBroker:
             self._trace.on_broker_began(self.node, f"life {self.life}")
         self.loop = self._scheduler.node(f"{self.node}.{self.life}")
         self.loop.owner = self.broker_id
+        self.loop.rate = self.clock_rate
         self._network.machine_up(self.node)
         self.loop.create_task(self._begin(self.loop)).add_done_callback(self._on_begun)
 
@@ -172,12 +187,12 @@ class SimulatedBroker:
 
     async def _begin(self, loop: NodeLoop) -> None:
         filesystem = self.disk.port(loop)
-        filesystem.make_directory(LOG_DIRECTORY)
+        for directory in self.log_directories:
+            filesystem.make_directory(directory)
         config = BrokerConfig.from_properties(
             {
                 "broker.id": str(self.broker_id),
                 "listeners": f"{LISTENER}://{self.node}:{PORT}",
-                "log.dirs": LOG_DIRECTORY,
                 "zookeeper.connect": self._connect_string,
                 **self._settings,
             }
@@ -240,7 +255,7 @@ class SimulatedBroker:
     # -- ports
 
     def _wall_ms(self) -> int:
-        return WALL_CLOCK_START_MS + self._scheduler.now_ms + self.clock_skew_ms
+        return WALL_CLOCK_START_MS + round(self._scheduler.now_ms * self.clock_rate) + self.clock_skew_ms
 
     async def _run_blocking(self, work: Callable[[], None]) -> None:
         await asyncio.sleep(self.disk_delay_s)

@@ -1,22 +1,11 @@
 """Faults of a simulated cluster, drawn by lot: which, when, for how long; each seed draws its own mix.
 
 Decides what goes wrong. It keeps within what acknowledged records must survive: at any moment at most `bearable`
-brokers are dead or have lost what was not synced, for replication factor 3 and min.insync.replicas 2 that is one.
-Pauses, cuts and lost sessions may hit all of them at once: they cost availability, not records.
+brokers have lost what was not synced, or a disk, for replication factor 3 and min.insync.replicas 2 that is one.
+Pauses, cuts, kills and lost sessions may hit all of them at once: they cost availability, not records.
 
-    kill         a broker process dies and is started again
-    power cut    the same, and unsynced writes are lost or torn, and nobody hears a goodbye
-    restart      a broker is stopped in order and started again
-    pause        a broker does nothing for a while, often longer than its session lasts
-    cut          brokers, or a broker and ZooKeeper, do not hear each other, one way or both
-    clog         a link is slow for a while
-    resets       connections break
-    zookeeper    the server dies and comes back
-    slow disk    flushes take long
-    session      ZooKeeper ends a broker's session
-    clock        a broker's wall clock jumps
-    move         an administrator moves a partition to other brokers, or in another order
-    elect        an administrator has the preferred leaders elected
+The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), and what
+administrators do in the middle of it (`operations`).
 
 A fault is a `Strike`: when, which kind, and everything about it that was left to chance. What strikes is recorded, and
 can be given instead of a mix: then just these strike, and leaving one out leaves the others as they are (`shrink`).
@@ -34,37 +23,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from kavka.client.admin import ElectionType
-from kavka.model import TopicPartition
-from kavka.simulator.zookeeper import NODE as ZOOKEEPER
+from kavka.simulator import broker_faults, network_faults, operations
+from kavka.simulator.broker_faults import BrokerFaults
+from kavka.simulator.fault_group import Argument, Arguments, FaultGroup
+from kavka.simulator.network_faults import NetworkFaults
+from kavka.simulator.operations import Operations
 
 if TYPE_CHECKING:
-    from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.world import World
 
-KINDS: Final = (
-    "kill",
-    "power cut",
-    "restart",
-    "pause",
-    "cut",
-    "clog",
-    "resets",
-    "zookeeper",
-    "slow disk",
-    "session",
-    "clock",
-    "move",
-    "elect",
-)
-
-
-MAX_CLOCK_JUMP_MS: Final = 7_200_000
+KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS)
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
-
-Argument = int | float | str | bool | Sequence[int]
-Arguments = Mapping[str, Argument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +94,12 @@ class Faults:
         self._random = world.scheduler.new_random()
         network = NetworkFaults(world, self._random, bearable)
         brokers = BrokerFaults(world, self._random, bearable)
-        operations = Operations(world, self._random, bearable)
-        self._groups: tuple[FaultGroup, ...] = (network, brokers, operations)
+        administrators = Operations(world, self._random, bearable)
+        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators)
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
-            **dict.fromkeys(operations_kinds, operations),
+            **dict.fromkeys(operations.KINDS, administrators),
         }
         self._active = False
         self._began_ns = 0
@@ -196,3 +166,6 @@ class Faults:
     def _make(self, strike: Strike) -> bool:
         act: Callable[..., bool] = getattr(self._group_of[strike.kind], strike.kind.replace(" ", "_"))
         return act(**strike.arguments)
+
+
+__all__ = ["KINDS", "Argument", "Arguments", "FaultMix", "Faults", "Strike"]

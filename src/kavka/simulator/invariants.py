@@ -4,6 +4,7 @@ Decides whether a run was right. It sees every live broker's partitions, the zno
 told; it keeps the ghosts of reliability.md: `acked`, `consumed` and the true high watermark, which no broker may read.
 
     R1   every member of the stored ISR has, below a leader's high watermark, what the leader has there
+    R2   so has everybody whom that leader itself holds for in sync, also where another one leads by now
     R3   a leader is in the ISR; the ISR is not empty and made of replicas
     R4   two replicas are equal below the lesser of their high watermarks
     R5   who leads in the stored epoch has everything that ever was committed
@@ -16,8 +17,12 @@ told; it keeps the ghosts of reliability.md: `acked`, `consumed` and the true hi
     R17  what was sent after an acknowledgement lies behind it
     R18  an offset never shows two values; offsets of a reader rise
     R19  a reader sees only what is committed
+    R20  in the end all comes together: leaders, ISRs, logs, what brokers tell clients, and no replica left over
     R21  a reassignment ends when all of its targets have been in the ISR, or with the replicas that there were
     R22  a log that failed takes nothing any more; records are only removed where somebody asked for it
+
+Beside it stand the rules of logs (`log_rules`: R2, R4, R11, R13, R16, R22), of joining and leading (`join_rules`: R10,
+R12, R21) and of fencing (`fencing_rules`: R14).
 
 To stay cheap it looks only at what a step may have touched: the partitions of the broker whose turn it was, and the
 znodes if the tree's zxid moved; of a log only the batches that are new (`LogMirror`). What it sees change (a state
@@ -32,7 +37,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
+from kavka.simulator.fencing_rules import FencingRules
+from kavka.simulator.join_rules import JoinRules
 from kavka.simulator.log_mirror import LogMirror, differ
+from kavka.simulator.log_rules import LogRules
 from kavka.simulator.replica_view import Look, Seen, Stored, View
 from kavka.simulator.replica_view import Violation as Violation
 from kavka.simulator.states import States
@@ -52,6 +60,7 @@ from kavka.zookeeper.znodes import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.trace import Trace
@@ -76,7 +85,9 @@ class Observer(View):
         self._zookeeper = zookeeper
         self._trace = trace
         self.states = States(self.replicas, self.topic_name)
-        self.watchers: list[Watcher] = [self.states]
+        self._logs = LogRules(self)
+        self._joins = JoinRules(self)
+        self.watchers: list[Watcher] = [self.states, self._joins, FencingRules(self)]
         """Who is told of what is asked and answered."""
         self._zxid = -1
         self._topics_pzxid = -1
@@ -87,6 +98,7 @@ class Observer(View):
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
         self._removable: dict[TopicPartition, Offset] = {}
         """Below which offset somebody asked for records to be removed."""
+        self._former_names: dict[str, None] = {}
         self._retained: dict[str, None] = {}
         """Topics from which retention may remove what is committed."""
         self._leaders: dict[tuple[TopicPartition, LeaderEpoch], int] = {}
@@ -119,7 +131,9 @@ class Observer(View):
         if self._lives.get(broker.broker_id) != broker.life:
             self._lives[broker.broker_id] = broker.life
             for seen_replicas in self.replicas.values():
-                seen_replicas.pop(broker.broker_id, None)
+                former = seen_replicas.pop(broker.broker_id, None)
+                if former is not None:
+                    self._logs.on_life_over(broker.broker_id, former, is_whole=True)
         for partition in hosted.replicas.partitions():
             topic_partition = partition.topic_partition
             replicas = self.replicas.get(topic_partition)
@@ -186,6 +200,9 @@ class Observer(View):
         self._partitions_of[topic] = [TopicPartition(topic, index) for index in assignment.partitions]
         for index, replicas in assignment.partitions.items():
             partition = TopicPartition(topic, index)
+            for broker_id in self.assigned.get(partition, ()):
+                if broker_id not in replicas:
+                    self._logs.on_removed(broker_id, partition)
             self.states.on_assigned(partition, self.assigned.get(partition, ()), tuple(replicas))
             self.assigned[partition] = tuple(replicas)
             adding, removing = assignment.adding_replicas.get(index, ()), assignment.removing_replicas.get(index, ())
@@ -216,6 +233,7 @@ class Observer(View):
 
     def _forget(self, topic: str) -> None:
         """The topic was deleted: what is made under its name later is another one."""
+        self._former_names[topic] = None
         self._partitions_of.pop(topic, None)
         self._topic_nodes.pop(topic, None)
         self.topic_ids.pop(topic, None)
@@ -235,6 +253,8 @@ class Observer(View):
         for table in tables:
             for partition in [partition for partition in table if partition.topic == topic]:
                 del table[partition]
+        self._logs.forget(topic)
+        self._joins.forget(topic)
         for key in [key for key in self._leaders if key[0].topic == topic]:
             del self._leaders[key]
         for held in [held for held in self.powerless if held[1].topic == topic]:
@@ -260,6 +280,8 @@ class Observer(View):
         if state.leader != NO_LEADER:
             holder = self._leaders.setdefault((partition, state.leader_epoch), state.leader)
             self.require("R13", holder == state.leader, f"{partition}: {holder} and {state.leader} in one epoch")
+        if before is not None and node.version == before.version + 1:
+            self._joins.on_stored(partition, before.state, state)
         moved = self._reassignments.get(partition)
         if moved is not None and not moved.was_complete:
             self._on_isr_of_reassigned(partition, moved)
@@ -311,8 +333,14 @@ class Observer(View):
             return
         if before is not None and look.log_end_offset < before.log_end_offset:
             self.states.on_cut(before, look, len(set(seen.mirror.epochs)))
+            self._logs.on_cut(broker_id, seen, before, look)
         if before is None or look.log_end_offset != before.log_end_offset or look.state is not before.state:
             seen.follow()
+            if before is None and self._logs.on_return(broker_id, seen):
+                self.states.reach("records lost with the power")
+            self._logs.on_change(seen, before, look)
+        if before is None or look.isr is not before.isr:
+            self._joins.on_isr(seen, look)
         stored = self.stored.get(topic_partition)
         self.states.on_look(
             seen, before, look, stored.state if stored is not None else None, self.bound(topic_partition)
@@ -355,6 +383,7 @@ class Observer(View):
         if stored is None or self.allow_loss:
             return
         if stored.state.leader == broker_id and stored.state.leader_epoch == look.state.leader_epoch:
+            self._joins.on_leader(broker_id, seen, tuple(stored.state.isr))
             true_high_watermark = self.true_high_watermark.get(topic_partition, 0)
             if look.log_end_offset < true_high_watermark:
                 self.require("R5", holds=False, text=f"{name}: {look}, true HW {true_high_watermark}")
@@ -369,8 +398,8 @@ class Observer(View):
     def _on_high_watermark(self, broker_id: int, seen: Seen, high_watermark: Offset, stored: Stored) -> None:
         partition, mirror = seen.partition.topic_partition, seen.mirror
         replicas = self.replicas[partition]
-        for member in stored.state.isr:
-            # R1: what is committed here is there. A member that is down is looked at when it comes back.
+        for member in dict.fromkeys((*stored.state.isr, *seen.partition.state.isr)):
+            # R1, R2: what is committed here is there. A member that is down is looked at when it comes back.
             other = replicas.get(member)
             if member == broker_id or other is None or not other.is_present:
                 continue
@@ -380,7 +409,7 @@ class Observer(View):
             difference = differ(mirror, other.mirror, high_watermark)
             if difference:
                 text = f"{seen.name}: member {member} of {stored.state.isr} is not the same {difference}"
-                self.require("R1", holds=False, text=text)
+                self.require("R1" if member in stored.state.isr else "R2", holds=False, text=text)
         if high_watermark > self.true_high_watermark.get(partition, 0):
             self.true_high_watermark[partition] = high_watermark
             committed = self.committed.get(partition)
@@ -408,8 +437,11 @@ class Observer(View):
 
     def on_power_cut(self, broker_id: int) -> None:
         """What the broker's disk holds is not known until it is back. So it is with a disk that was replaced."""
+        self._logs.on_lost(broker_id)
         for partition, replicas in self.replicas.items():
-            replicas.pop(broker_id, None)
+            former = replicas.pop(broker_id, None)
+            if former is not None:
+                self._logs.on_life_over(broker_id, former, is_whole=False)
             self.powerless[broker_id, partition] = None
 
     def bears_loss_at(self, broker_id: int) -> bool:
@@ -436,6 +468,15 @@ class Observer(View):
         """Somebody asks for a retention that removes records of the topic."""
         self._retained[topic] = None
 
+    @property
+    def partition_counts(self) -> dict[str, int]:
+        """How many partitions each topic has, as it is stored."""
+        return {topic: len(partitions) for topic, partitions in self._partitions_of.items()}
+
+    def judged_topic_id(self, topic: str) -> UUID | None:
+        """The topic's id, where what clients are told by this name can be about no other topic: none had it before."""
+        return None if topic in self._former_names else self.topic_id(topic)
+
     # -- what clients were told
 
     def on_acked(self, partition: TopicPartition, offset: Offset, value: bytes, sent_after: Offset) -> None:
@@ -446,6 +487,7 @@ class Observer(View):
         self.require("R17", offset > sent_after, f"{partition}: {offset} was sent after {sent_after} was known")
         known = self.acked.setdefault(partition, {}).setdefault(offset, value)
         self.require("R18", known == value, f"{partition}: {offset} acknowledged for {known!r} and {value!r}")
+        self._logs.on_acked(partition, offset)
         self._last_acked[partition] = max(offset, self.last_acked(partition))
         self.note(f"acked {partition} {offset}")
 

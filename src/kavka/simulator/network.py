@@ -239,7 +239,7 @@ class SimulatedNetwork:
         while self.link(source, target).cut or target in self._down:
             await asyncio.sleep(again_s)
             again_s = min(2 * again_s, 3.0)
-        await asyncio.sleep(self.link(source, target).delay_s(loop.time(), self._random))
+        await asyncio.sleep(self.link(source, target).delay_s(self._scheduler.now_ns / 1e9, self._random))
 
     def carry(self, source: Endpoint) -> None:
         """Gives times of arrival to what `source` has sent."""

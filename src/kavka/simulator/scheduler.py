@@ -13,6 +13,7 @@ does not promise, the order of steps of different nodes and of timers of one ins
         a coroutine that is collected is run to its end first
     I3  a paused node runs nothing; its timers come due all the same, and run in their order when it goes on
     I4  time never goes back; a step costs STEP_NS, so that a node in a tight loop cannot stop the clock
+    I5  clocks drift: `rate` of a node's seconds pass in one of the simulation's, for its timers as for its `time`
 
 Source: architecture.md's second idea; TigerBeetle's VOPR and FoundationDB's simulation for one scheduler over all.
 """
@@ -77,6 +78,8 @@ class NodeLoop(asyncio.AbstractEventLoop):
         self.name = name
         self.owner: int | None = None
         """The broker whose process this is, for who watches; None for other nodes."""
+        self.rate = 1.0
+        """How much faster this node's clock goes than time does (I5)."""
         self._scheduler = scheduler
         self._ready: deque[asyncio.Handle] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -153,7 +156,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        due_ns = self._scheduler.now_ns + max(round(delay * NANOSECONDS), 0)
+        due_ns = self._scheduler.now_ns + max(round(delay * NANOSECONDS / self.rate), 0)
         return self._scheduler.set_timer(_Call(due_ns, callback, args, self, context), self)
 
     def call_at(
@@ -172,8 +175,8 @@ class NodeLoop(asyncio.AbstractEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def time(self) -> float:
-        """Monotonic seconds."""
-        return self._scheduler.now_ns / NANOSECONDS
+        """Monotonic seconds of this node's clock."""
+        return self._scheduler.now_ns * self.rate / NANOSECONDS
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)

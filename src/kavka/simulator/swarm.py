@@ -36,6 +36,7 @@ class Plan:
     producers: int = 1
     mean_pause_s: float = 1.0
     settings: dict[str, str] = field(default_factory=dict)
+    clock_drift: float = 0.0
 
     @staticmethod
     def draw(seed: int, *, brokers: int | None = None) -> Plan:
@@ -52,9 +53,18 @@ class Plan:
             "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
             "unclean.leader.election.enable": "false",
             "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
+            "log.retention.check.interval.ms": "20000",
+            "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
         }
-        pause_s = random.choice((0.3, 1.0, 3.0))
-        return Plan(seed, count, random.choice((1, 3, 3, 6)), random.choice((1, 2, 2)), pause_s, settings)
+        return Plan(
+            seed,
+            brokers=count,
+            partitions=random.choice((1, 3, 3, 6)),
+            producers=random.choice((1, 2, 2)),
+            mean_pause_s=random.choice((0.3, 1.0, 3.0)),
+            settings=settings,
+            clock_drift=random.choice((0.0, 0.000_1, 0.02)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,13 @@ def run_plan(
     began_s = time.perf_counter()
     seed = plan.seed
     world = World(
-        seed, brokers=plan.brokers, partitions=plan.partitions, settings=plan.settings, mix=mix, schedule=schedule
+        seed,
+        brokers=plan.brokers,
+        partitions=plan.partitions,
+        settings=plan.settings,
+        mix=mix,
+        schedule=schedule,
+        clock_drift=plan.clock_drift,
     )
     violation = detail = rule = ""
     lines = sink.set(world.observer.states.on_line)

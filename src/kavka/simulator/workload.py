@@ -3,6 +3,9 @@
 Decides what is written and read, and tells the observer what was acknowledged and seen. The clients are kavka's own
 (client/), with their retries, idempotence and metadata. A record's value names its producer and number, so that a lost,
 doubled or moved one is known by itself.
+
+Topics come and go meanwhile. What clients are told of a topic that has the name of a deleted one is not judged: they
+know topics by names, and a broker that has not heard of the deletion may answer for the former one, as in Kafka.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
     from random import Random
+    from uuid import UUID
 
 CLIENT_SETTINGS = ClientSettings(
     client_id="simulated", connect_timeout_ms=2_000, request_timeout_ms=5_000, api_timeout_ms=10_000
@@ -38,14 +42,12 @@ class Clients:
         network: SimulatedNetwork,
         bootstrap: list[tuple[str, int]],
         observer: Observer,
-        partitions: list[TopicPartition],
         bugs: list[BaseException],
     ) -> None:
         self._scheduler = scheduler
         self._network = network
         self._bootstrap = bootstrap
         self._observer = observer
-        self._partitions = partitions
         self._bugs = bugs
         self._count = 0
         self.is_writing = True
@@ -67,6 +69,7 @@ class Clients:
     def add_producer(self, *, mean_pause_s: float) -> None:
         """A producer that writes a few records at a time, to all partitions, until `is_writing` is False."""
         loop = self.node("producer")
+        self.writers += 1
         work = self._produce(loop, self._scheduler.new_random(), mean_pause_s)
         self.watch(loop.create_task(work))
 
@@ -86,14 +89,14 @@ class Clients:
     async def _produce(self, loop: NodeLoop, random: Random, mean_pause_s: float) -> None:
         name = loop.name
         number = 0
-        self.writers += 1
         cluster = self.cluster(loop)
         settings = ProducerSettings(acks=-1, linger_ms=0, delivery_timeout_ms=20_000, timeout_ms=3_000)
         producer = Producer(cluster, settings, now_ms=lambda: WALL_CLOCK_START_MS + self._scheduler.now_ms)
         waiting: dict[asyncio.Task[None], None] = {}
         while self.is_writing:
             await asyncio.sleep(random.expovariate(1 / mean_pause_s))
-            partition = self._partitions[int(random.random() * len(self._partitions))]
+            partitions = self.partitions()
+            partition = partitions[int(random.random() * len(partitions))]
             for _ in range(1 + int(random.random() * 4)):
                 number += 1
                 self.sent += 1
@@ -108,7 +111,8 @@ class Clients:
         await cluster.close()
 
     async def _send(self, producer: Producer, partition: TopicPartition, value: bytes) -> None:
-        sent_after = self._observer.last_acked(partition)
+        observer = self._observer
+        sent_after, topic_id = observer.last_acked(partition), observer.judged_topic_id(partition.topic)
         try:
             pending = await producer.send(partition.topic, value, partition=partition.partition)
             delivery = await pending
@@ -116,7 +120,8 @@ class Clients:
             self.failed += 1  # Its outcome is open: it may be in the log.
             return
         self.acked += 1
-        self._observer.on_acked(partition, delivery.offset, value, sent_after)
+        if topic_id is not None and topic_id == observer.topic_id(partition.topic):
+            observer.on_acked(partition, delivery.offset, value, sent_after)
 
     async def _consume(self, loop: NodeLoop) -> None:
         while True:
@@ -127,25 +132,34 @@ class Clients:
                 await asyncio.sleep(0.5)
 
     async def _read(self, cluster: Cluster) -> None:
+        observer = self._observer
         async with Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
-            consumer.assign(self._partitions)
-            positions: dict[TopicPartition, Offset] = {}
+            topic_ids: dict[str, UUID | None] = {}
             while True:
+                partitions = [each for each in self.partitions() if observer.judged_topic_id(each.topic) is not None]
+                if partitions != consumer.assignment:
+                    consumer.assign(partitions)
+                    topic_ids = {topic: observer.topic_id(topic) for topic, _ in partitions}
                 for record in await consumer.poll(timeout_ms=1_000):
                     partition = TopicPartition(record.topic, record.partition)
                     assert record.value is not None
-                    self._observer.on_consumed(partition, record.offset, bytes(record.value))
                     self.consumed += 1
-                    positions[partition] = record.offset
+                    if topic_ids[record.topic] == observer.topic_id(record.topic):
+                        observer.on_consumed(partition, record.offset, bytes(record.value))
+
+    def partitions(self) -> list[TopicPartition]:
+        """Of all topics that clients write."""
+        return [partition for partition in self._observer.stored if not partition.topic.startswith("__")]
 
     async def read_all(self, loop: NodeLoop) -> dict[TopicPartition, dict[Offset, bytes]]:
         """Everything that is there, by partition and offset: for the end, when all is healed."""
-        found: dict[TopicPartition, dict[Offset, bytes]] = {partition: {} for partition in self._partitions}
+        partitions = self.partitions()
+        found: dict[TopicPartition, dict[Offset, bytes]] = {partition: {} for partition in partitions}
         async with (
             self.cluster(loop) as cluster,
             Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer,
         ):
-            consumer.assign(self._partitions)
+            consumer.assign(partitions)
             ends = await consumer.end_offsets()
             while not consumer.reached(ends):
                 for record in await consumer.poll(timeout_ms=1_000):

@@ -61,7 +61,9 @@ class World:
         schedule: Sequence[Strike] | None = None,
         replicas: int = 3,
         allow_loss: bool = False,
+        clock_drift: float = 0.0,
     ) -> None:
+        """`clock_drift`: by how much, at most, a second of a broker's clocks is longer or shorter than one."""
         self.scheduler = Scheduler(seed)
         self.events = current_trace()
         if self.events is not None:
@@ -92,7 +94,9 @@ class World:
         for broker in self.brokers.values():
             broker.wire, broker.on_decision = wire, self.observer.states.on_decision
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
-        self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.partitions, self.bugs)
+        self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs)
+        for broker in self.brokers.values():
+            broker.clock_rate = 1.0 + clock_drift * (2 * random.random() - 1)
         self.mix = mix or FaultMix.draw(random)
         self.faults = Faults(self, self.mix, schedule=schedule)
         self.trace: list[str] = []
@@ -184,7 +188,7 @@ class World:
     # -- questions
 
     def is_healthy(self) -> bool:
-        return all(broker.is_serving for broker in self.brokers.values())
+        return all(broker.is_whole for broker in self.brokers.values())
 
     def is_fully_replicated(self) -> bool:
         """Whether every partition has a leader and all of its replicas in sync, as it is stored."""
