@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: lays .venv with kavka and its development tools in it, and the system packages that the tests talk to.
 # Everything that is there already is left alone, so that a second run costs a few milliseconds.
-# Python is a must. The rest (kcat, a JDK, Maven, ZooKeeper) is installed where this runs as root on a machine with apt, and named
+# Python is a must. The rest (kcat, a JDK, Maven, ZooKeeper, Chromium) is installed where this runs as root on a machine with apt, and named
 # in one sentence otherwise: what needs it is then skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -52,6 +52,9 @@ missing_packages() { # the Debian packages whose programs are missing
   command -v kcat > /dev/null || command -v kafkacat > /dev/null || echo kcat
   command -v javac > /dev/null || echo default-jdk-headless
   command -v mvn > /dev/null || echo maven
+  # Any of the names that tests/browser.py looks for.
+  command -v chromium > /dev/null || command -v google-chrome > /dev/null \
+    || command -v chromium-browser > /dev/null || echo chromium
 }
 
 system_packages() {
@@ -61,13 +64,16 @@ system_packages() {
   [ ! -f "$tried" ] || [ "$(cat "$tried")" != "$missing" ] || return 0 # said so once already
   if may_install; then
     say "installing $missing"
+    local each
     # shellcheck disable=SC2086
-    apt_install $missing || true
+    apt_install $missing || for each in $missing; do # one that does not exist here keeps none of the others out
+      apt_install "$each" || true
+    done
     missing="$(missing_packages | xargs)"
     [ -n "$missing" ] || return 0
     say "could not install $missing; the tests that need them are skipped (remove $tried to try again)"
   else
-    say "the tests with kcat, Java's clients and a ZooKeeper ensemble are skipped without: $missing (apt-get install $missing as root)"
+    say "the tests with kcat, Java's clients, a ZooKeeper ensemble and a browser are skipped without: $missing (apt-get install $missing as root)"
   fi
   echo "$missing" > "$tried"
 }

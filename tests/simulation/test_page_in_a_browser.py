@@ -5,16 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from browser import BROWSER, dump_dom
 from kavka.simulator.page import render
 from kavka.simulator.recorded_run import Wish, run
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PROBE = """<script>
 addEventListener("load", () => {
   const told = [], note = () => told.push(find("clock").textContent);
@@ -48,18 +46,7 @@ def test_it_tells_why_an_isr_shrank_and_steps_forwards_and_backwards(tmp_path: P
     text = render(run(Wish(1, "article 001, case B: one after the other")))
     file.write_text(text.replace("</body>", PROBE), encoding="utf-8")
 
-    assert BROWSER is not None
-    arguments = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--window-size={width},900",
-        "--virtual-time-budget=5000",
-    ]
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    dumped = subprocess.run(
-        [BROWSER, *arguments, profile, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=60
-    ).stdout
+    dumped = dump_dom(file, width=width, profile=tmp_path / "profile")
 
     probe = re.search(r'<pre id="probe">(.*?)</pre>', dumped, re.DOTALL)
     assert probe is not None, dumped[-2_000:]

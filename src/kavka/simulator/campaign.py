@@ -1,7 +1,8 @@
 """Many seeds on all cores, and the figures of it: python -m kavka.simulator.campaign --seeds 300
 
 Decides nothing about a run, only which seeds are run and how they are told. One line for each seed that failed, with
-the command that has it again; the exit status is 1 if there was one.
+the command that has it again; in the end each is made smaller (`shrink`) and printed as what a test can play again. The
+exit status is 1 if there was one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from kavka.logger import set_level
+from kavka.simulator.shrink import shrink
 from kavka.simulator.swarm import HOURS, SeedResult, run_seed
 
+SHRINK_SECONDS = 120.0
+"""How long a failing seed is made smaller."""
+MAX_SHRUNK = 5
+"""So many failing seeds are made smaller, one of each rule first: a thousand seeds may fail for one reason."""
 SEEDS_PER_PROCESS = 8
 """A simulated node is never collected: a process gives its memory back by ending."""
 
@@ -91,6 +97,14 @@ class Figures:
         }
 
 
+def one_of_each_rule_first(failed: list[SeedResult]) -> list[SeedResult]:
+    """In order of seeds otherwise, whichever ended first."""
+    first: dict[str, int] = {}
+    for result in sorted(failed, key=lambda result: result.seed):
+        first.setdefault(result.rule, result.seed)
+    return sorted(failed, key=lambda result: (first[result.rule] != result.seed, result.seed))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kavka.simulator.campaign", description=__doc__)
     parser.add_argument("--seeds", type=int, default=300, help="how many")
@@ -99,6 +113,9 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=HOURS, help="simulated hours of a seed, without its healing")
     parser.add_argument("--brokers", type=int, help="how many; drawn by each seed otherwise")
     parser.add_argument("--minutes", type=float, help="take no more results after so long")
+    parser.add_argument(
+        "--shrink-seconds", type=float, default=SHRINK_SECONDS, help="for each failing seed to be made smaller; 0: not"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -119,6 +136,11 @@ def main() -> int:
         if arguments.minutes is not None and figures.wall_seconds > 60 * arguments.minutes:
             break
     summary = figures.as_json()
+    if arguments.shrink_seconds > 0:
+        for result in one_of_each_rule_first(figures.failed)[:MAX_SHRUNK]:
+            shrunk = shrink(result, max_seconds=arguments.shrink_seconds)
+            told = shrunk.found.as_python() if shrunk.found is not None else ""
+            print(f"seed {result.seed}, {result.rule}: {shrunk}\n{told}", flush=True)
     for name, value in summary.items():
         print(f"{name:20} {value}")
     print(json.dumps(summary))
