@@ -45,7 +45,7 @@ def js(program: str, directory: Path) -> list[str]:
 
 
 def go(program: str, directory: Path) -> list[str]:
-    set_up("setup_franz_go.sh")
+    set_up("setup_go_client.sh", "franz-go")
     for name in ("go.mod", "go.sum"):
         shutil.copy(Path(__file__).parent / "franz-go" / name, directory)
     (directory / "main.go").write_text(program)

@@ -28,7 +28,7 @@ CHECKS = (
 @pytest.fixture(scope="module")
 def results(bootstrap: str) -> dict[str, str]:
     """What each check of one run said."""
-    return run_checks([set_up("setup_franz_go.sh"), bootstrap])
+    return run_checks([set_up("setup_go_client.sh", "franz-go"), bootstrap])
 
 
 @pytest.mark.parametrize("check", CHECKS)

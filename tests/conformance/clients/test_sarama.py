@@ -1,0 +1,45 @@
+"""sarama from Go; runs where Go is there."""
+
+from __future__ import annotations
+
+import pytest
+from check_program import run_checks, set_up
+from client_samples import CODECS
+
+CHECKS = (
+    *(f"round trip {codec}{kind}" for codec in CODECS for kind in ("", " idempotent")),
+    "acks 0",
+    "acks 1",
+    "acks all",
+    "middle of a batch",
+    "offsets by timestamp",
+    "group resumes",
+    "groups administered",
+    "transaction committed",
+    "transaction aborted",
+    "offsets in a transaction",
+    "transactional producer fenced",
+    "topics administered",
+    "configs described and altered",
+    "records deleted",
+    "cluster described",
+    "log dirs described",
+    "record too large",
+    "topic created by producer",
+    "offset out of range",
+)
+
+
+@pytest.fixture(scope="module")
+def results(bootstrap: str) -> dict[str, str]:
+    """What each check of one run said."""
+    return run_checks([set_up("setup_go_client.sh", "sarama"), bootstrap])
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_sarama(results: dict[str, str], check: str) -> None:
+    assert results.get(check, "was not run") == ""
+
+
+def test_every_check_of_the_program_is_listed_here(results: dict[str, str]) -> None:
+    assert sorted(results) == sorted(CHECKS)
