@@ -85,6 +85,7 @@ from kavka.zookeeper.znodes import (
 )
 
 if TYPE_CHECKING:
+    from kavka.broker.flight_recorder import FlightRecorder
     from kavka.protocol.peer import PeerConnection
     from kavka.replication.fetch_state import FetchState
     from kavka.replication.fetcher_manager import FetcherManager
@@ -153,6 +154,13 @@ class Broker:
         self.broker_id = BrokerId(config.broker_id)
         self.broker_epoch = -1
         self.now_ms = ports.wall_ms
+        self._recorder: FlightRecorder | None = None
+        if config.kavka_flight_recorder_enable:
+            from kavka.broker.flight_recorder import FlightRecorder
+
+            self._recorder = FlightRecorder(
+                ports.filesystem, config, wall_ms=ports.wall_ms, clock_ms=lambda: self.replicas.now_ms()
+            )
         self.throttles = Throttles(self.broker_id, config, now_ms=lambda: int(loop.time() * 1000))
         self.configs = DynamicConfigs(
             ports.zookeeper,
@@ -217,7 +225,7 @@ class Broker:
             id_prefix=f"{self.broker_id}-{ports.wall_ms():x}",
             ring_bytes=config.kavka_decisions_ring_bytes,
             quiet=(DecisionKind.CONTROLLER_ELECTED, DecisionKind.BROKER_CAME) if ports.is_alone else (),
-            on_decision=ports.on_decision,
+            on_decision=self._on_decision,
         )
         self.logs: LogManager
         self.state_changes: StateChanges
@@ -262,6 +270,8 @@ class Broker:
         report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
         if self._static_config.kavka_eligible_leader_replicas_enable:
             self._is_unclean = not report.was_clean
+        if self._recorder is not None:
+            self._recorder.start()
         self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories, self._ports.place)
         self.state_changes = StateChanges(
             self.broker_id,
@@ -277,6 +287,7 @@ class Broker:
             wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
             spawn=self.spawn,
+            recorder=self._recorder,
         )
         self.state_changes.expects_topics = bool(topics)
         await self._register_first()
@@ -306,6 +317,7 @@ class Broker:
             ),
             channels=ChannelPorts(self._open_peer, config.inter_broker_listener, self._deliver_locally),
             record=self.record,
+            witness=self._recorder,
             now_ms=self._ports.wall_ms,
             rng=self._ports.random,
             on_controller_changed=self._on_controller_changed,
@@ -414,6 +426,8 @@ class Broker:
         if not await _within(STOP_PATIENCE_S, self._controller.stop()):
             self._controller.abort()
         await self._decisions.stop()
+        if self._recorder is not None:
+            self._recorder.stop()
         self.logs.close(self._ports.wall_ms(), broker_epoch=self.broker_epoch)
         # Without ZooKeeper the session ends by itself; nothing on the disk depends on it.
         await _within(STOP_PATIENCE_S, self._ports.zookeeper.close())
@@ -430,6 +444,8 @@ class Broker:
         self._isr_link.close()
         self._decision_topic.close()
         self._decisions.abort()
+        if self._recorder is not None:
+            self._recorder.abort()
         self.configs.abort()
         if hasattr(self, "_controller"):
             self._controller.abort()
@@ -601,6 +617,11 @@ class Broker:
     def record(self) -> RecordDecision:
         """Takes note of decisions."""
         return self._decisions.record
+
+    def _on_decision(self, decision: Decision) -> None:
+        if self._recorder is not None:
+            self._recorder.on_decision(decision)
+        self._ports.on_decision(decision)
 
     @property
     def controller(self) -> Controller:

@@ -124,7 +124,7 @@ class DecisionLog:
 
     def record(self, decision: Decision) -> None:
         """A `RecordDecision` (I1)."""
-        if decision.leader_epoch == FIRST_EPOCH and decision.kind in _FIRST_ROLES:
+        if not is_kept(decision):
             return
         self._sequence += 1
         self.recorded += 1
@@ -229,6 +229,11 @@ class DecisionLog:
             while self._pending and self._pending[0].decision_id in written:
                 if self._pending.popleft().decision_id == last:
                     break
+
+
+def is_kept(decision: Decision) -> bool:
+    """Whether it is told at all."""
+    return decision.leader_epoch != FIRST_EPOCH or decision.kind not in _FIRST_ROLES
 
 
 def _build(batch: Sequence[_Pending]) -> bytes:

@@ -57,6 +57,7 @@ from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
+    from kavka.broker.flight_recorder import FlightRecorder
     from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest
     from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
     from kavka.protocol.messages.update_metadata_request import (
@@ -145,9 +146,10 @@ class StateChanges:
         wall_ms: Callable[[], int],
         on_storage_error: Callable[[StorageError], None],
         spawn: Callable[[Coroutine[None, None, None]], None],
+        recorder: FlightRecorder | None = None,
     ) -> None:
-        """`new_fetchers` makes what fetches from other brokers, when the first
-        partition is to be followed.
+        """`recorder` is told what the controller says. `new_fetchers` makes what fetches from other brokers, when the
+        first partition is to be followed.
 
         `offsets_partition_count` is how many partitions `__consumer_offsets` has if it is made with this broker's
         settings. `broker_epoch` is that of the present registration.
@@ -166,6 +168,7 @@ class StateChanges:
         self._wall_ms = wall_ms
         self._on_storage_error = on_storage_error
         self._spawn = spawn
+        self._recorder = recorder
         self._turn = asyncio.Lock()
         self._held_back: dict[TopicPartition, PartitionMetadata] = {}
         """Partitions published without a leader until they are served here (I1): what is published then."""
@@ -258,7 +261,8 @@ class StateChanges:
             self._on_storage_error(failure)
             self.take_offline([topic_partition])
             return ErrorCode.KAFKA_STORAGE_ERROR, None
-        partition = Partition(
+        new_partition = Partition if self._recorder is None else self._recorder.new_partition
+        partition = new_partition(
             topic_partition,
             order.topic_id,
             log,
@@ -343,6 +347,8 @@ class StateChanges:
             metadata = self._metadata
             metadata.controller_id = BrokerId(max(request.controller_id, NO_LEADER))
             metadata.set_brokers(_broker(broker) for broker in request.live_brokers)
+            if self._recorder is not None:
+                self._recorder.on_live_brokers(BrokerId(broker.id) for broker in request.live_brokers)
             if self._fetchers is not None:
                 self._fetchers.set_endpoints(self._endpoints())
             await self._topics.require_topics(name for name, _topic_id, _states in _metadata_topics(request))
@@ -482,6 +488,8 @@ class StateChanges:
         hosted = self._replicas.partition(*topic_partition)
         if hosted is not None and 0 <= stop.leader_epoch < hosted.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        if self._recorder is not None:
+            self._recorder.on_stopped(topic_partition, delete=stop.delete)
         self._unfollow([topic_partition])
         if not stop.delete:
             return ErrorCode.NONE

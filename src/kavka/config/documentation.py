@@ -563,6 +563,9 @@ _BROKER = {
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory, read by kavka why "
     "where no broker answers.",
     "kavka.decisions.retention.ms": "retention.ms of __kavka_decisions, when it is created.",
+    "kavka.flight.recorder.enable": "Whether this broker records what it was told and what its followers fetched, so "
+    "that kavka replay can make its decisions again (see flight-recorder.md).",
+    "kavka.flight.recorder.bytes": "The size of that recording, a ring in the first log directory.",
     "kavka.replica.lag.policy": "When a follower falls out of the in-sync set: time, if it was not caught up for "
     "replica.lag.time.max.ms; messages, as before Kafka 0.9, also if it is kavka.replica.lag.max.messages behind.",
     "kavka.replica.lag.max.messages": "How many records a follower may be behind under the lag policy messages.",

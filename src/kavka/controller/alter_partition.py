@@ -248,42 +248,64 @@ class IsrAlterations:
 
     def _judge(self, proposal: Proposal, version: int) -> Verdict:
         verdict = judge(proposal, self._context, version=version)
+        self._reign.witness.on_judged(proposal, self._context, verdict, version=version)
         if not isinstance(verdict, Accepted):
             return verdict
         kept = self._leaders.keep_elr(proposal.partition, verdict.before.state, verdict.state)
         return verdict._replace(state=kept)
 
     def _record(self, proposal: Proposal, verdict: Verdict, before: KnownState | None) -> None:
-        match verdict:
-            case Unchanged():
-                return
-            case Refused(code, reason):
-                kind = DecisionKind.ISR_CHANGE_REFUSED
-                why = f"broker {proposal.leader} proposed ISR {list(proposal.members)}: {code.name}, {reason}"
-                after = {} if before is None else state_facts(before.state)
-            case Accepted(state, _):
-                is_smaller = before is not None and len(state.isr) < len(before.state.isr)
-                kind = DecisionKind.ISR_SHRUNK if is_smaller else DecisionKind.ISR_EXPANDED
-                why = f"ISR {list(state.isr)}, as leader {proposal.leader} proposed in epoch {proposal.leader_epoch}"
-                after = state_facts(state)
-        self._reign.record(
-            Decision(
-                kind,
-                self._reign.now_ms(),
-                self._reign.broker_id,
-                why,
-                partition=proposal.partition,
-                leader_epoch=proposal.leader_epoch,
-                controller_epoch=self._context.epoch,
-                before={} if before is None else state_facts(before.state),
-                after=after,
-                evidence={
-                    "proposed_isr": proposal.members,
-                    "broker_epochs": tuple(epoch for _, epoch in proposal.isr),
-                    "partition_epoch": proposal.partition_epoch,
-                },
-            )
+        reign = self._reign
+        decision = verdict_decision(
+            proposal,
+            verdict,
+            None if before is None else before.state,
+            at_ms=reign.now_ms(),
+            broker_id=reign.broker_id,
+            controller_epoch=self._context.epoch,
         )
+        if decision is not None:
+            reign.record(decision)
+
+
+def verdict_decision(
+    proposal: Proposal,
+    verdict: Verdict,
+    before: PartitionState | None,
+    *,
+    at_ms: int,
+    broker_id: BrokerId,
+    controller_epoch: int,
+) -> Decision | None:
+    """The verdict as a why-record; None where nothing was decided."""
+    match verdict:
+        case Unchanged():
+            return None
+        case Refused(code, reason):
+            kind = DecisionKind.ISR_CHANGE_REFUSED
+            why = f"broker {proposal.leader} proposed ISR {list(proposal.members)}: {code.name}, {reason}"
+            after = {} if before is None else state_facts(before)
+        case Accepted(state, _):
+            is_smaller = before is not None and len(state.isr) < len(before.isr)
+            kind = DecisionKind.ISR_SHRUNK if is_smaller else DecisionKind.ISR_EXPANDED
+            why = f"ISR {list(state.isr)}, as leader {proposal.leader} proposed in epoch {proposal.leader_epoch}"
+            after = state_facts(state)
+    return Decision(
+        kind,
+        at_ms,
+        broker_id,
+        why,
+        partition=proposal.partition,
+        leader_epoch=proposal.leader_epoch,
+        controller_epoch=controller_epoch,
+        before={} if before is None else state_facts(before),
+        after=after,
+        evidence={
+            "proposed_isr": proposal.members,
+            "broker_epochs": tuple(epoch for _, epoch in proposal.isr),
+            "partition_epoch": proposal.partition_epoch,
+        },
+    )
 
 
 def _proposal(name: str, leader: BrokerId, form: ProposedPartition, version: int) -> Proposal:

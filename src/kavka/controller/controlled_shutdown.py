@@ -18,6 +18,7 @@ Source: Kafka's KafkaController.doControlledShutdown; KIP-380, KIP-841.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from kavka.controller.context import KnownState
 from kavka.controller.election import Elected, Succession, elect_for_controlled_shutdown
@@ -52,6 +53,26 @@ def leave(
     if remaining == state.isr or not remaining:
         return None
     return Succession(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None)
+
+
+class Leaving(NamedTuple):
+    """A `witness.Question`: `broker_id`, one of `shutting_down`, has a replica of it."""
+
+    broker_id: BrokerId
+    replicas: tuple[BrokerId, ...]
+    live: tuple[BrokerId, ...]
+    shutting_down: tuple[BrokerId, ...]
+    controller_epoch: int
+
+    def answer(self, state: PartitionState) -> Succession | None:
+        return leave(
+            self.broker_id,
+            self.replicas,
+            state,
+            self.live,
+            self.shutting_down,
+            controller_epoch=self.controller_epoch,
+        )
 
 
 class ControlledShutdown:
@@ -93,17 +114,12 @@ class ControlledShutdown:
             if partition.topic not in context.topics_to_delete and self._is_shared(partition, broker_id)
         ]
         followed = [partition for partition in partitions if context.states[partition].state.leader != broker_id]
-        live = set(context.reachable_broker_ids())
+        live, shutting_down = tuple(context.reachable_broker_ids()), tuple(context.shutting_down)
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
-            return leave(
-                broker_id,
-                context.topics[partition.topic].replicas(partition.partition),
-                known.state,
-                live,
-                context.shutting_down,
-                controller_epoch=context.epoch,
-            )
+            replicas = context.topics[partition.topic].replicas(partition.partition)
+            question = Leaving(broker_id, replicas, live, shutting_down, context.epoch)
+            return self._leaders.ask(partition, known, question)
 
         orders = await self._leaders.change(partitions, decide)
         stops = [

@@ -49,6 +49,7 @@ from kavka.controller.reassignments import Reassignments
 from kavka.controller.reign import Deposed, Reign
 from kavka.controller.succession import Incumbent, Succession, take_over_operations
 from kavka.controller.topic_admin import TopicAdmin
+from kavka.controller.witness import Witness
 from kavka.decisions import Decision, DecisionKind, Facts, RecordDecision, forget
 from kavka.errors import ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
@@ -121,6 +122,7 @@ class Controller:
         rng: random.Random,
         channels: ChannelPorts,
         record: RecordDecision = forget,
+        witness: Witness | None = None,
         on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None,
     ) -> None:
         """`now_ms` reads the wall clock. `channels` reach the brokers. `on_controller_changed` hears who the controller
@@ -128,6 +130,7 @@ class Controller:
         self._zookeeper = zookeeper
         self._broker_id = broker_id
         self._settings = settings
+        self._witness = witness
         self._ports = channels
         self._now_ms = now_ms
         self._rng = rng
@@ -430,6 +433,7 @@ class Controller:
             broker_id=self._broker_id,
             now_ms=self._now_ms,
             record=self._record,
+            witness=self._witness,
             on_deposed=lambda why: self._on_deposed(office, why),
         )
         office = Office(reign, self._events, self._settings, self._rng, ports=self._ports)

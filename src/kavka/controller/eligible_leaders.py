@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from kavka.controller.election import (
     Elected,
@@ -41,6 +42,40 @@ from kavka.controller.election import (
 )
 from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERING, PartitionState
+
+
+class BrokersChanged(NamedTuple):
+    """A `witness.Question`: only the brokers of `live` are alive. `needed` of -1: eligible leader replicas are not
+    kept."""
+
+    replicas: tuple[BrokerId, ...]
+    live: tuple[BrokerId, ...]
+    unclean_allowed: bool
+    controller_epoch: int
+    leaving: tuple[BrokerId, ...]
+    needed: int = -1
+    unclean: tuple[BrokerId, ...] = ()
+
+    def answer(self, state: PartitionState) -> Succession | None:
+        if self.needed < 0:
+            return after_broker_change(
+                self.replicas,
+                state,
+                self.live,
+                unclean_allowed=self.unclean_allowed,
+                controller_epoch=self.controller_epoch,
+                leaving=self.leaving,
+            )
+        return after_broker_change_with_elr(
+            self.replicas,
+            state,
+            self.live,
+            needed=self.needed,
+            unclean=self.unclean,
+            unclean_allowed=self.unclean_allowed,
+            controller_epoch=self.controller_epoch,
+            leaving=self.leaving,
+        )
 
 
 def present_elr(state: PartitionState, needed: int) -> tuple[BrokerId, ...]:

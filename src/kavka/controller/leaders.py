@@ -20,13 +20,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.controller.context import KnownState
-from kavka.controller.election import ElectionResult, Succession, after_broker_change
-from kavka.controller.eligible_leaders import after_broker_change_with_elr, present_elr, with_elr
+from kavka.controller.election import ElectionResult, Succession
+from kavka.controller.eligible_leaders import BrokersChanged, present_elr, with_elr
 from kavka.controller.orders import ClusterChange, PartitionOrder
 from kavka.controller.reasons import refused_move_decision, succession_decision
 from kavka.controller.reign import Reign
 from kavka.controller.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
 from kavka.controller.topics import initial_states
+from kavka.controller.witness import Question
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (
@@ -98,8 +99,10 @@ class Leaders:
         if not self.keeps_elr:
             return after
         staying = self._staying(partition) if staying is None else staying
-        needed = self._needed(partition, staying)
-        return with_elr(before, after, staying=staying, needed=needed, unclean=self._context.unclean_broker_ids())
+        needed, unclean = self._needed(partition, staying), self._context.unclean_broker_ids()
+        kept = with_elr(before, after, staying=staying, needed=needed, unclean=unclean)
+        self._reign.witness.on_kept(partition, before, after, kept, staying=staying, needed=needed, unclean=unclean)
+        return kept
 
     def _staying(self, partition: TopicPartition) -> list[BrokerId]:
         """The replicas without those that a reassignment removes, which may have lost all when they are added again."""
@@ -179,9 +182,10 @@ class Leaders:
 
         Returns orders for those that changed. Raises Deposed, ZooKeeperError.
         """
-        reachable = set(self._context.reachable_broker_ids())
+        reachable = tuple(self._context.reachable_broker_ids())
         failed = self._context.failed_replicas
-        unclean = self._context.unclean_broker_ids() if self.keeps_elr else ()
+        leaving = tuple(self._context.shutting_down)
+        unclean = tuple(self._context.unclean_broker_ids()) if self.keeps_elr else ()
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
             replicas = self._context.topics[partition.topic].replicas(partition.partition)
@@ -195,30 +199,24 @@ class Leaders:
             )
             live = reachable
             if failed:
-                live = {replica for replica in replicas if replica in reachable} - {
-                    replica for replica in replicas if Replica(partition, replica) in failed
-                }
-            if self.keeps_elr:
-                return after_broker_change_with_elr(
-                    replicas,
-                    known.state,
-                    live,
-                    needed=self._needed(partition, self._staying(partition)),
-                    unclean=unclean,
-                    unclean_allowed=unclean_allowed,
-                    controller_epoch=self._context.epoch,
-                    leaving=self._context.shutting_down,
+                live = tuple(
+                    replica
+                    for replica in replicas
+                    if replica in reachable and Replica(partition, replica) not in failed
                 )
-            return after_broker_change(
-                replicas,
-                known.state,
-                live,
-                unclean_allowed=unclean_allowed,
-                controller_epoch=self._context.epoch,
-                leaving=self._context.shutting_down,
+            needed = self._needed(partition, self._staying(partition)) if self.keeps_elr else -1
+            question = BrokersChanged(
+                replicas, live, unclean_allowed, self._context.epoch, leaving, needed=needed, unclean=unclean
             )
+            return self.ask(partition, known, question)
 
         return await self.change(partitions, decide)
+
+    def ask(self, partition: TopicPartition, known: KnownState, question: Question) -> Succession | None:
+        """What becomes of the partition; the reign's witness is shown the question."""
+        answer = question.answer(known.state)
+        self._reign.witness.on_asked(partition, known, question, answer)
+        return answer
 
     async def react_on_former_lives(self, partitions: Sequence[TopicPartition]) -> list[PartitionOrder]:
         """As `react`, for a reign that begins: members of an ISR that registered after it was stored were away since.

@@ -103,6 +103,23 @@ def succeed(state: PartitionState, elected: Elected, controller_epoch: int) -> S
     return Succession(next_state, elected)
 
 
+class Wished(NamedTuple):
+    """A `witness.Question`: an operator wants the election. `wish` is the value of an `ElectionWish`."""
+
+    wish: str
+    replicas: tuple[BrokerId, ...]
+    live: tuple[BrokerId, ...]
+    eligible: tuple[BrokerId, ...]
+    controller_epoch: int
+
+    def result(self, state: PartitionState) -> ElectionResult:
+        return hold(ElectionWish(self.wish), self.replicas, state.isr, self.live, self.eligible)
+
+    def answer(self, state: PartitionState) -> Succession | None:
+        result = self.result(state)
+        return succeed(state, result, self.controller_epoch) if isinstance(result, Elected) else None
+
+
 # ---------------------------------------------------------------------------------------------------------------- flow
 
 
@@ -163,9 +180,10 @@ class Elections:
                 results.pop(partition, None)
                 return None
             eligible = self._leaders.elr(partition, known.state)
-            result = hold(wish, replicas, known.state.isr, self._live(partition, replicas), eligible)
-            results[partition] = result
-            return succeed(known.state, result, self._context.epoch) if isinstance(result, Elected) else None
+            live = tuple(self._live(partition, replicas))
+            question = Wished(wish.value, tuple(replicas), live, eligible, self._context.epoch)
+            results[partition] = question.result(known.state)
+            return self._leaders.ask(partition, known, question)
 
         delivery = Delivery()
         try:

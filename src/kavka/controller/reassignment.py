@@ -200,6 +200,30 @@ def settle(
     )
 
 
+class Beginning(NamedTuple):
+    """A `witness.Question`: a reassignment begins."""
+
+    controller_epoch: int
+
+    def answer(self, state: PartitionState) -> Succession:
+        return begin(state, self.controller_epoch)
+
+
+class Settling(NamedTuple):
+    """A `witness.Question`: only the replicas of `keep` are left."""
+
+    keep: tuple[BrokerId, ...]
+    live: tuple[BrokerId, ...]
+    controller_epoch: int
+
+    def result(self, state: PartitionState) -> Succession | Refused:
+        return settle(self.keep, state, self.live, self.controller_epoch)
+
+    def answer(self, state: PartitionState) -> Succession | None:
+        result = self.result(state)
+        return None if isinstance(result, Refused) else result
+
+
 def _next_epoch(
     state: PartitionState, leader: BrokerId, isr: tuple[BrokerId, ...], controller_epoch: int
 ) -> PartitionState:

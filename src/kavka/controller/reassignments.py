@@ -33,15 +33,15 @@ from kavka.controller.election import Succession
 from kavka.controller.leaders import Leaders
 from kavka.controller.orders import ClusterChange, PartitionOrder, StopOrder
 from kavka.controller.reassignment import (
+    Beginning,
     Refused,
     ReplicaAssignment,
+    Settling,
     Step,
     assigned,
-    begin,
     dropped,
     next_step,
     plan_reassignment,
-    settle,
     with_assigned,
 )
 from kavka.controller.reign import Reign
@@ -266,11 +266,13 @@ class Reassignments:
         refused = dict.fromkeys(before, _GONE)
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
-            result = settle(planned[partition].replicas, known.state, self._live(partition), self._context.epoch)
+            live = tuple(self._live(partition))
+            question = Settling(planned[partition].replicas, live, self._context.epoch)
+            result = question.result(known.state)
             if isinstance(result, Refused):
                 refused[partition] = result
                 return None
-            return result
+            return self._leaders.ask(partition, known, question)
 
         orders = await self._leaders.change(before, decide)
         await self._order_moved(orders, before, planned)
@@ -353,7 +355,10 @@ class Reassignments:
             unknown = [key for key in adding if self._context.replicas.state(key) is ReplicaStatus.NON_EXISTENT]
             self._context.replicas.move(unknown, ReplicaStatus.NEW)
         orders: list[PartitionOrder] = []
-        begun = await self._leaders.change(partitions, lambda _, known: begin(known.state, self._context.epoch))
+        question = Beginning(self._context.epoch)
+        begun = await self._leaders.change(
+            partitions, lambda partition, known: self._leaders.ask(partition, known, question)
+        )
         for order in begun:
             staying = tuple(broker_id for broker_id in order.replicas if broker_id not in order.adding)
             orders.append(order._replace(recipients=staying))
@@ -468,11 +473,11 @@ class Reassignments:
 
         def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
             # Asked again where the leader changed the ISR meanwhile: a target may have fallen out of it.
-            live = self._live(partition)
+            live = tuple(self._live(partition))
             if next_step(before[partition], known.state.isr, live) is not Step.SETTLE:
                 return None
-            result = settle(after[partition].replicas, known.state, live, self._context.epoch)
-            return None if isinstance(result, Refused) else result
+            question = Settling(after[partition].replicas, live, self._context.epoch)
+            return self._leaders.ask(partition, known, question)
 
         orders = await self._leaders.change(partitions, decide)
         await self._order_moved(orders, before, after)

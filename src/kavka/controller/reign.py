@@ -23,6 +23,7 @@ from kavka.controller.delivery import Delivery
 from kavka.controller.election import ElectionResult
 from kavka.controller.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder
 from kavka.controller.topics import guarded_multis
+from kavka.controller.witness import Witness
 from kavka.decisions import RecordDecision, forget
 from kavka.errors import KavkaError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
@@ -59,9 +60,11 @@ class Reign:
         broker_id: BrokerId = NO_LEADER,
         now_ms: Callable[[], int] = lambda: 0,
         record: RecordDecision = forget,
+        witness: Witness | None = None,
         on_deposed: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`now_ms` reads the wall clock, for recorded decisions; `on_deposed` hears why the reign ended."""
+        """`now_ms` reads the wall clock, for recorded decisions; `witness` is shown what is decided from; `on_deposed`
+        hears why the reign ended."""
         self.zookeeper = zookeeper
         self.context = context
         self.turn = asyncio.Lock()
@@ -69,6 +72,7 @@ class Reign:
         self.broker_id = broker_id
         self.now_ms = now_ms
         self.record = record
+        self.witness = witness or Witness()
         self._send_orders = send_orders
         self._on_deposed = on_deposed
 

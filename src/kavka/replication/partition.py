@@ -51,6 +51,7 @@ from kavka.model import (
 )
 from kavka.replication.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
 from kavka.replication.lag_policy import LagPolicy, TimeLagPolicy
+from kavka.replication.partition_snapshot import PartitionSnapshot, RemoteSnapshot
 from kavka.replication.replica import NO_BROKER_EPOCH, AllEligible, RemoteReplica, ReplicaEligibility
 
 if TYPE_CHECKING:
@@ -257,6 +258,62 @@ class Partition:
     def wants(self, proposal: IsrProposal) -> bool:
         """Whether `proposal` is the one that an answer is awaited for."""
         return self._in_flight is proposal
+
+    # -- all of it as a value
+
+    def snapshot(self) -> PartitionSnapshot:
+        """All that is remembered beside the log."""
+        return PartitionSnapshot(
+            self._role.value,
+            self.state,
+            self.replicas,
+            self.adding,
+            self.removing,
+            self.min_insync_replicas,
+            self.leader_epoch_start_offset,
+            self._isr,
+            self._in_flight,
+            self._newest_epoch,
+            tuple(
+                RemoteSnapshot(
+                    remote.broker_id,
+                    remote.log_start_offset,
+                    remote.log_end_offset,
+                    remote.last_fetch_leader_end_offset,
+                    remote.last_caught_up_ms,
+                    remote.last_fetch_ms,
+                    remote.broker_epoch,
+                )
+                for remote in self._remotes.values()
+            ),
+            self._hw_floor,
+            self._may_propose_ms,
+            tuple((kind, at_ms, interval_ms) for kind, (at_ms, interval_ms) in self._last_recorded.items()),
+            tuple(self._suppressed.items()),
+        )
+
+    def restore(self, snapshot: PartitionSnapshot) -> None:
+        """Is from now on what the snapshot was taken of. The log is the caller's to bring to where it was then."""
+        self._assign(snapshot.replicas, snapshot.adding, snapshot.removing)
+        self.min_insync_replicas = snapshot.min_insync_replicas
+        self.state = snapshot.state
+        self.leader_epoch_start_offset = snapshot.leader_epoch_start_offset
+        for remote in snapshot.remotes:
+            replica = self._remotes[remote.broker_id]
+            replica.log_start_offset = remote.log_start_offset
+            replica.log_end_offset = remote.log_end_offset
+            replica.last_fetch_leader_end_offset = remote.last_fetch_leader_end_offset
+            replica.last_caught_up_ms = remote.last_caught_up_ms
+            replica.last_fetch_ms = remote.last_fetch_ms
+            replica.broker_epoch = remote.broker_epoch
+        self._in_flight = snapshot.in_flight
+        self._newest_epoch = snapshot.newest_epoch
+        self._hw_floor = snapshot.hw_floor
+        self._may_propose_ms = snapshot.may_propose_ms
+        self._last_recorded = {kind: (at_ms, interval_ms) for kind, at_ms, interval_ms in snapshot.last_recorded}
+        self._suppressed = dict(snapshot.suppressed)
+        self._take_role(Role(snapshot.role))
+        self._move(snapshot.isr)
 
     # -- the controller's word
 

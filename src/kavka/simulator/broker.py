@@ -194,6 +194,7 @@ class SimulatedBroker:
                 "broker.id": str(self.broker_id),
                 "listeners": f"{LISTENER}://{self.node}:{PORT}",
                 "zookeeper.connect": self._connect_string,
+                "kavka.flight.recorder.enable": "false",  # the trace tells more, of all nodes at once
                 **self._settings,
             }
         )

@@ -1,0 +1,45 @@
+"""PartitionSnapshot: all that a `Partition` has to remember, as a value: what it decides next follows from it, from its
+log, and from what it is told after.
+
+Decides nothing. A flight recording begins with one for each partition, and a replay continues from it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kavka.decisions import DecisionKind
+from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch, Offset
+from kavka.replication.isr import IsrProposal, IsrState
+
+
+class RemoteSnapshot(NamedTuple):
+    """A `RemoteReplica`; its membership in the maximal ISR follows from the partition's ISR."""
+
+    broker_id: BrokerId
+    log_start_offset: Offset
+    log_end_offset: Offset
+    last_fetch_leader_end_offset: Offset
+    last_caught_up_ms: int
+    last_fetch_ms: int
+    broker_epoch: int
+
+
+class PartitionSnapshot(NamedTuple):
+    """`role` is the value of a `partition.Role`. `last_recorded` and `suppressed` are how often refusals are told."""
+
+    role: str
+    state: LeaderAndIsr
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+    min_insync_replicas: int
+    leader_epoch_start_offset: Offset
+    isr: IsrState
+    in_flight: IsrProposal | None
+    newest_epoch: LeaderEpoch
+    remotes: tuple[RemoteSnapshot, ...]
+    hw_floor: Offset
+    may_propose_ms: int
+    last_recorded: tuple[tuple[DecisionKind, int, int], ...]
+    suppressed: tuple[tuple[DecisionKind, int], ...]
