@@ -144,6 +144,7 @@ class Observer(View):
             seen = replicas.get(broker.broker_id)
             if seen is None or seen.partition is not partition:
                 seen = replicas[broker.broker_id] = Seen(partition, broker)
+                seen.is_leaving = broker.broker_id not in self.assigned.get(topic_partition, ())
             look, log = seen.look, partition.log
             if (
                 look is None
@@ -244,6 +245,7 @@ class Observer(View):
             self.assigned,
             self._reassignments,
             self._removable,
+            self.stands_last,
             self.true_high_watermark,
             self.committed,
             self.acked,
@@ -288,7 +290,8 @@ class Observer(View):
         for broker_id in replicas:
             if broker_id not in state.isr:  # Noticed: it must have all before it is a member again.
                 self.powerless.pop((broker_id, partition), None)
-        if not self.allow_loss:
+        self.note_last_standing(partition)
+        if not self.allows_loss(partition):
             for broker_id in state.isr:
                 self._check_member(partition, broker_id)
 
@@ -351,9 +354,9 @@ class Observer(View):
             self.require("R9", holds=False, text=f"{seen.name}: start {log.log_start_offset}, {look}")
         if look.is_leader:
             self._check_leader(broker_id, seen, before, look)
-        elif not self.allow_loss:
+        elif not self.allows_loss(topic_partition):
             self._compare(broker_id, topic_partition, look.high_watermark, "R4", seen.name)
-        if not self.allow_loss and (before is None or look.log_end_offset < before.log_end_offset):
+        if not self.allows_loss(topic_partition) and (before is None or look.log_end_offset < before.log_end_offset):
             self._check_member(topic_partition, broker_id)
 
     def _check_member(self, partition: TopicPartition, broker_id: int) -> None:
@@ -380,7 +383,7 @@ class Observer(View):
         if before is not None and is_same_reign:
             self.require("R9", look.high_watermark >= before.high_watermark, f"{name}: HW fell, {before} to {look}")
         stored = self.stored.get(topic_partition)
-        if stored is None or self.allow_loss:
+        if stored is None or self.allows_loss(topic_partition):
             return
         if stored.state.leader == broker_id and stored.state.leader_epoch == look.state.leader_epoch:
             self._joins.on_leader(broker_id, seen, tuple(stored.state.isr))
@@ -483,6 +486,8 @@ class Observer(View):
         """`value` was acknowledged with acks=all at `offset`; `sent_after` is the highest offset of this partition that
         any client had been told of before this one was sent."""
         bound = self.true_high_watermark.get(partition, 0)
+        if partition in self.stands_last:
+            return
         self.require("R16", self.allow_loss or offset < bound, f"{partition}: {offset} acknowledged, true HW {bound}")
         self.require("R17", offset > sent_after, f"{partition}: {offset} was sent after {sent_after} was known")
         known = self.acked.setdefault(partition, {}).setdefault(offset, value)
@@ -495,6 +500,8 @@ class Observer(View):
         return self._last_acked.get(partition, -1)
 
     def on_consumed(self, partition: TopicPartition, offset: Offset, value: bytes) -> None:
+        if partition in self.stands_last:
+            return
         bound = self.true_high_watermark.get(partition, 0)
         self.require("R19", self.allow_loss or offset < bound, f"{partition}: {offset} was read, true HW {bound}")
         known = self.consumed.setdefault(partition, {}).setdefault(offset, value)
@@ -531,6 +538,8 @@ class Observer(View):
     def check_nothing_lost(self, values: dict[TopicPartition, dict[Offset, bytes]]) -> None:
         """R7: every acknowledged record is where it was said to be. `values`: what a reader found in the end."""
         for partition, acked in self.acked.items():
+            if partition in self.stands_last:
+                continue
             found = values.get(partition, {})
             start = self._start_of(partition)
             for offset, value in acked.items():

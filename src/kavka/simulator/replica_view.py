@@ -10,7 +10,8 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.model import Offset, TopicPartition
-from kavka.simulator.log_mirror import LogMirror
+from kavka.records.batch import iterate_batches
+from kavka.simulator.log_mirror import READ_BYTES, LogMirror
 
 if TYPE_CHECKING:
     import uuid
@@ -45,7 +46,7 @@ class Look(NamedTuple):
 class Seen:
     """A replica in one life of its broker, as the observer knows it."""
 
-    __slots__ = ("_disk", "broker", "is_former", "look", "mirror", "name", "partition")
+    __slots__ = ("_disk", "broker", "is_former", "is_leaving", "look", "mirror", "name", "partition")
 
     def __init__(self, partition: Partition, broker: SimulatedBroker) -> None:
         self.partition = partition
@@ -55,6 +56,8 @@ class Seen:
         self.look: Look | None = None
         self.is_former = False
         """Whether it is of a topic that had this name before."""
+        self.is_leaving = False
+        """Whether its broker was no replica at some time of its life: its log may be deleted."""
         self._disk = broker.disk
 
     @property
@@ -65,6 +68,23 @@ class Seen:
         """Takes over what the log has now. The observer's own reads do not fail."""
         with self._disk.without_faults():
             self.mirror.follow(self.partition.log)
+
+    def first_damage(self) -> str:
+        """What is wrong with the first batch of the log that is not as it must be: its CRC, or where it stands."""
+        log, expected = self.partition.log, -1
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            with self._disk.without_faults():
+                result = log.read(offset, READ_BYTES, max_offset=log.log_end_offset, min_one_batch=True)
+            for chunk in result.chunks:
+                for batch in iterate_batches(memoryview(chunk.tobytes())):
+                    if not batch.crc_is_right():
+                        return f"the batch at {batch.header.base_offset} is damaged"
+                    if batch.header.base_offset < expected:
+                        return f"a batch at {batch.header.base_offset} behind {expected}"
+                    expected = batch.header.last_offset + 1
+            offset = result.next_offset
+        return ""
 
 
 class Stored(NamedTuple):
@@ -91,6 +111,25 @@ class View:
         self.true_high_watermark: dict[TopicPartition, Offset] = {}
         self.committed: dict[TopicPartition, LogMirror] = {}
         """The log below the true high watermark, as the leader that raised it last had it."""
+        self.stands_last: dict[TopicPartition, None] = {}
+        """Partitions whose ISR once was down to replicas that had lost power, where nothing keeps such from leading
+        (KIP-966's case, see `note_last_standing`)."""
+        self.thin_topics: dict[str, None] = {}
+        """Topics that somebody gave a min.insync.replicas of 1."""
+        self.has_eligible_leaders = False
+        """Whether brokers keep eligible leader replicas, and a minimum of in-sync replicas that they help with."""
+
+    def allows_loss(self, partition: TopicPartition) -> bool:
+        """Whether records of the partition may be lost that were acknowledged."""
+        return self.allow_loss or partition in self.stands_last
+
+    def note_last_standing(self, partition: TopicPartition) -> None:
+        """A state was stored. Without eligible leader replicas the last member of an ISR is a leader whatever it lost:
+        ZooKeeper knows of none of the others any more. kavka is no better there than Apache Kafka, and says so."""
+        is_helped = self.has_eligible_leaders and partition.topic not in self.thin_topics
+        if not is_helped and all((member, partition) in self.powerless for member in self.stored[partition].state.isr):
+            self.stands_last[partition] = None
+            self.note(f"{partition} is down to what lost power")
 
     def note(self, event: str) -> None:
         """Makes `event` part of the digest."""
