@@ -31,6 +31,7 @@ from kavka.protocol.messages.fetch_request import FetchRequest, ReplicaState
 from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
 from kavka.protocol.messages.list_offsets_response import ListOffsetsResponse
 from kavka.protocol.messages.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
+from kavka.records.batch import batch_at
 from kavka.replication.fetch_state import FetchState, Stage, Truncation
 from kavka.replication.fetch_versions import (
     FIRST_FETCH_WITH_REPLICA_STATE,
@@ -45,6 +46,7 @@ from kavka.replication.throttle import Throttle
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
+    from kavka.log.unified_log import UnifiedLog
 
 logger = Logger(__name__)
 Key = TypeVar("Key")
@@ -417,6 +419,8 @@ class FollowedPartitions:
         if records:
             assert isinstance(records, memoryview), "what was decoded is a view of its frame"
             try:
+                if log.log_start_offset == log.log_end_offset:
+                    self._begin_with(log, records)
                 appended = partition.append_as_follower(
                     records, leader_epoch=state.leader_epoch, now_ms=self._ports.wall_ms()
                 )
@@ -440,6 +444,20 @@ class FollowedPartitions:
             self._ports.on_high_watermark_advanced(partition)
         if data.log_start_offset > log.log_start_offset and partition.advance_log_start(data.log_start_offset):
             self._changed[state.topic_partition] = None
+
+    def _begin_with(self, log: UnifiedLog, records: memoryview) -> None:
+        """An empty log begins with the first of these batches, if it is to begin in its middle.
+
+        Where DeleteRecords moved the leader's log start into a batch, the batch stays, and is sent whole to who fetches
+        from that offset on. A follower that is new there would refuse it for ever, as it begins before its own log. Its
+        log start is moved to the leader's when the batch is there. Raises `CorruptRecords` or `StorageError`.
+        """
+        first = batch_at(records)
+        if first is None or not first.header.base_offset < log.log_end_offset <= first.header.last_offset:
+            return
+        if first.crc_is_right():
+            logs, wall_ms = self._ports.logs, self._ports.wall_ms()
+            logs.truncate_fully_and_start_at(log.topic_partition, first.header.base_offset, wall_ms)
 
     def _on_error(self, state: FetchState, number: int, now_ms: int) -> None:
         code = _error_code(number)

@@ -397,6 +397,35 @@ def test_a_leader_that_begins_later_has_the_log_begin_there_too() -> None:
     assert "deleted" in decision.why
 
 
+def begins_at(offset: int) -> Following:
+    """The log is empty and begins there, as the leader's did when it was asked."""
+    following = out_of_range(1, 1)
+    asking = following.partitions.asking(Stage.ASKING_OFFSETS, 0)
+    longer = following.partitions.take_leader_ends(asking, offsets((0, 90)), 0)
+    following.partitions.take_leader_starts(longer, offsets((0, offset)), 0)
+    assert following.asked() == {0: offset}
+    return following
+
+
+def test_a_leader_that_begins_within_a_batch_has_the_whole_batch_taken_and_the_log_begin_where_it_does() -> None:
+    """DeleteRecords up to 71; the batch 69..72 is there as it was, and is all that can be sent."""
+    following = begins_at(71)
+    whole = batch(b"a", b"b", b"c", b"d", leader_epoch=EPOCH, base_offset=69)
+    following.answer(data(0, whole, high_watermark=73, log_start=71))
+    log = following.node.partition().log
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (71, 73, 73)
+    assert following.asked() == {0: 73}
+    following.answer(data(0, batch(b"e", leader_epoch=EPOCH, base_offset=73), high_watermark=74, log_start=71))
+    assert log.log_end_offset == 74
+
+
+def test_a_batch_that_ends_before_an_empty_log_begins_is_not_taken() -> None:
+    following = begins_at(71)
+    following.answer(data(0, batch(b"a", leader_epoch=EPOCH, base_offset=69), high_watermark=73, log_start=71))
+    log = following.node.partition().log
+    assert (log.log_start_offset, log.log_end_offset) == (71, 71)
+
+
 @pytest.mark.parametrize("answer", [offsets(), offsets((0, -1))])
 def test_a_leader_that_does_not_tell_its_offsets_is_asked_again(answer: ListOffsetsResponse) -> None:
     following = out_of_range(1, 1)
