@@ -236,7 +236,7 @@ def settings_of(topic: str, config: BrokerConfig) -> Mapping[str, str]:
     """The settings of a topic whose own are not known."""
     if topic == GROUP_METADATA_TOPIC:
         return offsets_topic_settings(config)
-    return COMPACTED if topic == TRANSACTION_STATE_TOPIC else KEEP_ALL
+    return transaction_topic_settings(config) if topic == TRANSACTION_STATE_TOPIC else KEEP_ALL
 
 
 def offsets_topic_settings(config: BrokerConfig) -> Mapping[str, str]:
@@ -245,6 +245,17 @@ def offsets_topic_settings(config: BrokerConfig) -> Mapping[str, str]:
         **COMPACTED,
         "compression.type": "producer",
         "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+
+def transaction_topic_settings(config: BrokerConfig) -> Mapping[str, str]:
+    """The settings that `__transaction_state` is made with."""
+    return {
+        **COMPACTED,
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(config.transaction_state_log_min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
     }
 
 

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.broker.adoption import Claims, adopt, offsets_topic_settings
+from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
 from kavka.broker.api_table import SERVED
 from kavka.broker.controller_link import ControllerLink
 from kavka.broker.coordinator_log import CoordinatorLog
@@ -37,6 +37,7 @@ from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
     Endpoint,
     MetadataCache,
     PartitionMetadata,
@@ -47,6 +48,9 @@ from kavka.broker.registration import cluster_id, make_persistent_paths, registe
 from kavka.broker.state_changes import StateChanges
 from kavka.broker.throttles import Throttles
 from kavka.broker.topic_settings import log_config
+from kavka.broker.transaction_markers import MarkerLog
+from kavka.broker.transaction_room import TransactionPorts, TransactionRoom
+from kavka.broker.transaction_verification import TransactionVerification
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import validate_overrides
 from kavka.controller.channels import ChannelLimits, ChannelPorts
@@ -56,6 +60,7 @@ from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
 from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.coordinator.transaction_coordinator import TransactionCoordinator
 from kavka.decisions import Decision, DecisionKind, RecordDecision, forget
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError, StorageError, ZooKeeperError
 from kavka.filesystem import FileSystem
@@ -142,7 +147,7 @@ class Broker:
         self._advertised = advertised
         self._static_config = config
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._creating_offsets_topic = asyncio.Lock()
+        self._creating_internal_topic = asyncio.Lock()
         self._former_sessions: list[int] = []
         self._is_unclean = False
         """Whether registrations say that the last stop was not clean; only with eligible leader replicas."""
@@ -204,6 +209,24 @@ class Broker:
             random=ports.random,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         )
+        self._transaction_room = TransactionRoom(
+            self.broker_id,
+            self.metadata,
+            self.replicas,
+            self.producer_ids,
+            TransactionPorts(
+                config=lambda: self.config,
+                wall_ms=ports.wall_ms,
+                open_peer=self._open_peer,
+                partition_count=self.configs.partition_count,
+                transaction_version=self.features.transaction_version,
+                on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
+                    self.groups.on_transaction_ended(partition, producer_id, epoch, committed=committed)
+                ),
+                on_storage_error=self.on_storage_error,
+                on_bug=self._on_bug,
+            ),
+        )
         self.controller_link = self._new_controller_link(config)
         # Answers of one connection leave in order: an ISR change would wait behind a topic's creation, and with it
         # every acks=all write of its partition.
@@ -247,6 +270,21 @@ class Broker:
         return self._maintenance.flushes
 
     @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactional ids that this broker coordinates."""
+        return self._transaction_room.coordinator
+
+    @property
+    def marker_log(self) -> MarkerLog:
+        """Ends transactions in partitions that are led here."""
+        return self._transaction_room.marker_log
+
+    @property
+    def verification(self) -> TransactionVerification:
+        """Asks coordinators about transactions."""
+        return self._transaction_room.verification
+
+    @property
     def config(self) -> BrokerConfig:
         """The broker's settings as they are in force, with what was set at run time."""
         return self.configs.broker
@@ -279,10 +317,14 @@ class Broker:
             replicas=self.replicas,
             logs=self.logs,
             groups=self.groups,
+            transactions=self.transactions,
             topics=self.configs,
             new_fetchers=self._new_fetchers,
             inter_broker_listener=self._static_config.inter_broker_listener,
-            offsets_partition_count=lambda: self._static_config.offsets_topic_num_partitions,
+            partition_counts={
+                GROUP_METADATA_TOPIC: self._static_config.offsets_topic_num_partitions,
+                TRANSACTION_STATE_TOPIC: self._static_config.transaction_state_log_num_partitions,
+            },
             broker_epoch=lambda: self.broker_epoch,
             wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
@@ -339,6 +381,7 @@ class Broker:
             )
         )
         self._watch_isrs()
+        self._transaction_room.start(self.spawn)
         self._decisions.start()
         await self._controller.carried_out_here()
         self._patient_until = asyncio.get_running_loop().time() + METADATA_PATIENCE_S
@@ -408,11 +451,13 @@ class Broker:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""
         self.replicas.shut_down()
         self.groups.shut_down()
+        self.transactions.shut_down()
 
     async def stop(self) -> None:
         """Stops in order; afterwards the log directories are marked clean."""
         self._unsubscribe()
         self.features.stop()
+        self._transaction_room.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -436,6 +481,7 @@ class Broker:
         """Lets go of all that was taken, without writing anything: after a start that failed, or as a kill would."""
         self._unsubscribe()
         self.features.stop()
+        self._transaction_room.close()
         for task in list(self._tasks):
             task.cancel()
         if self._fetchers is not None:
@@ -693,25 +739,21 @@ class Broker:
 
     async def auto_create_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Creates topics that a client's Metadata named; an error for each that could not be."""
-        wishes = []
-        for name in dict.fromkeys(names):
-            if name == GROUP_METADATA_TOPIC:
-                wishes.append(self._offsets_topic())
-            else:
-                wishes.append(TopicWish(name))
-        return await self._create(wishes)
+        return await self._create(
+            [self._internal_topic(name) if self.is_internal(name) else TopicWish(name) for name in dict.fromkeys(names)]
+        )
 
-    async def ensure_offsets_topic(self) -> None:
-        """Creates `__consumer_offsets` if it is missing. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""
-        if self.metadata.topic(GROUP_METADATA_TOPIC) is not None:
+    async def ensure_internal_topic(self, name: str) -> None:
+        """Creates a coordinator's topic if it is missing. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""
+        if self.metadata.topic(name) is not None:
             return
-        async with self._creating_offsets_topic:
-            if self.metadata.topic(GROUP_METADATA_TOPIC) is not None:
+        async with self._creating_internal_topic:
+            if self.metadata.topic(name) is not None:
                 return
-            errors = await self._create([self._offsets_topic()])
-            error = errors.get(GROUP_METADATA_TOPIC, ErrorCode.NONE)
+            errors = await self._create([self._internal_topic(name)])
+            error = errors.get(name, ErrorCode.NONE)
             if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                logger.warning("offsets topic not created", why=error.name)
+                logger.warning("internal topic not created", topic=name, why=error.name)
                 raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.name)
 
     def offsets_partition(self, group_id: str) -> PartitionMetadata:
@@ -721,13 +763,27 @@ class Broker:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition
 
-    def _offsets_topic(self) -> TopicWish:
+    def transactions_partition(self, transactional_id: str) -> PartitionMetadata:
+        """The partition that keeps a transactional id. Raises `RequestError` where it is not there."""
+        partition = self.metadata.partition(TRANSACTION_STATE_TOPIC, self.transactions.partition_for(transactional_id))
+        if partition is None:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition
+
+    def _internal_topic(self, name: str) -> TopicWish:
         """Of one broker alone nobody can expect more replicas; in a cluster, as in Kafka, the others are waited for."""
-        config = self._static_config
+        config, alone = self._static_config, self._ports.is_alone
+        if name == TRANSACTION_STATE_TOPIC:
+            return TopicWish(
+                name,
+                config.transaction_state_log_num_partitions,
+                1 if alone else config.transaction_state_log_replication_factor,
+                config=transaction_topic_settings(config),
+            )
         return TopicWish(
-            GROUP_METADATA_TOPIC,
+            name,
             config.offsets_topic_num_partitions,
-            1 if self._ports.is_alone else config.offsets_topic_replication_factor,
+            1 if alone else config.offsets_topic_replication_factor,
             config=offsets_topic_settings(config),
         )
 

@@ -32,6 +32,9 @@ logger = Logger(__name__)
 OUTCOME_UNKNOWN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 """Answers after which the records may be committed all the same."""
 
+SETTLE_PAUSE_S: Final = 0.1
+"""How long to wait before it is looked again whether records are committed, where waiting for them ended at once."""
+
 
 class CoordinatorLog:
     """The log of `topic`. `load_bytes` is how much of it is read at a time; `commit_timeout_ms` how long a commit may
@@ -85,6 +88,27 @@ class CoordinatorLog:
         if not self._replicas.is_committed(self._topic, partition, outcome):
             outcome = await self._replicas.await_committed(self._topic, partition, outcome, self._commit_timeout_ms)
         return outcome.error
+
+    def is_unknown(self, error: ErrorCode) -> bool:
+        """Whether the records may be committed although `append` failed so (I2)."""
+        return error in OUTCOME_UNKNOWN
+
+    async def settle(self, partition: int) -> bool:
+        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
+        hosted = self._replicas.partition(self._topic, partition)
+        if hosted is None or not hosted.is_leader:
+            return False
+        epoch, end = hosted.leader_epoch, hosted.log.log_end_offset
+        whole = AppendOutcome(ErrorCode.NONE, committed_at=end)
+        while hosted.is_leader and hosted.leader_epoch == epoch:
+            if hosted.log.high_watermark >= end:
+                return True
+            outcome = await self._replicas.await_committed(self._topic, partition, whole, self._commit_timeout_ms)
+            if outcome.error not in (ErrorCode.NONE, *OUTCOME_UNKNOWN):
+                return False
+            if hosted.log.high_watermark < end:
+                await asyncio.sleep(SETTLE_PAUSE_S)
+        return False
 
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         """The committed records, in order, a stretch of the log at a time; other work goes on in between. At the end

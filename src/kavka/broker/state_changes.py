@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     NO_TOPIC_ID,
+    TRANSACTION_STATE_TOPIC,
     BrokerMetadata,
     Endpoint,
     MetadataCache,
@@ -107,6 +108,18 @@ class Topics(Protocol):
     def forget_topic(self, name: str) -> None: ...
 
 
+class Coordinator(Protocol):
+    """Who keeps its state in a topic's partitions, each where it is led (`coordinator/`)."""
+
+    def set_partition_count(self, count: int) -> None: ...
+
+    def load(self, partition: int, leader_epoch: LeaderEpoch) -> Coroutine[None, None, None]: ...
+
+    def unload(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None: ...
+
+    def forget(self, partition: int) -> None: ...
+
+
 class _Order(NamedTuple):
     """What LeaderAndIsr says of one partition."""
 
@@ -138,10 +151,11 @@ class StateChanges:
         replicas: ReplicaManager,
         logs: LogManager,
         groups: GroupCoordinator,
+        transactions: Coordinator,
         topics: Topics,
         new_fetchers: Callable[[], Fetchers],
         inter_broker_listener: str,
-        offsets_partition_count: Callable[[], int],
+        partition_counts: Mapping[str, int],
         broker_epoch: Callable[[], int],
         wall_ms: Callable[[], int],
         on_storage_error: Callable[[StorageError], None],
@@ -151,7 +165,7 @@ class StateChanges:
         """`recorder` is told what the controller says. `new_fetchers` makes what fetches from other brokers, when the
         first partition is to be followed.
 
-        `offsets_partition_count` is how many partitions `__consumer_offsets` has if it is made with this broker's
+        `partition_counts` is how many partitions the coordinators' topics have if they are made with this broker's
         settings. `broker_epoch` is that of the present registration.
         """
         self._broker_id = broker_id
@@ -159,11 +173,15 @@ class StateChanges:
         self._replicas = replicas
         self._logs = logs
         self._groups = groups
+        self._coordinators: Mapping[str, Coordinator] = {
+            GROUP_METADATA_TOPIC: groups,
+            TRANSACTION_STATE_TOPIC: transactions,
+        }
         self._topics = topics
         self._new_fetchers = new_fetchers
         self._fetchers: Fetchers | None = None
         self._inter_broker_listener = inter_broker_listener
-        self._offsets_partition_count = offsets_partition_count
+        self._partition_counts = partition_counts
         self._broker_epoch = broker_epoch
         self._wall_ms = wall_ms
         self._on_storage_error = on_storage_error
@@ -300,8 +318,9 @@ class StateChanges:
         if held_back is not None and held_back.state.leader_epoch <= partition.leader_epoch:
             self._publish_partition(order.topic_partition, held_back)
         topic, index = order.topic_partition
-        if topic == GROUP_METADATA_TOPIC:
-            self._spawn(self._groups.load(index, order.state.leader_epoch))
+        coordinator = self._coordinators.get(topic)
+        if coordinator is not None:
+            self._spawn(coordinator.load(index, order.state.leader_epoch))
         return ErrorCode.NONE
 
     def _follow(self, partition: Partition, order: _Order, followed: list[Partition]) -> ErrorCode:
@@ -312,8 +331,9 @@ class StateChanges:
         )
         if change.is_stale:
             return _stale(partition, order)
-        if topic == GROUP_METADATA_TOPIC:
-            self._groups.unload(index, order.state.leader_epoch)
+        coordinator = self._coordinators.get(topic)
+        if coordinator is not None:
+            coordinator.unload(index, order.state.leader_epoch)
         if order.state.leader == NO_LEADER:
             self._unfollow([order.topic_partition])
         else:
@@ -404,8 +424,8 @@ class StateChanges:
                 return False  # It is a former topic of this name that is deleted.
             self._metadata.remove_topic(name)
             self._topics.forget_topic(name)
-            if name == GROUP_METADATA_TOPIC:
-                self._groups.set_partition_count(0)
+            if name in self._coordinators:
+                self._coordinators[name].set_partition_count(0)
             return known is not None
         self._metadata.set_topic(
             TopicMetadata(
@@ -417,24 +437,24 @@ class StateChanges:
         arrival = self._arrivals.pop(name, None)
         if arrival is not None:
             arrival.set()
-        if name == GROUP_METADATA_TOPIC:
-            self._on_offsets_topic(len(partitions))
+        if name in self._coordinators:
+            self._on_coordinator_topic(name, len(partitions))
         return False
 
-    def _on_offsets_topic(self, known_partitions: int) -> None:
-        """Groups are placed by the number of partitions: one that is too low would look for them in the wrong place.
+    def _on_coordinator_topic(self, name: str, known_partitions: int) -> None:
+        """Ids are placed by the number of partitions: one that is too low would look for them in the wrong place.
 
         A partition that never had a leader is not told of, so what is told may be a part of the topic.
         """
-        if known_partitions >= self._offsets_partition_count():
-            self._groups.set_partition_count(known_partitions)
+        if known_partitions >= self._partition_counts[name]:
+            self._coordinators[name].set_partition_count(known_partitions)
         else:
-            self._spawn(self._count_offsets_partitions())
+            self._spawn(self._count_partitions(name))
 
-    async def _count_offsets_partitions(self) -> None:
-        count = await self._topics.partition_count(GROUP_METADATA_TOPIC)
-        if count and self._metadata.topic(GROUP_METADATA_TOPIC) is not None:
-            self._groups.set_partition_count(count)
+    async def _count_partitions(self, name: str) -> None:
+        count = await self._topics.partition_count(name)
+        if count and self._metadata.topic(name) is not None:
+            self._coordinators[name].set_partition_count(count)
 
     def _published(self, topic_partition: TopicPartition, published: PartitionMetadata) -> PartitionMetadata:
         self._held_back.pop(topic_partition, None)
@@ -504,11 +524,12 @@ class StateChanges:
 
     def _unhost(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch) -> None:
         topic, index = topic_partition
-        if topic == GROUP_METADATA_TOPIC:
+        coordinator = self._coordinators.get(topic)
+        if coordinator is not None:
             if leader_epoch >= 0:
-                self._groups.unload(index, leader_epoch)
+                coordinator.unload(index, leader_epoch)
             else:
-                self._groups.forget(index)
+                coordinator.forget(index)
         self._replicas.unhost(topic_partition)
 
     # -- a log directory failed
@@ -520,8 +541,8 @@ class StateChanges:
         self._replicas.take_offline(gone)
         for topic_partition in gone:
             name, index = topic_partition
-            if name == GROUP_METADATA_TOPIC:
-                self._groups.unload(index)
+            if name in self._coordinators:
+                self._coordinators[name].unload(index)
             published = self._held_back.get(topic_partition) or self._metadata.partition(name, index)
             if published is not None:
                 self._publish_partition(topic_partition, self._without_this_broker(published))

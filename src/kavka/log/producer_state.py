@@ -8,7 +8,11 @@ Invariants
   I2  `check` changes nothing; what was checked is noted by `append` only after it has been written.
   I3  A transaction is in `_ongoing` from its first record to its marker, then in `_unreplicated` until the high
       watermark has passed the marker: no stable offset overtakes either.
-  I4  The state after a log's records is a function of those records (and of what expired), however they were read:
+  I4  A transaction begins in the log only while a verification of its producer and epoch stands: somebody asked the
+      coordinator whether it is open, was told yes, and no marker of the producer came meanwhile (KIP-890, P6). Else
+      1. a producer sends a batch, which is late; 2. its transaction is aborted, and the marker is written here; 3. the
+      batch arrives, and opens a transaction that nobody will ever end. What a leader wrote is not asked about.
+  I5  The state after a log's records is a function of those records (and of what expired), however they were read:
       live, from a leader, or after a crash.
 
 Source: KIP-98, KIP-360, Kafka's ProducerStateManager, ProducerAppendInfo, ProducerStateEntry, TransactionIndex.
@@ -24,6 +28,9 @@ A producer's sequence, seen from one partition (e: epoch of the batch, s: its fi
 | yes    | e = E | first and last of a batch still known | duplicate, old offset        | new              |
 | yes    | e = E | S + 1 (0 after 2^31 - 1)              | new                          | new              |
 | yes    | e = E | other                                 | OUT_OF_ORDER_SEQUENCE_NUMBER | new              |
+
+While a verification stands, a sequence above the lowest one that was seen with it is out of order too: of several
+batches that wait for the coordinator's word the first one must come first.
 
 Kafka 3.9 answers neither DUPLICATE_SEQUENCE_NUMBER nor UNKNOWN_PRODUCER_ID here any more, and so does this.
 
@@ -58,6 +65,8 @@ from kavka.records.control import ControlType, EndTransactionMarker
 BATCHES_RETAINED = 5
 """Batches of a producer in which a duplicate is found: max.in.flight.requests.per.connection of an idempotent one."""
 MAX_SEQUENCE = (1 << 31) - 1
+MAX_VERIFICATIONS = 10_000
+"""Producers of one log that may be about to begin a transaction; the oldest one over it has to ask again."""
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct("!hIi")
 _CRC_END = 6
@@ -72,6 +81,23 @@ class AppendOrigin(Enum):
     """This broker itself, as group or transaction coordinator: sequences are not checked."""
     REPLICATION = "replication"
     """A leader's records: they were accepted there, nothing is refused here."""
+
+
+class Verification:
+    """That a producer is about to begin a transaction here: see I4. `is_granted` once its coordinator said so."""
+
+    __slots__ = ("is_granted", "lowest_sequence", "producer_epoch", "since_ms")
+
+    def __init__(self, producer_epoch: int, lowest_sequence: int, since_ms: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = lowest_sequence
+        self.since_ms = since_ms
+        self.is_granted = False
+
+    def grant(self, producer_epoch: int) -> None:
+        """The transaction of this epoch is open. What stands for a later one is not touched."""
+        if producer_epoch == self.producer_epoch:
+            self.is_granted = True
 
 
 class CorruptSnapshot(ValueError):
@@ -149,7 +175,7 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log. `end_offset` is the offset up to which the state tells of the records."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "end_offset", "producers")
+    __slots__ = ("_ongoing", "_unreplicated", "_verifications", "end_offset", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, ProducerEntry] = {}
@@ -158,6 +184,7 @@ class ProducerState:
         self._ongoing: dict[Offset, int] = {}
         # First offset -> marker's offset of transactions that ended at or above the high watermark.
         self._unreplicated: dict[Offset, Offset] = {}
+        self._verifications: dict[int, Verification] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -168,8 +195,12 @@ class ProducerState:
 
         Raises `RecordsError` as in the table above, and INVALID_TXN_STATE for a plain batch in a transaction.
         """
+        if origin is AppendOrigin.REPLICATION:
+            return None
         entry = self.producers.get(header.producer_id)
-        if entry is None or origin is AppendOrigin.REPLICATION:
+        if entry is None:
+            if header.is_transactional:
+                self._check_verification(header)
             return None
         if origin is AppendOrigin.CLIENT:
             duplicate = _duplicate(entry, header)
@@ -184,7 +215,50 @@ class ProducerState:
                 f"producer {header.producer_id} has a transaction open since offset {entry.current_txn_first_offset} "
                 "and sent a batch that is not part of it",
             )
+        if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
+            self._check_verification(header)
         return None
+
+    def _check_verification(self, header: BatchHeader) -> None:
+        verification = self._verifications.get(header.producer_id)
+        if (
+            verification is None
+            or not verification.is_granted
+            or verification.producer_epoch != header.producer_epoch
+        ):
+            raise RecordsError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} epoch {header.producer_epoch} has no transaction that is known here",
+            )
+        if header.base_sequence > verification.lowest_sequence:
+            raise RecordsError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} epoch {header.producer_epoch} began a transaction with sequence "
+                f"{header.base_sequence}, {verification.lowest_sequence} is on its way",
+            )
+
+    def verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
+    ) -> Verification | None:
+        """What stands between the producer and the begin of its transaction here; None while that is open.
+
+        The one that stands already, or a new one. The caller asks the coordinator, and grants it.
+        """
+        entry = self.producers.get(producer_id)
+        if (
+            entry is not None
+            and entry.current_txn_first_offset != NO_OFFSET
+            and entry.producer_epoch == producer_epoch
+        ):
+            return None
+        known = self._verifications.get(producer_id)
+        if known is None or known.producer_epoch < producer_epoch:
+            if known is None and len(self._verifications) >= MAX_VERIFICATIONS:
+                del self._verifications[next(iter(self._verifications))]
+            known = self._verifications[producer_id] = Verification(producer_epoch, sequence, now_ms)
+        elif known.producer_epoch == producer_epoch:
+            known.lowest_sequence = min(known.lowest_sequence, sequence)
+        return known
 
     def append(self, header: BatchHeader, first_offset: Offset) -> None:
         """Notes a data batch of a producer that was written at `first_offset`."""
@@ -201,6 +275,7 @@ class ProducerState:
         if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = first_offset
             self._ongoing[first_offset] = header.producer_id
+            self._verifications.pop(header.producer_id, None)
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, origin: AppendOrigin) -> None:
         """Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker from a past life."""
@@ -222,6 +297,7 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
+        self._verifications.pop(header.producer_id, None)
         first_offset = entry.current_txn_first_offset
         entry.enter_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
@@ -258,6 +334,9 @@ class ProducerState:
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Forgets producers that wrote nothing for `expiration_ms` and have no open transaction; returns their ids."""
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.since_ms >= expiration_ms:
+                del self._verifications[producer_id]
         expired = [entry.producer_id for entry in self.producers.values() if _is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -268,6 +347,7 @@ class ProducerState:
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self._verifications.clear()
         self.end_offset = end_offset
 
     def load(self, snapshot: bytes, end_offset: Offset, now_ms: int, expiration_ms: int) -> None:

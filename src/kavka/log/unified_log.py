@@ -42,7 +42,7 @@ from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction
 from kavka.log.leader_epoch import EpochEntry
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, note_producer, replay_producers
-from kavka.log.producer_state import AppendOrigin, BatchMetadata
+from kavka.log.producer_state import AppendOrigin, BatchMetadata, ProducerEntry, Verification
 from kavka.log.segment import RollLimits, Segment, TimestampedOffset
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
@@ -617,8 +617,16 @@ class UnifiedLog:
         """The producers that the log remembers."""
         return list(self._producers.producers)
 
+    def producers(self) -> list[ProducerEntry]:
+        """What the log remembers of each producer, by id; not to be changed."""
+        return [entry for _producer_id, entry in sorted(self._producers.producers.items())]
+
     def has_ongoing_transaction(self, producer_id: int) -> bool:
         return self._producers.has_ongoing_transaction(producer_id)
+
+    def verification(self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int) -> Verification | None:
+        """What is to be granted before a batch of the producer may begin a transaction here; None where one is open."""
+        return self._producers.verification(producer_id, producer_epoch, sequence, now_ms)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Forgets producers that have been silent for producer.id.expiration.ms; returns their ids."""

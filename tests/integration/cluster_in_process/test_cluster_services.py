@@ -208,7 +208,7 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(tmp_path: Path) 
 def test_every_broker_names_the_same_coordinator(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         other = next(broker_id for broker_id in (1, 2, 3) if broker_id != cluster.controller_id)
-        await cluster.broker(other).ensure_offsets_topic()
+        await cluster.broker(other).ensure_internal_topic(GROUP_METADATA_TOPIC)
         await cluster.until(
             lambda: all(
                 cluster.broker(broker_id).metadata.topic("__consumer_offsets") is not None for broker_id in (1, 2, 3)

@@ -166,7 +166,13 @@ def test_a_topic_without_an_id_gets_the_one_that_was_drawn() -> None:
 def test_adopted_topics_keep_their_records_and_internal_ones_are_compacted() -> None:
     config = BrokerConfig.from_properties({})
     assert settings_of("orders", config) == {"retention.ms": "-1", "retention.bytes": "-1"}
-    assert settings_of("__transaction_state", config) == {"cleanup.policy": "compact"}
+    assert settings_of("__transaction_state", config) == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": str(100 << 20),
+        "unclean.leader.election.enable": "false",
+    }
     assert settings_of("__consumer_offsets", config) == {
         "cleanup.policy": "compact",
         "compression.type": "producer",

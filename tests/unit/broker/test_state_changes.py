@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.coordinator_log import CoordinatorLog
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, Endpoint, MetadataCache
+from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
 from kavka.broker.state_changes import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, StateChanges
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
@@ -93,6 +93,25 @@ class Fetching:
         self.endpoints = dict(endpoints)
 
 
+class Transactions:
+    """Stands for the transaction coordinator: what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def set_partition_count(self, count: int) -> None:
+        self.told.append(("count", count))
+
+    async def load(self, partition: int, leader_epoch: int) -> None:
+        self.told.append(("load", partition, leader_epoch))
+
+    def unload(self, partition: int, leader_epoch: int | None = None) -> None:
+        self.told.append(("unload", partition, leader_epoch))
+
+    def forget(self, partition: int) -> None:
+        self.told.append(("forget", partition))
+
+
 class Room:
     """A broker's state changes on a real disk, with what they act on."""
 
@@ -122,6 +141,7 @@ class Room:
             random=random.Random(1),
             offset_metadata_max_bytes=4096,
         )
+        self.transactions = Transactions()
         self.fetching = Fetching()
         self.settings = Settings(config)
         self.changes = StateChanges(
@@ -130,10 +150,11 @@ class Room:
             replicas=self.replicas,
             logs=self.logs,
             groups=self.groups,
+            transactions=self.transactions,
             topics=self.settings,
             new_fetchers=lambda: self.fetching,
             inter_broker_listener="PLAINTEXT",
-            offsets_partition_count=lambda: 2,
+            partition_counts={GROUP_METADATA_TOPIC: 2, TRANSACTION_STATE_TOPIC: 2},
             broker_epoch=lambda: BROKER_EPOCH,
             wall_ms=lambda: NOW_MS,
             on_storage_error=self.storage_errors.append,
@@ -604,6 +625,18 @@ def test_groups_come_and_go_with_their_partition(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as refused:
             room.groups.describe_group("group")
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    runs(tmp_path, scenario)
+
+
+def test_transactions_come_and_go_with_their_partition(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        topic, topic_id = TRANSACTION_STATE_TOPIC, uuid.UUID(int=6)
+        assert await room.publish({0: OWN, 1: OTHER}, topic=topic, topic_id=topic_id) is ErrorCode.NONE
+        assert await room.lead(topic=topic, topic_id=topic_id, partition=0) is ErrorCode.NONE
+        await room.settled()
+        room.changes.take_offline([TopicPartition(topic, 0)])
+        assert room.transactions.told == [("count", 2), ("load", 0, 0), ("unload", 0, None)]
 
     runs(tmp_path, scenario)
 

@@ -13,7 +13,14 @@ from kavka.log.log_loader import LoadedLog, LoadRequest, create_log, load_log
 from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
-from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, iterate_batches
+from kavka.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    batch_at,
+    iterate_batches,
+)
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
@@ -94,9 +101,19 @@ def load(log: UnifiedLog, **known: int | bool) -> tuple[UnifiedLog, LoadedLog]:
     return found, loaded
 
 
+def grant(log: UnifiedLog, header: BatchHeader) -> None:
+    """The producer's coordinator says that its transaction is open."""
+    verification = log.verification(header.producer_id, header.producer_epoch, header.base_sequence, NOW_MS)
+    if verification is not None:
+        verification.is_granted = True
+
+
 def append(log: UnifiedLog, *batches: bytearray, leader_epoch: int = 0) -> None:
-    """Appends as leader and commits."""
+    """Appends as leader and commits; that transactions are open is taken for granted."""
     for data in batches:
+        sent = batch_at(memoryview(data))
+        if sent is not None and sent.header.is_transactional:
+            grant(log, sent.header)
         log.append_as_leader(data, leader_epoch, NOW_MS)
     log.advance_high_watermark(log.log_end_offset)
 

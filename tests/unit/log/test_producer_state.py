@@ -10,6 +10,7 @@ from kavka.errors import ErrorCode, RecordsError
 from kavka.log.producer_state import (
     BATCHES_RETAINED,
     MAX_SEQUENCE,
+    MAX_VERIFICATIONS,
     AppendOrigin,
     BatchMetadata,
     CorruptSnapshot,
@@ -233,3 +234,74 @@ def test_a_bad_snapshot_leaves_the_state_as_it_was() -> None:
     with pytest.raises(CorruptSnapshot):
         state.load(b"nonsense", 5, NOW_MS, 1_000)
     assert 7 in state.producers
+
+
+# -- the begin of a transaction (KIP-890)
+
+
+def verified(state: ProducerState, *, epoch: int = 0, sequence: int = 0, granted: bool = True) -> None:
+    verification = state.verification(7, epoch, sequence, 0)
+    assert verification is not None
+    verification.is_granted = granted
+
+
+@pytest.mark.parametrize("origin", [CLIENT, COORDINATOR])
+def test_a_transaction_does_not_begin_unless_its_coordinator_said_so(origin: AppendOrigin) -> None:
+    state = ProducerState()
+    assert refusal(state, header(transactional=True), origin) is ErrorCode.INVALID_TXN_STATE
+    verified(state, granted=False)
+    assert refusal(state, header(transactional=True), origin) is ErrorCode.INVALID_TXN_STATE
+    verified(state)
+    assert state.check(header(transactional=True), origin) is None
+
+
+def test_what_a_leader_wrote_is_not_asked_about() -> None:
+    assert ProducerState().check(header(transactional=True), REPLICATION) is None
+
+
+def test_a_verification_is_over_with_the_next_marker() -> None:
+    state = ProducerState()
+    verified(state)
+    state.end_transaction(header(), ABORT, 5)
+    assert refusal(state, header(transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_verification_is_good_for_one_transaction() -> None:
+    state = ProducerState()
+    verified(state)
+    state.append(header(transactional=True), 0)
+    assert state.verification(7, 0, 1, 0) is None, "it is open"
+    assert state.check(header(sequence=1, transactional=True), CLIENT) is None
+    state.end_transaction(header(), COMMIT, 1)
+    assert refusal(state, header(sequence=1, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_verification_is_good_for_its_epoch_and_gives_way_to_a_later_one() -> None:
+    state = ProducerState()
+    verified(state, epoch=1)
+    assert refusal(state, header(epoch=0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+    assert refusal(state, header(epoch=2, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+    stale = state.verification(7, 0, 0, 0)
+    assert stale is not None and stale.producer_epoch == 1
+    verified(state, epoch=2, granted=False)
+    assert refusal(state, header(epoch=1, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_of_batches_that_wait_for_the_coordinator_the_first_comes_first() -> None:
+    state = ProducerState()
+    verified(state, sequence=0)
+    verified(state, sequence=1)
+    assert refusal(state, header(sequence=1, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(sequence=0, transactional=True), CLIENT) is None
+
+
+def test_verifications_are_bounded_and_expire() -> None:
+    state = ProducerState()
+    for producer_id in range(MAX_VERIFICATIONS + 1):
+        granted = state.verification(producer_id, 0, 0, 1_000)
+        assert granted is not None
+        granted.is_granted = True
+    assert refusal(state, header(producer_id=0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+    assert state.check(header(producer_id=1, transactional=True), CLIENT) is None
+    state.expire(2_000, 1_000)
+    assert refusal(state, header(producer_id=1, transactional=True)) is ErrorCode.INVALID_TXN_STATE

@@ -1,11 +1,11 @@
-"""FindCoordinator (key 10): which broker coordinates a group.
+"""FindCoordinator (key 10): which broker coordinates a group, or a transactional id.
 
-Behaviour   A group belongs to the leader of one partition of `__consumer_offsets`, by the hash of its id. The topic is
-            created by the first question, with offsets.topic.num.partitions and offsets.topic.replication.factor
-            (capped by the live brokers), and the answer waits until it is there.
+Behaviour   A group belongs to the leader of one partition of `__consumer_offsets`, by the hash of its id; a
+            transactional id to that of one of `__transaction_state`. The topic is created by the first question, with
+            as many partitions and replicas as the broker's settings say (one replica where it is alone), and the answer
+            waits until it is there.
 Versions    0; 1 key type; 2; 3 flexible; 4 many keys at once (KIP-699); 5; 6 share groups (refused).
-Not supported  Transaction coordinators (key type 1): COORDINATOR_NOT_AVAILABLE, there are none yet. Share groups (2):
-            INVALID_REQUEST, as 3.9 answers while the feature is off.
+Not supported  Share groups (key type 2): INVALID_REQUEST, as 3.9 answers while the feature is off.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.api.current_leader import node_endpoint
+from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -68,13 +69,15 @@ async def _find_all(broker: Broker, request: Request, message: FindCoordinatorRe
 
 
 async def _find(broker: Broker, request: Request, key_type: int, key: str) -> _Found:
-    if key_type == TRANSACTION:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, message="this broker has no transaction coordinator")
-    if key_type != GROUP:
+    if key_type not in (GROUP, TRANSACTION):
         return _Found(ErrorCode.INVALID_REQUEST, message=f"unknown key type {key_type}")
     try:
-        await broker.ensure_offsets_topic()
-        partition = broker.offsets_partition(key)
+        if key_type == TRANSACTION:
+            await broker.ensure_internal_topic(TRANSACTION_STATE_TOPIC)
+            partition = broker.transactions_partition(key)
+        else:
+            await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
+            partition = broker.offsets_partition(key)
     except RequestError as refused:
         return _Found(refused.code)
     endpoint = node_endpoint(broker, request, partition.state.leader)

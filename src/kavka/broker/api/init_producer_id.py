@@ -1,11 +1,14 @@
-"""InitProducerId (key 22): a producer id that nobody else has, for an idempotent producer.
+"""InitProducerId (key 22): a producer id that nobody else has, or the next epoch of a transactional one.
 
 Behaviour   Ids come from blocks that are reserved in ZooKeeper before the first of them is given out, so that a restart
             skips ids but never repeats one. A producer that names its id and epoch (KIP-360) without a transactional id
-            gets a new id.
-Versions    0; 1; 2 flexible; 3 current id and epoch (KIP-360); 4 PRODUCER_FENCED; 5 transactions verified (KIP-890).
-Not supported  Transactional ids: the transaction coordinator is not there yet, and FindCoordinator says so first. A
-            client that asks here all the same gets COORDINATOR_NOT_AVAILABLE, which it retries until its own time-out.
+            gets a new id. With a transactional id the coordinator gives the next epoch, which fences whoever has the
+            former one; an open transaction is aborted first, and the producer asks again meanwhile
+            (CONCURRENT_TRANSACTIONS).
+Versions    0; 1; 2 flexible; 3 current id and epoch (KIP-360); 4 PRODUCER_FENCED, where older ones are told
+            INVALID_PRODUCER_EPOCH; 5 transactions verified (KIP-890); 6 two-phase commit (KIP-939).
+Not supported  Two-phase commit: as in 4.x while transaction.two.phase.commit.enable is off, to ask for it is answered
+            with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and to keep a prepared transaction with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.coordinator.transaction_coordinator import InitWish
+from kavka.coordinator.transaction_state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
@@ -21,25 +26,35 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.protocol.connection import Request
 
+_FIRST_VERSION_WITH_PRODUCER_FENCED = 4
+
 
 def handle(
     broker: Broker, request: Request, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    if message.transactional_id is not None:
-        if not message.transactional_id:
-            return _refusal(ErrorCode.INVALID_REQUEST)
-        return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if (message.producer_id < 0) != (message.producer_epoch < 0):
         return _refusal(ErrorCode.INVALID_REQUEST)
-    return _next(broker)
+    return _answer(broker, message, request.header.api_version)
 
 
-async def _next(broker: Broker) -> InitProducerIdResponse:
+async def _answer(broker: Broker, message: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
     try:
-        producer_id = await broker.producer_ids.next()
+        if message.transactional_id is None:
+            producer = ProducerIdAndEpoch(await broker.producer_ids.next(), 0)
+        else:
+            producer = await broker.transactions.init_producer_id(message.transactional_id, _wish(message))
     except RequestError as refused:
+        if refused.code is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
+            return _refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
         return _refusal(refused.code)
-    return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+    return InitProducerIdResponse(
+        error_code=ErrorCode.NONE, producer_id=producer.producer_id, producer_epoch=producer.epoch
+    )
+
+
+def _wish(message: InitProducerIdRequest) -> InitWish:
+    expected = ProducerIdAndEpoch(message.producer_id, message.producer_epoch) if message.producer_id >= 0 else None
+    return InitWish(message.transaction_timeout_ms, expected, message.enable2_pc, message.keep_prepared_txn)
 
 
 def _refusal(error: ErrorCode) -> InitProducerIdResponse:

@@ -4,24 +4,26 @@ Behaviour   The checks come in this order: the topic and partition exist; there 
             acks is one of -1, 0, 1; this broker leads; acks=all finds min.insync.replicas; there is one batch, valid
             and not larger than max.message.bytes. Each partition answers for itself. acks=0 gets no answer; where one
             of its partitions failed the connection is closed, so that the client looks for the leader again. acks=all
-            waits in the purgatory until the high watermark has passed the records.
+            waits in the purgatory until the high watermark has passed the records. Before a batch begins a transaction
+            in its partition, the transaction's coordinator is asked whether it is open there (KIP-890).
 Versions    0-2 advertised, refused (see ApiVersions); 3 transactional id; 4; 5 log start offset; 6; 7 zstd; 8 which
-            batch was refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11-12
-            transactions verified (KIP-890); 13 topic ids (KIP-516).
-Not supported  Records of magic 0 and 1. Records of transactions: without a coordinator nobody could end them, and who
-            reads committed records would wait for ever. They are answered as by Apache Kafka while it cannot ask its
-            coordinator: NOT_ENOUGH_REPLICAS, or without a transactional id TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+            batch was refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11
+            TRANSACTION_ABORTABLE; 12 partitions become part of the transaction with their first batch (KIP-890 part 2);
+            13 topic ids (KIP-516).
+Not supported  Records of magic 0 and 1.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.current_leader import leader_of, node_endpoint
 from kavka.broker.metadata_cache import INTERNAL_TOPICS
+from kavka.broker.transaction_produce import Unverified, unverified_batches, verify
 from kavka.errors import ErrorCode, RecordsError
+from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from kavka.protocol.messages.produce_response import (
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _ADMIN_CLIENT_ID = "__admin_client"
 """Kafka's own tools write to internal topics under this client id."""
 _ACKS = (-1, 0, 1)
+_NOTHING: Mapping[TopicPartition, AppendOutcome] = {}
 _LOW_ATTRIBUTES_OFFSET = CRC_START + 1
 """The attributes are two bytes; all flags are in the second."""
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -51,7 +54,28 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 def handle(
     broker: Broker, request: Request, message: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse | Response] | Response:
+    if message.transactional_id is not None:
+        unverified = unverified_batches(broker, message, request.header.api_version, broker.now_ms())
+        if unverified:
+            return _verify(broker, request, message, unverified)
+    return _append_all(broker, request, message, _NOTHING)
+
+
+async def _verify(
+    broker: Broker, request: Request, message: ProduceRequest, unverified: Sequence[Unverified]
+) -> ProduceResponse | Response:
+    """Appends when it is known which batches are part of the transaction."""
+    assert message.transactional_id is not None
+    refused = await verify(broker, message.transactional_id, unverified, request.header.api_version)
+    result = _append_all(broker, request, message, refused)
+    return result if isinstance(result, ProduceResponse | Response) else await result
+
+
+def _append_all(
+    broker: Broker, request: Request, message: ProduceRequest, refused: Mapping[TopicPartition, AppendOutcome]
 ) -> ProduceResponse | Awaitable[ProduceResponse] | Response:
+    """Appends to all partitions but those that are `refused`, with what they are answered."""
     version = request.header.api_version
     acks = message.acks
     now_ms = broker.now_ms()
@@ -65,7 +89,10 @@ def handle(
             name = broker.metadata.topic_name(topic.topic_id)
         answers = []
         for data in topic.partition_data:
-            outcome = _append(broker, request, message, name, data, now_ms)
+            if refused and name is not None and (name, data.index) in refused:
+                outcome = refused[TopicPartition(name, data.index)]
+            else:
+                outcome = _append(broker, request, message, name, data, now_ms)
             answer = _answer(broker, request, name, data.index, outcome)
             if outcome.error is not ErrorCode.NONE:
                 failed = True
@@ -106,10 +133,8 @@ def _append(
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
         return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if _is_transactional(records):
-        if message.transactional_id is None:
-            return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS, message="this broker has no transaction coordinator to ask")
+    if message.transactional_id is None and _is_transactional(records):
+        return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         check_produce_version(records, request.header.api_version)
     except RecordsError as refused:

@@ -1,0 +1,57 @@
+"""DescribeProducers (key 61): the producers that a partition remembers, and their open transactions.
+
+Behaviour   Only the leader answers. -1 stands for no sequence, no coordinator epoch and no open transaction.
+Versions    0 (KIP-664).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest
+from kavka.protocol.messages.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name, partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes]
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    partition = broker.replicas.partition(topic, index)
+    if partition is None or not partition.is_leader:
+        error = broker.replicas.absence(topic, index) if partition is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition is None and broker.metadata.partition(topic, index) is not None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
+        return PartitionResponse(partition_index=index, error_code=error, error_message=error.name)
+    return PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        active_producers=[
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.current_txn_first_offset,
+            )
+            for entry in partition.log.producers()
+        ],
+    )

@@ -1,0 +1,45 @@
+"""EndTxn (key 26): a producer commits or aborts its transaction.
+
+Behaviour   The answer goes out when the outcome is committed in `__transaction_state`; the markers follow. Whoever
+            begins the next transaction before they are all written is told CONCURRENT_TRANSACTIONS, and asks again.
+Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 each end raises the epoch (KIP-890 part 2),
+            and the answer tells it. Where transaction.version is below 2 version 5 is as version 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.transaction_errors import known_to
+from kavka.coordinator.transaction_state import BUMPS_EPOCH, ProducerIdAndEpoch
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.end_txn_request import EndTxnRequest
+from kavka.protocol.messages.end_txn_response import EndTxnResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_FIRST_VERSION_THAT_BUMPS = 5
+
+
+def handle(broker: Broker, request: Request, message: EndTxnRequest) -> Awaitable[EndTxnResponse]:
+    return _end(broker, message, request.header.api_version)
+
+
+async def _end(broker: Broker, message: EndTxnRequest, version: int) -> EndTxnResponse:
+    in_force = broker.features.transaction_version()
+    bumps = in_force >= BUMPS_EPOCH and version >= _FIRST_VERSION_THAT_BUMPS
+    try:
+        producer = await broker.transactions.end_transaction(
+            message.transactional_id,
+            ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
+            commit=message.committed,
+            version=BUMPS_EPOCH if bumps else 0,
+        )
+    except RequestError as refused:
+        return EndTxnResponse(error_code=known_to(version, refused.code))
+    if not bumps:
+        return EndTxnResponse(error_code=ErrorCode.NONE)
+    return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=producer.producer_id, producer_epoch=producer.epoch)

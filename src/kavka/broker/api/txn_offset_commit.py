@@ -1,0 +1,120 @@
+"""TxnOffsetCommit (key 28): a group's offsets as part of a producer's transaction.
+
+Behaviour   The offsets are kept in `__consumer_offsets` before the answer goes out, and hold when the transaction is
+            committed. Before the first ones the transaction's coordinator is asked whether the group's partition is
+            part of it (KIP-890); with version 5 it becomes part of it with that.
+Versions    0; 1; 2 leader epoch; 3 flexible, and who commits (KIP-447); 4 TRANSACTION_ABORTABLE; 5 the group need not
+            be added before (KIP-890 part 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.coordinator.shard import OffsetToCommit
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+from kavka.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from kavka.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kavka.records.batch import NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_FIRST_VERSION_WITH_ABORTABLE = 4
+_FIRST_VERSION_THAT_ADDS = 5
+
+
+def handle(broker: Broker, request: Request, message: TxnOffsetCommitRequest) -> Awaitable[TxnOffsetCommitResponse]:
+    return _commit(broker, message, request.header.api_version)
+
+
+async def _commit(broker: Broker, message: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
+    offsets: list[OffsetToCommit] = []
+    accepted: list[TxnOffsetCommitResponsePartition] = []
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for partition in topic.partitions:
+            answer = TxnOffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=ErrorCode.NONE
+            )
+            partitions.append(answer)
+            if broker.metadata.partition(topic.name, partition.partition_index) is None:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            accepted.append(answer)
+            offsets.append(
+                OffsetToCommit(
+                    topic.name,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+            )
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    if accepted:
+        for answer, error in zip(accepted, await _errors(broker, message, offsets, version), strict=True):
+            answer.error_code = error
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+async def _errors(
+    broker: Broker, message: TxnOffsetCommitRequest, offsets: list[OffsetToCommit], version: int
+) -> list[ErrorCode]:
+    try:
+        error = await _open(broker, message, version)
+        if error is not ErrorCode.NONE:
+            return [error] * len(offsets)
+        return await broker.groups.commit_transactional_offsets(
+            message.group_id,
+            message.member_id,
+            message.group_instance_id,
+            message.generation_id,
+            message.producer_id,
+            message.producer_epoch,
+            offsets,
+        )
+    except RequestError as refused:
+        return [refused.code] * len(offsets)
+
+
+async def _open(broker: Broker, message: TxnOffsetCommitRequest, version: int) -> ErrorCode:
+    """NONE once the group's partition is known to be part of the transaction."""
+    if not message.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
+    index = broker.groups.partition_for(message.group_id)
+    partition = broker.replicas.partition(GROUP_METADATA_TOPIC, index)
+    if partition is None or not partition.is_leader:
+        raise RequestError(ErrorCode.NOT_COORDINATOR)
+    verification = partition.log.verification(message.producer_id, message.producer_epoch, NO_SEQUENCE, broker.now_ms())
+    if verification is None:
+        return ErrorCode.NONE
+    asked = TopicPartition(GROUP_METADATA_TOPIC, index)
+    errors = await broker.verification.verify_or_add(
+        message.transactional_id,
+        message.producer_id,
+        message.producer_epoch,
+        [asked],
+        add=version >= _FIRST_VERSION_THAT_ADDS,
+    )
+    error = errors[asked]
+    match error:
+        case ErrorCode.NONE:
+            verification.grant(message.producer_epoch)
+        case ErrorCode.TRANSACTION_ABORTABLE if version < _FIRST_VERSION_WITH_ABORTABLE:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.NETWORK_EXCEPTION:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
+            # Of this coordinator, the group's, nothing is wrong: the client must not look for another one.
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return error

@@ -1,0 +1,130 @@
+"""What stands before an append of transactional batches: the word of the transaction's coordinator (KIP-890).
+
+Decides which batches of a Produce request must be verified, and what a client is told where that fails. Must not know
+how a coordinator is asked (`transaction_verification`), nor how an append is done (`api/produce`).
+
+| the coordinator says                                          | the client is told                                   |
+|---------------------------------------------------------------|------------------------------------------------------|
+| NONE                                                          | what the append brings                               |
+| NETWORK_EXCEPTION, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,| NOT_ENOUGH_REPLICAS, which every client tries again  |
+| COORDINATOR_LOAD_IN_PROGRESS                                  | without looking for another leader                   |
+| CONCURRENT_TRANSACTIONS                                       | the same before version 12, itself from then on      |
+| TRANSACTION_ABORTABLE                                         | INVALID_TXN_STATE before version 11, itself then     |
+| PRODUCER_FENCED                                               | INVALID_PRODUCER_EPOCH                               |
+
+Source: Kafka's ReplicaManager.handleProduceAppend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.metadata_cache import INTERNAL_TOPICS
+from kavka.errors import ErrorCode, RecordsError
+from kavka.log.producer_state import Verification
+from kavka.model import TopicPartition
+from kavka.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, batch_at
+from kavka.replication.replica_manager import AppendOutcome
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.messages.produce_request import ProduceRequest
+
+_FIRST_VERSION_WITH_ABORTABLE: Final = 11
+FIRST_VERSION_THAT_ADDS: Final = 12
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+_NOBODY_TO_ASK: Final = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+class Unverified(NamedTuple):
+    """A batch that may begin its producer's transaction in a partition."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    verification: Verification
+
+
+def unverified_batches(broker: Broker, message: ProduceRequest, version: int, now_ms: int) -> list[Unverified]:
+    """The batches of the request that must be verified; what is wrong with the others the append tells."""
+    found = []
+    for topic in message.topic_data:
+        name: str | None = topic.name
+        if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            name = broker.metadata.topic_name(topic.topic_id)
+        if name is None or name in INTERNAL_TOPICS:
+            continue
+        for data in topic.partition_data:
+            records = data.records
+            partition = broker.replicas.partition(name, data.index)
+            if partition is None or not partition.is_leader or not isinstance(records, memoryview):
+                continue
+            if len(records) < HEADER_SIZE or records[MAGIC_OFFSET] != MAGIC:
+                continue
+            try:
+                batch = batch_at(records)
+            except RecordsError:
+                continue
+            if batch is None or not batch.header.is_transactional or batch.header.producer_id < 0:
+                continue
+            header = batch.header
+            verification = partition.log.verification(
+                header.producer_id, header.producer_epoch, header.base_sequence, now_ms
+            )
+            if verification is not None:
+                found.append(
+                    Unverified(
+                        TopicPartition(name, data.index), header.producer_id, header.producer_epoch, verification
+                    )
+                )
+    return found
+
+
+async def verify(
+    broker: Broker, transactional_id: str, unverified: Sequence[Unverified], version: int
+) -> Mapping[TopicPartition, AppendOutcome]:
+    """Has the batches verified; what is answered for those that may not be appended."""
+    by_producer: dict[tuple[int, int], list[Unverified]] = {}
+    for one in unverified:
+        by_producer.setdefault((one.producer_id, one.producer_epoch), []).append(one)
+    answers = await asyncio.gather(
+        *(
+            broker.verification.verify_or_add(
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                [one.partition for one in batches],
+                add=version >= FIRST_VERSION_THAT_ADDS,
+            )
+            for (producer_id, producer_epoch), batches in by_producer.items()
+        )
+    )
+    refused: dict[TopicPartition, AppendOutcome] = {}
+    for errors, batches in zip(answers, by_producer.values(), strict=True):
+        for one in batches:
+            error = errors[one.partition]
+            if error is ErrorCode.NONE:
+                one.verification.grant(one.producer_epoch)
+            else:
+                refused[one.partition] = _refusal(error, version)
+    return refused
+
+
+def _refusal(error: ErrorCode, version: int) -> AppendOutcome:
+    if error in _NOBODY_TO_ASK or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS):
+        return AppendOutcome(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            message="it could not be verified that the partition is part of the transaction: " + error.name,
+        )
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_VERSION_WITH_ABORTABLE:
+        error = ErrorCode.INVALID_TXN_STATE
+    if error in (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE):
+        return AppendOutcome(error, message="the partition was not added to the transaction")
+    return AppendOutcome(error)

@@ -1,0 +1,115 @@
+"""TransactionRoom: joins what a broker has of transactions: coordinator, markers, verification.
+
+Decides nothing. Source: Kafka's KafkaServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import NamedTuple
+
+from kavka.broker.coordinator_log import CoordinatorLog
+from kavka.broker.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
+from kavka.broker.producer_ids import ProducerIds
+from kavka.broker.transaction_markers import MarkerLog, OnEnded, TransactionMarkers
+from kavka.broker.transaction_peers import OpenPeer
+from kavka.broker.transaction_verification import TransactionVerification
+from kavka.config.broker import BrokerConfig
+from kavka.coordinator.transaction_coordinator import Surroundings, TransactionCoordinator, TransactionLimits
+from kavka.errors import StorageError
+from kavka.model import BrokerId
+from kavka.replication.replica_manager import ReplicaManager
+
+
+class TransactionPorts(NamedTuple):
+    """What the broker gives. `config` is as it is in force; `partition_count` as ZooKeeper has it, 0 for no topic."""
+
+    config: Callable[[], BrokerConfig]
+    wall_ms: Callable[[], int]
+    open_peer: OpenPeer
+    partition_count: Callable[[str], Awaitable[int]]
+    transaction_version: Callable[[], int]
+    on_group_transaction_ended: OnEnded
+    on_storage_error: Callable[[StorageError], None]
+    on_bug: Callable[[BaseException], None]
+
+
+class TransactionRoom:
+    """Made with the broker; `start` runs what time brings about."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+        producer_ids: ProducerIds,
+        ports: TransactionPorts,
+    ) -> None:
+        config = ports.config()
+        self._config = config
+        self.marker_log = MarkerLog(
+            replicas,
+            wall_ms=ports.wall_ms,
+            commit_timeout_ms=config.request_timeout_ms,
+            on_ended=ports.on_group_transaction_ended,
+        )
+        self._markers = TransactionMarkers(
+            broker_id,
+            self.marker_log,
+            metadata,
+            listener_name=config.inter_broker_listener,
+            open_peer=ports.open_peer,
+            request_timeout_ms=config.request_timeout_ms,
+            partition_count=ports.partition_count,
+            transaction_version=ports.transaction_version,
+        )
+        self.coordinator = TransactionCoordinator(
+            asyncio.get_running_loop(),
+            CoordinatorLog(
+                TRANSACTION_STATE_TOPIC,
+                replicas,
+                wall_ms=ports.wall_ms,
+                load_bytes=config.transaction_state_log_load_buffer_size,
+                commit_timeout_ms=config.request_timeout_ms,
+                on_storage_error=ports.on_storage_error,
+            ),
+            self._markers,
+            Surroundings(
+                wall_ms=ports.wall_ms,
+                next_producer_id=producer_ids.next,
+                transaction_version=ports.transaction_version,
+                limits=lambda: _limits(ports.config()),
+                on_bug=ports.on_bug,
+            ),
+        )
+        self.verification = TransactionVerification(
+            broker_id,
+            self.coordinator,
+            metadata,
+            listener_name=config.inter_broker_listener,
+            open_peer=ports.open_peer,
+            request_timeout_ms=config.request_timeout_ms,
+            is_enabled=lambda: ports.config().transaction_partition_verification_enable,
+        )
+
+    def start(self, spawn: Callable[[Coroutine[None, None, None]], None]) -> None:
+        """Has time-outs looked after, until the broker ends."""
+        config = self._config
+        spawn(self.coordinator.run_time_outs(config.transaction_abort_timed_out_transaction_cleanup_interval_ms))
+        spawn(self.coordinator.run_expiration(config.transaction_remove_expired_transaction_cleanup_interval_ms))
+
+    def close(self) -> None:
+        """Ends what is under way."""
+        self.coordinator.shut_down()
+        self._markers.close()
+        self.verification.close()
+
+
+def _limits(config: BrokerConfig) -> TransactionLimits:
+    return TransactionLimits(
+        config.transaction_max_timeout_ms,
+        config.transactional_id_expiration_ms,
+        # transaction.two.phase.commit.enable is not obeyed: there is no way to prepare a transaction here.
+        two_phase_commit=False,
+    )

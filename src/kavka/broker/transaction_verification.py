@@ -1,0 +1,199 @@
+"""TransactionVerification: has a transaction's coordinator say that partitions are part of it, before they are written.
+
+Decides which broker is asked, and what its answer means for who writes. Must not know logs: who asks grants what the
+log waits for (`log.producer_state`, I4).
+
+Before transaction version 2 a client adds partitions itself, and is only verified; from then on a partition that is
+written to is added with that (`add`), and a partition that could not be added is not written.
+
+    I1  NONE is answered for a partition only if its coordinator, at some time after the call, held it for a part of the
+        open transaction of this producer id and epoch
+
+Source: KIP-890; Kafka's AddPartitionsToTxnManager and ReplicaManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
+from kavka.broker.transaction_peers import OpenPeer, TransactionPeers
+from kavka.coordinator.transaction_coordinator import TransactionCoordinator
+from kavka.coordinator.transaction_state import BUMPS_EPOCH, ProducerIdAndEpoch
+from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
+from kavka.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from kavka.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+    from kavka.protocol.peer import PeerConnection
+
+ADD_RETRY_S: Final = 0.02
+ADD_PATIENCE_S: Final = 0.1
+"""How often and how long adding is tried while the former transaction still ends: Kafka's
+add.partitions.to.txn.retry.backoff.ms and ...max.ms."""
+VERSION: Final = 4
+"""Of AddPartitionsToTxn: the first for brokers, and the highest that all of them know."""
+
+Errors = Mapping[TopicPartition, ErrorCode]
+
+
+class Claim(NamedTuple):
+    """What a producer says: these partitions are part of my transaction; `add`: or are to be from now on."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    partitions: Sequence[TopicPartition]
+    add: bool
+
+    def all(self, error: ErrorCode) -> Errors:
+        return dict.fromkeys(self.partitions, error)
+
+
+class TransactionVerification:
+    """Asks coordinators, this broker's own or others'."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        transactions: TransactionCoordinator,
+        metadata: MetadataCache,
+        *,
+        listener_name: str,
+        open_peer: OpenPeer,
+        request_timeout_ms: int,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        self._broker_id = broker_id
+        self._transactions = transactions
+        self._metadata = metadata
+        self._request_timeout_ms = request_timeout_ms
+        self._is_enabled = is_enabled
+        self._peers: TransactionPeers[Claim, Errors] = TransactionPeers(metadata, listener_name, open_peer, self._send)
+
+    async def verify_or_add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic_partitions: Iterable[TopicPartition],
+        *,
+        add: bool,
+    ) -> Errors:
+        """Per partition NONE, or why the producer may not write to it.
+
+        An error of the coordinator is told as it is, but for PRODUCER_FENCED, which who writes knows as
+        INVALID_PRODUCER_EPOCH. NETWORK_EXCEPTION: nobody knows whether partitions were added.
+        """
+        claim = Claim(transactional_id, ProducerIdAndEpoch(producer_id, producer_epoch), list(topic_partitions), add)
+        if not add and not self._is_enabled():
+            return claim.all(ErrorCode.NONE)
+        deadline = asyncio.get_running_loop().time() + ADD_PATIENCE_S
+        while True:
+            errors = await self._ask(claim)
+            if (
+                not add
+                or ErrorCode.CONCURRENT_TRANSACTIONS not in errors.values()
+                or asyncio.get_running_loop().time() >= deadline
+            ):
+                break
+            await asyncio.sleep(ADD_RETRY_S)
+        return {
+            partition: ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
+            for partition, error in errors.items()
+        }
+
+    async def _ask(self, claim: Claim) -> Errors:
+        try:
+            index = self._transactions.partition_for(claim.transactional_id)
+        except RequestError:
+            return claim.all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        known = self._metadata.partition(TRANSACTION_STATE_TOPIC, index)
+        leader = NO_LEADER if known is None else known.state.leader
+        if leader == NO_LEADER:
+            return claim.all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if leader == self._broker_id:
+            return await self._ask_here(claim)
+        try:
+            return await self._peers.ask(leader, claim)
+        except ConnectionFailed:
+            return claim.all(ErrorCode.NETWORK_EXCEPTION)
+
+    async def _ask_here(self, claim: Claim) -> Errors:
+        try:
+            if not claim.add:
+                return self._transactions.verify(claim.transactional_id, claim.producer, claim.partitions)
+            await self._transactions.add_partitions(
+                claim.transactional_id, claim.producer, claim.partitions, version=BUMPS_EPOCH
+            )
+        except RequestError as refused:
+            return claim.all(refused.code)
+        return claim.all(ErrorCode.NONE)
+
+    async def _send(self, connection: PeerConnection, claims: Sequence[Claim]) -> Sequence[Errors]:
+        """Asks in as few requests as there may be: one names a transactional id once."""
+        from kavka.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+
+        answers: dict[int, Errors] = {}
+        left = dict(enumerate(claims))
+        while left:
+            together: dict[str, list[int]] = {}
+            for number, claim in left.items():
+                same = together.setdefault(claim.transactional_id, [number])
+                first = left[same[0]]
+                if number != same[0] and (first.producer, first.add) == (claim.producer, claim.add):
+                    same.append(number)
+            answer = await connection.request(
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                VERSION,
+                _request([[left[number] for number in same] for same in together.values()]),
+                AddPartitionsToTxnResponse,
+                timeout_ms=self._request_timeout_ms,
+            )
+            found = {
+                result.transactional_id: {
+                    TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
+                    for topic in result.topic_results
+                    for partition in topic.results_by_partition
+                }
+                for result in answer.results_by_transaction
+            }
+            whole = ErrorCode(answer.error_code)
+            for transactional_id, same in together.items():
+                errors = found.get(transactional_id, {})
+                for number in same:
+                    claim = left.pop(number)
+                    missing = whole if whole is not ErrorCode.NONE else ErrorCode.UNKNOWN_SERVER_ERROR
+                    answers[number] = {partition: errors.get(partition, missing) for partition in claim.partitions}
+        return [answers[number] for number in range(len(claims))]
+
+    def close(self) -> None:
+        self._peers.close()
+
+
+def _request(claims: Iterable[Sequence[Claim]]) -> AddPartitionsToTxnRequest:
+    from kavka.protocol.messages.add_partitions_to_txn_request import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTransaction,
+    )
+
+    request = AddPartitionsToTxnRequest(transactions=[])
+    for same in claims:
+        by_topic: dict[str, dict[int, None]] = {}
+        for claim in same:
+            for topic, index in claim.partitions:
+                by_topic.setdefault(topic, {})[index] = None
+        first = same[0]
+        request.transactions.append(
+            AddPartitionsToTxnTransaction(
+                transactional_id=first.transactional_id,
+                producer_id=first.producer.producer_id,
+                producer_epoch=first.producer.epoch,
+                verify_only=not first.add,
+                topics=[AddPartitionsToTxnTopic(name=name, partitions=list(ids)) for name, ids in by_topic.items()],
+            )
+        )
+    return request

@@ -1,0 +1,511 @@
+"""TransactionCoordinator: the flow around the shards: the log that they live in, markers, and time.
+
+Decides nothing about a transaction: a shard decides; this writes its record, waits until it is committed, replays it,
+and answers. Once an outcome is committed it has the markers written, as often as it takes, and then the end. Must not
+know: sockets, the wire format of requests, where partitions are led.
+
+    I1  an answer that stands on a record goes out after it is committed
+    I2  a request for a partition that is not loaded here changes nothing: NOT_COORDINATOR, or
+        COORDINATOR_LOAD_IN_PROGRESS while its log is being read
+    I3  loading and unloading of a partition happen in the order of its leader epochs, whatever order they are told in
+    I4  while nobody knows whether a record is committed its transactional id is under way: the client is told
+        COORDINATOR_NOT_AVAILABLE, and nothing else is decided until it is known. Apache Kafka goes on with the state
+        before, and may prepare the other outcome behind the one that is in the log
+    I5  markers are sent only for an outcome that is committed, with the leader epoch in which it was loaded here or
+        written; what the log says is prepared when it is loaded gets its markers (again)
+
+Source: Kafka's TransactionCoordinator, TransactionStateManager and CoordinatorRuntime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from kavka.coordinator.group_coordinator import java_string_hash
+from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.transaction_records import (
+    decode_transaction_record,
+    transaction_record,
+    transaction_tombstone,
+)
+from kavka.coordinator.transaction_shard import Decision, TransactionShard
+from kavka.coordinator.transaction_state import ProducerIdAndEpoch, Transaction
+from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+from kavka.logger import Logger
+from kavka.model import LeaderEpoch, TopicPartition
+
+logger = Logger(__name__)
+
+RETRY_S: Final = 0.1
+"""How long after a failure the end of a transaction is written again."""
+AT_ONCE: Final = 100
+"""Time-outs, or tombstones in one batch, that are written side by side."""
+
+
+class TransactionLog(Protocol):
+    """The port to `__transaction_state`."""
+
+    def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+        """Appends in order, as one batch, with acks=all; NONE once it is committed."""
+        ...
+
+    def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
+        """All that is committed, from the start, in pieces."""
+        ...
+
+    def settle(self, partition: int) -> Awaitable[bool]:
+        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
+        ...
+
+    def is_unknown(self, error: ErrorCode) -> bool:
+        """Whether the records may be committed although `append` failed so."""
+        ...
+
+
+class Markers(Protocol):
+    """The port to the partitions of transactions."""
+
+    def write(self, transaction: Transaction, coordinator_epoch: LeaderEpoch) -> Awaitable[bool]:
+        """Ends the transaction in all its partitions, and tries until it is done; False where a coordinator with a
+        later epoch, or a producer with a later one, was there before."""
+        ...
+
+
+class TransactionLimits(NamedTuple):
+    """Settings in ms. `two_phase_commit` is whether an outer coordinator may keep transactions open."""
+
+    max_timeout_ms: int
+    expiration_ms: int
+    two_phase_commit: bool = False
+
+
+class Surroundings(NamedTuple):
+    """What the broker gives. `wall_ms` is the time in milliseconds since 1970: it is in the records, and goes with
+    them from coordinator to coordinator. `transaction_version` is the level in force in the cluster. `on_bug` is told of
+    a task that failed."""
+
+    wall_ms: Callable[[], int]
+    next_producer_id: Callable[[], Awaitable[int]]
+    transaction_version: Callable[[], int]
+    limits: Callable[[], TransactionLimits]
+    on_bug: Callable[[BaseException], None]
+
+
+class InitWish(NamedTuple):
+    """What InitProducerId asks for. `expected` is None for a producer that begins."""
+
+    timeout_ms: int
+    expected: ProducerIdAndEpoch | None = None
+    two_phase_commit: bool = False
+    keep_prepared: bool = False
+
+
+class _Active:
+    """A shard that is loaded here."""
+
+    __slots__ = ("leader_epoch", "loading", "partition", "shard", "tasks")
+
+    def __init__(self, partition: int, leader_epoch: LeaderEpoch) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.shard = TransactionShard()
+        self.loading = True
+        self.tasks: dict[asyncio.Task[None], None] = {}
+
+
+class TransactionCoordinator:
+    """All transactional ids that this broker coordinates."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, log: TransactionLog, markers: Markers, surroundings: Surroundings
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._markers = markers
+        self._around = surroundings
+        self._partition_count = 0
+        self._active: dict[int, _Active] = {}
+        self._epochs: dict[int, LeaderEpoch] = {}
+        self._writes: dict[asyncio.Task[bool], None] = {}
+
+    # -- which partitions are here
+
+    def set_partition_count(self, count: int) -> None:
+        """How many partitions `__transaction_state` has; 0 while there is none."""
+        self._partition_count = count
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition that keeps an id. Raises `RequestError` while there is no such topic."""
+        if self._partition_count == 0:
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        hashed = java_string_hash(transactional_id)
+        # Java has no positive counterpart of the lowest integer.
+        return (0 if hashed == -(1 << 31) else abs(hashed)) % self._partition_count
+
+    def load(self, partition: int, leader_epoch: LeaderEpoch) -> Coroutine[None, None, None]:
+        """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
+
+        An older epoch than one already heard of changes nothing (I3), nor does the epoch that is served.
+        """
+        known = self._active.get(partition)
+        if leader_epoch < self._epochs.get(partition, -1) or (known is not None and known.leader_epoch >= leader_epoch):
+            return _nothing()
+        if known is not None:
+            self.unload(partition)
+        self._epochs[partition] = leader_epoch
+        # Here and not in the coroutine: an `unload` between this call and its first step must find it.
+        active = self._active[partition] = _Active(partition, leader_epoch)
+        return self._read(active)
+
+    async def _read(self, active: _Active) -> None:
+        async for records in self._log.read(active.partition):
+            if not self._is_active(active):
+                return
+            if not isinstance(records, OpenTransaction):
+                for record in records:
+                    _replay(active, record)
+        if not self._is_active(active):
+            return
+        active.loading = False
+        for transaction in active.shard.ending():
+            self._finish_soon(active, transaction)
+
+    def forget(self, partition: int) -> None:
+        """The partition was deleted: one that is made in its place begins with epochs of its own."""
+        self.unload(partition)
+        self._epochs.pop(partition, None)
+
+    def unload(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Serves a partition's ids no longer.
+
+        `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
+        one than that of the last `load` changes nothing (I3).
+        """
+        if leader_epoch is not None:
+            if leader_epoch < self._epochs.get(partition, -1):
+                return
+            self._epochs[partition] = leader_epoch
+        active = self._active.pop(partition, None)
+        if active is not None:
+            for task in list(active.tasks):
+                task.cancel()
+
+    def shut_down(self) -> None:
+        for partition in list(self._active):
+            self.unload(partition)
+        for write in list(self._writes):
+            write.cancel()
+
+    def _is_active(self, active: _Active) -> bool:
+        return self._active.get(active.partition) is active
+
+    def _find(self, transactional_id: str) -> _Active:
+        active = self._active.get(self.partition_for(transactional_id))
+        if active is None:
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        if active.loading:
+            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return active
+
+    # -- producers
+
+    async def init_producer_id(self, transactional_id: str, wish: InitWish) -> ProducerIdAndEpoch:
+        """What the producer is from now on. Raises `RequestError`."""
+        if not transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        limits = self._around.limits()
+        if wish.two_phase_commit and not limits.two_phase_commit:
+            raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if wish.keep_prepared:
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        if not 0 < wish.timeout_ms <= limits.max_timeout_ms:
+            raise RequestError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        new_producer_id: int | None = None
+        active = self._find(transactional_id)
+        while new_producer_id is None and active.shard.needs_producer_id(transactional_id, wish.expected):
+            new_producer_id = await self._around.next_producer_id()
+            active = self._find(transactional_id)
+        decision = active.shard.init_producer_id(
+            transactional_id,
+            wish.timeout_ms,
+            wish.expected,
+            new_producer_id=new_producer_id,
+            now_ms=self._around.wall_ms(),
+            version=self._around.transaction_version(),
+        )
+        await self._carry_out(active, decision)
+        assert decision.transaction is not None
+        return decision.transaction.producer
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Iterable[TopicPartition],
+        *,
+        version: int,
+    ) -> None:
+        """Adds partitions to the producer's transaction. Raises `RequestError`."""
+        if not transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        active = self._find(transactional_id)
+        decision = active.shard.add_partitions(
+            transactional_id, producer, partitions, now_ms=self._around.wall_ms(), version=version
+        )
+        await self._carry_out(active, decision)
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Which partitions are part of the producer's open transaction. Raises `RequestError`."""
+        if not transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        return self._find(transactional_id).shard.verify(transactional_id, producer, partitions)
+
+    async def end_transaction(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool, version: int
+    ) -> ProducerIdAndEpoch:
+        """Commits or aborts: decided when this returns, and visible soon after. What the producer is from then on.
+
+        Raises `RequestError`.
+        """
+        if not transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        active = self._find(transactional_id)
+        new_producer_id: int | None = None
+        while new_producer_id is None and active.shard.needs_next_producer_id(transactional_id, version):
+            new_producer_id = await self._around.next_producer_id()
+            active = self._find(transactional_id)
+        decision = active.shard.end_transaction(
+            transactional_id,
+            producer,
+            commit=commit,
+            new_producer_id=new_producer_id,
+            now_ms=self._around.wall_ms(),
+            version=version,
+        )
+        await self._carry_out(active, decision)
+        prepared = decision.transaction or active.shard.transactions[transactional_id]
+        if prepared.next_producer_id >= 0:
+            return ProducerIdAndEpoch(prepared.next_producer_id, 0)
+        return prepared.producer
+
+    # -- administration
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """Raises `RequestError`: TRANSACTIONAL_ID_NOT_FOUND."""
+        if not transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        transaction = self._find(transactional_id).shard.transactions.get(transactional_id)
+        if transaction is None:
+            raise RequestError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return transaction
+
+    def transactions(self) -> list[Transaction]:
+        """All that are coordinated here, by id. Raises `RequestError`: COORDINATOR_LOAD_IN_PROGRESS."""
+        found: list[Transaction] = []
+        for active in self._active.values():
+            if active.loading:
+                raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            found.extend(active.shard.transactions.values())
+        return sorted(found, key=lambda transaction: transaction.transactional_id)
+
+    # -- time
+
+    async def run_time_outs(self, interval_ms: int) -> None:
+        """Aborts transactions whose time is over, until cancelled."""
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await self.abort_timed_out()
+
+    async def abort_timed_out(self) -> None:
+        """Aborts transactions whose time is over, and fences their producers."""
+        now_ms = self._around.wall_ms()
+        for active in list(self._active.values()):
+            if active.loading:
+                continue
+            for ids in _in_parts(active.shard.timed_out(now_ms)):
+                await asyncio.gather(*(self._abort_timed_out(active, transactional_id) for transactional_id in ids))
+
+    async def _abort_timed_out(self, active: _Active, transactional_id: str) -> None:
+        if not self._is_active(active):
+            return
+        decision = active.shard.abort_timed_out(transactional_id, self._around.wall_ms())
+        if decision.transaction is None:
+            return
+        logger.info(
+            "transaction timed out",
+            transactional_id=transactional_id,
+            producer_id=decision.transaction.producer_id,
+            timeout_ms=decision.transaction.timeout_ms,
+        )
+        try:
+            await self._carry_out(active, decision)
+        except RequestError as failed:
+            logger.warning("transaction not aborted yet", transactional_id=transactional_id, why=failed.code.name)
+
+    async def run_expiration(self, interval_ms: int) -> None:
+        """Forgets ids that nobody uses, until cancelled."""
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await self.forget_expired()
+
+    async def forget_expired(self) -> None:
+        """Forgets ids that nobody used for transactional.id.expiration.ms."""
+        now_ms, expiration_ms = self._around.wall_ms(), self._around.limits().expiration_ms
+        for active in list(self._active.values()):
+            if active.loading:
+                continue
+            for ids in _in_parts(active.shard.expired(now_ms, expiration_ms)):
+                await self._forget(active, ids)
+
+    async def _forget(self, active: _Active, ids: Sequence[str]) -> None:
+        # Others of the list may have come to life while one was being written.
+        now_ms, expiration_ms = self._around.wall_ms(), self._around.limits().expiration_ms
+        shard = active.shard
+        still = [name for name in ids if not shard.is_under_way(name)]
+        still = [name for name in still if name in shard.transactions]
+        still = [name for name in still if shard.transactions[name].is_expired(now_ms, expiration_ms)]
+        if not still or not self._is_active(active):
+            return
+        records = [transaction_tombstone(transactional_id) for transactional_id in still]
+        changes = [(transactional_id, None) for transactional_id in still]
+        answer = await asyncio.shield(self._write(active, records, changes))
+        if answer is not ErrorCode.NONE:
+            logger.warning("transactional ids not forgotten yet", count=len(still), why=answer.name)
+
+    # -- carrying out
+
+    async def _carry_out(self, active: _Active, decision: Decision) -> None:
+        """Writes what was decided. Raises `RequestError` with its error, or what came of writing it."""
+        transaction = decision.transaction
+        if transaction is not None:
+            record = transaction_record(transaction, transaction_version=self._around.transaction_version())
+            changes = [(transaction.transactional_id, transaction)]
+            error = await asyncio.shield(self._write(active, [record], changes))
+            if error is not ErrorCode.NONE:
+                raise RequestError(error)
+        if decision.error is not ErrorCode.NONE:
+            raise RequestError(decision.error)
+
+    def _write(
+        self,
+        active: _Active,
+        records: Sequence[CoordinatorRecord],
+        changes: Sequence[tuple[str, Transaction | None]],
+    ) -> asyncio.Future[ErrorCode]:
+        """Writes records, and applies what they mean when they are committed. What is answered meanwhile.
+
+        In a task of its own: who asked may go away.
+        """
+        answer: asyncio.Future[ErrorCode] = self._loop.create_future()
+        for transactional_id, _transaction in changes:
+            active.shard.begin(transactional_id)
+        task = self._loop.create_task(self._write_and_settle(active, records, changes, answer))
+        self._writes[task] = None
+        task.add_done_callback(lambda done: self._on_written(done, answer))
+        return answer
+
+    def _on_written(self, task: asyncio.Task[bool], answer: asyncio.Future[ErrorCode]) -> None:
+        del self._writes[task]
+        self._on_task_done(task)
+        if not answer.done():
+            answer.set_result(ErrorCode.NOT_COORDINATOR)
+
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._around.on_bug(bug)
+
+    async def _write_and_settle(
+        self,
+        active: _Active,
+        records: Sequence[CoordinatorRecord],
+        changes: Sequence[tuple[str, Transaction | None]],
+        answer: asyncio.Future[ErrorCode],
+    ) -> bool:
+        try:
+            error = await self._log.append(active.partition, records)
+            committed = error is ErrorCode.NONE
+            if self._log.is_unknown(error):
+                answer.set_result(_answer_for(error))
+                committed = await self._log.settle(active.partition)
+            if committed:
+                for transactional_id, transaction in changes:
+                    active.shard.replay(transactional_id, transaction)
+        finally:
+            for transactional_id, _transaction in changes:
+                active.shard.end(transactional_id)
+        is_active = self._is_active(active)
+        if committed and is_active:
+            for _transactional_id, transaction in changes:
+                if transaction is not None and transaction.state.is_ending:
+                    self._finish_soon(active, transaction)
+        if not answer.done():
+            answer.set_result(_answer_for(error) if is_active else ErrorCode.NOT_COORDINATOR)
+        return committed
+
+    def _finish_soon(self, active: _Active, transaction: Transaction) -> None:
+        task = self._loop.create_task(self._finish(active, transaction))
+        active.tasks[task] = None
+        task.add_done_callback(lambda done: active.tasks.pop(done, None))
+        task.add_done_callback(self._on_task_done)
+
+    async def _finish(self, active: _Active, transaction: Transaction) -> None:
+        """Has the markers written, and then the end of the transaction."""
+        transactional_id = transaction.transactional_id
+        if not await self._markers.write(transaction, active.leader_epoch):
+            logger.warning(
+                "transaction left to a later coordinator",
+                transactional_id=transactional_id,
+                coordinator_epoch=active.leader_epoch,
+            )
+            return
+        while self._is_active(active) and active.shard.transactions.get(transactional_id) is transaction:
+            if active.shard.is_writing(transactional_id):
+                # The end is in the log, and nobody knows yet whether it is committed.
+                await asyncio.sleep(RETRY_S)
+                continue
+            completed = transaction.completed(self._around.wall_ms())
+            record = transaction_record(completed, transaction_version=self._around.transaction_version())
+            error = await asyncio.shield(self._write(active, [record], [(transactional_id, completed)]))
+            if error in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR):
+                return
+            await asyncio.sleep(RETRY_S)
+
+
+def _in_parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
+
+
+async def _nothing() -> None:
+    """What is left to do of a load that is out of date."""
+
+
+def _replay(active: _Active, record: CoordinatorRecord) -> None:
+    try:
+        decoded = decode_transaction_record(record.key, record.value)
+    except ProtocolViolation as garbage:
+        logger.warning("transaction record skipped", partition=active.partition, why=str(garbage))
+        return
+    if decoded is not None:
+        active.shard.replay(decoded.transactional_id, decoded.transaction)
+
+
+def _answer_for(error: ErrorCode) -> ErrorCode:
+    """What a client of a transaction is told when the log answered `error` (Kafka's mapping)."""
+    match error:
+        case (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode.NOT_ENOUGH_REPLICAS
+            | ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            | ErrorCode.REQUEST_TIMED_OUT
+        ):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return ErrorCode.NOT_COORDINATOR
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        case _:
+            return error

@@ -1,0 +1,283 @@
+"""TransactionShard: the transactional ids of one partition of `__transaction_state`.
+
+Decides what each request about a transactional id is answered with, and which state follows from it. A decision
+changes nothing: its state counts from `replay` on, which comes after its record is committed, so that live work and
+loading after a failover are one path. Must not know: the log, futures, where markers go.
+
+    I1  of one transactional id one record at a time is on its way (`begin` to `end`); requests that come meanwhile, or
+        while markers are on their way, are told CONCURRENT_TRANSACTIONS and change nothing
+    I2  only who has the producer id and the epoch of now changes anything (P5); who asks twice, because an answer was
+        lost, is answered twice
+    I3  no request brings a transaction from one prepared outcome to the other (P4)
+
+Refusals are `RequestError`s, in Kafka's order: what is unknown or fenced, what goes on concurrently, what is not valid.
+
+    request            who it must be                                          what else is refused
+    InitProducerId     nobody, or (id, epoch) of now, or of the last epoch     CONCURRENT_TRANSACTIONS while it ends;
+                       (KIP-360): PRODUCER_FENCED                              an open transaction is aborted first
+    AddPartitions      INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED            CONCURRENT_TRANSACTIONS
+    EndTxn             the same two; with version 2 the epoch before, once it  INVALID_TXN_STATE where there is nothing
+                       has ended                                               to end, or it ended the other way
+    verification       the same two                                            TRANSACTION_ABORTABLE: not in it
+
+Source: Kafka's TransactionCoordinator and TransactionStateManager, 3.9 and 4.x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kavka.coordinator.transaction_state import (
+    BUMPS_EPOCH,
+    MAX_EPOCH,
+    ProducerIdAndEpoch,
+    Transaction,
+    TransactionState,
+)
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+
+class Decision(NamedTuple):
+    """`transaction` is the state to write; None where nothing changes. `error` is answered once it is committed."""
+
+    transaction: Transaction | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+class TransactionShard:
+    """Transactions by id."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        self._under_way: set[str] = set()
+
+    # -- the log
+
+    def begin(self, transactional_id: str) -> None:
+        """A record of this id is about to be written (I1)."""
+        self._under_way.add(transactional_id)
+
+    def end(self, transactional_id: str) -> None:
+        """It is known what became of the record."""
+        self._under_way.discard(transactional_id)
+
+    def replay(self, transactional_id: str, transaction: Transaction | None) -> None:
+        """Applies a committed record; None: the id is forgotten."""
+        if transaction is None:
+            self.transactions.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = transaction
+
+    def is_writing(self, transactional_id: str) -> bool:
+        """Whether a record of this id is on its way."""
+        return transactional_id in self._under_way
+
+    def is_under_way(self, transactional_id: str) -> bool:
+        """Whether a record is on its way, or markers are."""
+        if transactional_id in self._under_way:
+            return True
+        known = self.transactions.get(transactional_id)
+        return known is not None and known.state.is_ending
+
+    def ending(self) -> list[Transaction]:
+        """Those whose outcome is decided and whose markers may not all be written."""
+        return [transaction for transaction in self.transactions.values() if transaction.state.is_ending]
+
+    # -- producers
+
+    def needs_producer_id(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> bool:
+        """Whether `init_producer_id` gives a producer id that nobody had before."""
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            return True
+        return known.is_epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch)
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        *,
+        new_producer_id: int | None,
+        now_ms: int,
+        version: int,
+    ) -> Decision:
+        """A producer begins. `expected` is what it believes to be (KIP-360); `new_producer_id` is used where
+        `needs_producer_id` says so."""
+        if self.is_under_way(transactional_id):
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            assert new_producer_id is not None
+            known = Transaction(transactional_id, new_producer_id, NO_PRODUCER_EPOCH, timeout_ms)
+        elif expected is not None and not _may_be(known, expected):
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
+        if known.state is TransactionState.ONGOING:
+            return Decision(known.fenced(now_ms), ErrorCode.CONCURRENT_TRANSACTIONS)
+        if known.is_epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
+            assert new_producer_id is not None
+            return Decision(
+                known.with_producer_id(
+                    new_producer_id, timeout_ms, now_ms, version, keeps_last_epoch=expected is not None
+                )
+            )
+        expected_epoch = None if expected is None else expected.epoch
+        if known.is_epoch_exhausted:
+            # Of an exhausted epoch there is no next one; who has another epoch than that is of a former life.
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
+        return Decision(known.with_next_epoch(timeout_ms, expected_epoch, now_ms, version))
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Iterable[TopicPartition],
+        *,
+        now_ms: int,
+        version: int,
+    ) -> Decision:
+        """Partitions that the producer is going to write to."""
+        if transactional_id in self._under_way:
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        known = self._of(transactional_id, producer.producer_id)
+        if known.producer_epoch != producer.epoch:
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
+        if known.state.is_ending:
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        wanted = frozenset(partitions)
+        if known.state is TransactionState.ONGOING and wanted <= known.partitions:
+            return Decision(None)
+        return Decision(known.with_partitions(wanted, now_ms, version))
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Which partitions are part of the producer's open transaction (KIP-890)."""
+        known = self._of(transactional_id, producer.producer_id)
+        if known.producer_epoch != producer.epoch:
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
+        if known.state.is_ending:
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return {
+            partition: ErrorCode.NONE if partition in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+
+    def needs_next_producer_id(self, transactional_id: str, version: int) -> bool:
+        """Whether the end of the transaction needs a producer id for the next one."""
+        known = self.transactions.get(transactional_id)
+        return version >= BUMPS_EPOCH and known is not None and known.is_epoch_exhausted
+
+    def end_transaction(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        commit: bool,
+        new_producer_id: int | None,
+        now_ms: int,
+        version: int,
+    ) -> Decision:
+        """The producer commits or aborts. With nothing to write the end was decided before, and is only told again."""
+        if version >= BUMPS_EPOCH:
+            return self._end_and_bump(
+                transactional_id, producer, commit=commit, new_producer_id=new_producer_id, now_ms=now_ms
+            )
+        known = self._of(transactional_id, producer.producer_id)
+        if known.producer_epoch != producer.epoch:
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
+        if self.is_under_way(transactional_id):
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if known.state is TransactionState.ONGOING:
+            return Decision(known.prepared(commit=commit, now_ms=now_ms, version=version))
+        if known.state is _complete(commit=commit):
+            return Decision(None)
+        raise RequestError(ErrorCode.INVALID_TXN_STATE)
+
+    def _end_and_bump(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        commit: bool,
+        new_producer_id: int | None,
+        now_ms: int,
+    ) -> Decision:
+        """With transaction version 2: the epoch of now ends what is open, or aborts nothing; the epoch before asks
+        again how its transaction ended."""
+        if self.is_under_way(transactional_id):
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        moved_on = (
+            known.previous_producer_id == producer.producer_id
+            and producer.epoch == MAX_EPOCH
+            and known.producer_epoch == 0
+        )
+        if known.producer_id != producer.producer_id and not moved_on:
+            raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        is_complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+        is_retry = is_complete and (moved_on or known.producer_epoch == producer.epoch + 1)
+        if not is_retry and known.producer != producer:
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
+        if is_retry:
+            if known.state is _complete(commit=commit):
+                return Decision(None)
+            raise RequestError(ErrorCode.INVALID_TXN_STATE)
+        if commit and known.state is not TransactionState.ONGOING:
+            raise RequestError(ErrorCode.INVALID_TXN_STATE)
+        next_producer_id = NO_PRODUCER_ID
+        if known.is_epoch_exhausted:
+            assert new_producer_id is not None
+            next_producer_id = new_producer_id
+        return Decision(
+            known.prepared(commit=commit, now_ms=now_ms, version=BUMPS_EPOCH, next_producer_id=next_producer_id)
+        )
+
+    def _of(self, transactional_id: str, producer_id: int) -> Transaction:
+        known = self.transactions.get(transactional_id)
+        if known is None or known.producer_id != producer_id:
+            raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return known
+
+    # -- time
+
+    def timed_out(self, now_ms: int) -> list[str]:
+        """Open transactions whose time is over."""
+        return [
+            transactional_id
+            for transactional_id, transaction in self.transactions.items()
+            if transaction.is_timed_out(now_ms) and transactional_id not in self._under_way
+        ]
+
+    def abort_timed_out(self, transactional_id: str, now_ms: int) -> Decision:
+        """Aborts a transaction if its time is over, and fences its producer."""
+        known = self.transactions.get(transactional_id)
+        if known is None or transactional_id in self._under_way or not known.is_timed_out(now_ms):
+            return Decision(None)
+        return Decision(known.fenced(now_ms))
+
+    def expired(self, now_ms: int, expiration_ms: int) -> list[str]:
+        """Ids that nobody used for `expiration_ms`."""
+        return [
+            transactional_id
+            for transactional_id, transaction in self.transactions.items()
+            if transaction.is_expired(now_ms, expiration_ms) and transactional_id not in self._under_way
+        ]
+
+
+def _may_be(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
+    """Whether who says to be `expected` may be the producer of now: the epoch is looked at later."""
+    return (
+        known.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == known.producer_id
+        or (expected.producer_id == known.previous_producer_id and expected.epoch >= MAX_EPOCH)
+    )
+
+
+def _complete(*, commit: bool) -> TransactionState:
+    return TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
