@@ -41,6 +41,7 @@ NAMES: Final = ("invoices", "shipments", "returns")
 MOST_PARTITIONS: Final = 4
 CANCELLED: Final = 0.3
 RETENTION: Final = "retention.bytes"
+THIN: Final = ("min.insync.replicas", "1")
 SETTINGS: Final = (
     ("min.insync.replicas", ("1", "2")),
     ("segment.bytes", ("16384", "65536")),
@@ -125,6 +126,8 @@ class Operations(FaultGroup):
     def configure(self, topic: str, setting: str, value: str) -> bool:
         if setting == RETENTION:
             self.world.observer.on_retention(topic)
+        elif (setting, value) == THIN:
+            self.world.observer.thin_topics[topic] = None
         resource = ConfigResource(ResourceType.TOPIC, topic)
         self.world.administer(lambda admin: admin.alter_configs({resource: [ConfigChange(setting, value)]}))
         return True

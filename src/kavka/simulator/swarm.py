@@ -53,6 +53,7 @@ class Plan:
             "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
             "unclean.leader.election.enable": "false",
             "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
+            "kavka.eligible.leader.replicas.enable": random.choice(("true", "false")),
             "log.retention.check.interval.ms": "20000",
             "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
         }

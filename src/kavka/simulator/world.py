@@ -72,6 +72,7 @@ class World:
         self.network = SimulatedNetwork(self.scheduler, link=Link(0.000_05, 0.000_1 * 10 ** (random.random() * 1.5)))
         self.zookeeper = SimulatedZooKeeper(self.scheduler, self.network)
         self.network.trace = self.zookeeper.trace = self.events
+        own = {**SETTINGS, **(settings or {})}
         self.bugs: list[BaseException] = []
         self.halts: list[Halt] = []
         self.brokers = {
@@ -80,7 +81,7 @@ class World:
                 self.network,
                 broker_id,
                 connect_string=self.zookeeper.connect_string,
-                settings={**SETTINGS, **(settings or {})},
+                settings=own,
                 bugs=self.bugs,
                 halts=self.halts,
                 trace=self.events,
@@ -93,6 +94,9 @@ class World:
         wire = Wire(self.observer.watchers)
         for broker in self.brokers.values():
             broker.wire, broker.on_decision = wire, self.observer.states.on_decision
+        self.observer.has_eligible_leaders = (
+            own.get("kavka.eligible.leader.replicas.enable") == "true" and own["min.insync.replicas"] != "1"
+        )
         self._bootstrap = [(broker.node, PORT) for broker in self.brokers.values()]
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs)
         for broker in self.brokers.values():
