@@ -19,7 +19,7 @@ from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision, RecordDecision, forget
-from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
+from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation, StorageError
 from kavka.model import chunk_bytes
 from kavka.protocol.api import decode_request_header
 from kavka.protocol.connection import CLOSE_CONNECTION, ConnectionContext, Request, Response, ServerConnection, Slot
@@ -364,7 +364,11 @@ class _Connection:
 
     def _send(self) -> None:
         """Sends the answers that are ready: each is a head with its length, then its chunks."""
-        stream = b"".join(map(chunk_bytes, self._slots.take_output()))
+        try:
+            stream = b"".join(map(chunk_bytes, self._slots.take_output()))
+        except StorageError:  # As runtime.processor: what cannot be read ends the connection.
+            self._endpoint.close()
+            return
         position = 0
         while position < len(stream):
             size = int.from_bytes(stream[position : position + FRAME_BYTES], "big")

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from kavka.broker.broker import Broker
+    from kavka.replication.partition import Partition
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.trace import Trace
     from kavka.simulator.wire import Watcher
@@ -75,6 +77,14 @@ class _Reassignment(NamedTuple):
     before: frozenset[int]
     target: frozenset[int]
     was_complete: bool = False
+
+
+class _Hosts(NamedTuple):
+    """What a broker hosts, as it was found last, and with which set of topics (the pzxid of their parent)."""
+
+    partitions: list[Partition]
+    topics: int
+    seen: list[Seen]
 
 
 class Observer(View):
@@ -93,6 +103,7 @@ class Observer(View):
         self._topics_pzxid = -1
         self._topics: list[str] = []
         self._lives: dict[int, int] = {}
+        self._hosts: dict[int, _Hosts] = {}
         self._topic_nodes: dict[str, tuple[int, int]] = {}
         self._partitions_of: dict[str, list[TopicPartition]] = {}
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
@@ -130,33 +141,43 @@ class Observer(View):
             return
         if self._lives.get(broker.broker_id) != broker.life:
             self._lives[broker.broker_id] = broker.life
+            self._hosts.pop(broker.broker_id, None)
             for seen_replicas in self.replicas.values():
                 former = seen_replicas.pop(broker.broker_id, None)
                 if former is not None:
                     self._logs.on_life_over(broker.broker_id, former, is_whole=True)
-        for partition in hosted.replicas.partitions():
-            topic_partition = partition.topic_partition
-            replicas = self.replicas.get(topic_partition)
-            if replicas is None:
-                if topic_partition.topic not in self._topic_nodes:
-                    continue
-                replicas = self.replicas[topic_partition] = {}
-            seen = replicas.get(broker.broker_id)
-            if seen is None or seen.partition is not partition:
-                seen = replicas[broker.broker_id] = Seen(partition, broker)
-                seen.is_leaving = broker.broker_id not in self.assigned.get(topic_partition, ())
-            look, log = seen.look, partition.log
+        hosts = self._hosts.get(broker.broker_id)
+        if hosts is None or hosts.partitions != [*hosted.replicas.partitions()] or hosts.topics != self._topics_pzxid:
+            hosts = self._hosts[broker.broker_id] = self._find_hosts(broker, hosted)
+        for seen in hosts.seen:
+            partition, look = seen.partition, seen.look
+            log = partition.log
             if (
                 look is None
-                or look.isr is not partition.isr_state
-                or look.state is not partition.state
                 or look.log_end_offset != log.log_end_offset
                 or look.high_watermark != log.high_watermark
+                or look.state is not partition.state
+                or look.isr is not partition.isr_state
                 or look.is_leader is not partition.is_leader
                 or look.has_failed is (log.failure is None)
             ):
                 self.check_znodes(now_ms)
                 self._check_replica(broker.broker_id, seen, look)
+
+    def _find_hosts(self, broker: SimulatedBroker, hosted: Broker) -> _Hosts:
+        """What the broker hosts now, of topics that are known here."""
+        partitions, found = [*hosted.replicas.partitions()], []
+        for partition in partitions:
+            topic_partition = partition.topic_partition
+            if topic_partition.topic not in self._topic_nodes:
+                continue
+            replicas = self.replicas.setdefault(topic_partition, {})
+            seen = replicas.get(broker.broker_id)
+            if seen is None or seen.partition is not partition:
+                seen = replicas[broker.broker_id] = Seen(partition, broker)
+                seen.is_leaving = broker.broker_id not in self.assigned.get(topic_partition, ())
+            found.append(seen)
+        return _Hosts(partitions, self._topics_pzxid, found)
 
     def check_znodes(self, now_ms: int) -> None:
         """Takes over what ZooKeeper has now."""
@@ -235,6 +256,7 @@ class Observer(View):
     def _forget(self, topic: str) -> None:
         """The topic was deleted: what is made under its name later is another one."""
         self._former_names[topic] = None
+        self._hosts.clear()
         self._partitions_of.pop(topic, None)
         self._topic_nodes.pop(topic, None)
         self.topic_ids.pop(topic, None)
@@ -441,6 +463,7 @@ class Observer(View):
     def on_power_cut(self, broker_id: int) -> None:
         """What the broker's disk holds is not known until it is back. So it is with a disk that was replaced."""
         self._logs.on_lost(broker_id)
+        self._hosts.pop(broker_id, None)
         for partition, replicas in self.replicas.items():
             former = replicas.pop(broker_id, None)
             if former is not None:

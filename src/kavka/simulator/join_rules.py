@@ -83,7 +83,7 @@ class JoinRules:
             self._view.require("R10", holds=False, text=text)
         other = self._view.replicas[partition.topic_partition].get(joining)
         hosted = other.broker.hosted if other is not None else None
-        if other is None or hosted is None or not other.is_present or self._view.allow_loss:
+        if other is None or hosted is None or not other.is_present or self._view.allows_loss(partition.topic_partition):
             return
         epochs = dict(isr.proposal.new_isr)
         is_same_life = epochs[joining] == hosted.broker_epoch
@@ -99,7 +99,7 @@ class JoinRules:
         if state.leader_epoch == before.leader_epoch:
             is_proposed = (state.leader_epoch, frozenset(state.isr)) in self._proposed.get(partition, {})
             self._view.require("R10", is_proposed, f"{partition}: {state} after {before}, which no leader proposed")
-        elif not self._view.allow_loss:
+        elif not self._view.allows_loss(partition):
             is_allowed = added <= set(before.eligible_leader_replicas)
             self._view.require("R21", is_allowed, f"{partition}: {state} after {before}: an election added members")
 

@@ -109,11 +109,11 @@ class LogRules:
     def on_cut(self, broker_id: int, seen: Seen, before: Look, look: Look) -> None:
         """A log that runs is shorter than it was."""
         view, end = self._view, look.log_end_offset
-        if view.allow_loss:
+        partition = seen.partition.topic_partition
+        if view.allows_loss(partition):
             return
         if end < before.high_watermark:
             view.require("R11", holds=False, text=f"{seen.name} was cut to {end}, committed to {before.high_watermark}")
-        partition = seen.partition.topic_partition
         for other in view.replicas[partition].values():
             held = other.look
             if other is seen or held is None or not held.is_leader or not other.is_present:
@@ -131,7 +131,7 @@ class LogRules:
             view.require("R13", holds=False, text=f"{seen.name}: {problem}")
         if before is not None and look.is_leader and before.is_leader and look.log_end_offset > before.log_end_offset:
             self._on_append(seen, before, look)
-        if view.allow_loss:
+        if view.allows_loss(seen.partition.topic_partition):
             return
         for other in view.replicas[seen.partition.topic_partition].values():
             if other is not seen and other.is_present:
