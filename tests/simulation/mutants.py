@@ -90,6 +90,7 @@ REPLICA = "kavka.replication.replica:RemoteReplica"
 PARTITION = "kavka.replication.partition:Partition"
 FETCH_STATE = "kavka.replication.fetch_state:FetchState"
 FOLLOWED = "kavka.replication.followed_partitions:FollowedPartitions"
+LOG = "kavka.log.unified_log:UnifiedLog"
 STATE_CHANGES = "kavka.broker.state_changes:StateChanges"
 
 NO_FENCE = Change(
@@ -129,7 +130,118 @@ MUTANTS = [
     ),
     # Divergence and truncation.
     Mutant("no divergence check", "logs are never compared", (NO_DIVERGENCE,), ("article 004", "S2", "S3")),
+    Mutant(
+        "nothing to cut, nothing to do",
+        "KAFKA-10706: a truncation that removes no record leaves epochs that the leader does not have",
+        (
+            Change(
+                f"{LOG}.truncate_to",
+                "if self._epochs.truncate_from_end(min(",
+                "if offset < self.log_end_offset and self._epochs.truncate_from_end(min(",
+            ),
+        ),
+        ("S5:",),
+    ),
+    Mutant(
+        "late answers count",
+        "KAFKA-7786: the refusal of an epoch that is over ends the fetching in the one that is not",
+        (Change(f"{FOLLOWED}.take", "or asked.leader_epoch != state.leader_epoch", ""),),
+        ("S7",),
+    ),
+    Mutant(
+        "readers are not told where logs part",
+        "KIP-320: what a reader has read last is not compared with the leader's log",
+        (
+            Change(
+                "kavka.replication.replica_manager:ReplicaManager.read_partition",
+                "partition.diverging_epoch(spec.last_fetched_epoch, spec.fetch_offset)",
+                "None",
+            ),
+        ),
+        ("S9",),
+    ),
+    Mutant(
+        "begins anew, and calls nothing committed",
+        "KAFKA-9491: a full truncation moves the log's start and not its high watermark",
+        (Change(f"{LOG}.truncate_fully_and_start_at", "self.high_watermark = offset", "pass"),),
+        ("S11",),
+    ),
+    Mutant(
+        "who answers does not matter",
+        "KAFKA-7414: where a former leader's log ends is where this one is cut",
+        (
+            Change(
+                f"{FOLLOWED}._still_asks",
+                "return self._states.get(state.topic_partition) is state and",
+                "return True or",
+            ),
+        ),
+        ("S12",),
+    ),
+    Mutant(
+        "an epoch begins with its first record",
+        "KAFKA-7415: a leader that writes nothing leaves no trace of its epoch",
+        (
+            Change(
+                f"{PARTITION}.become_leader",
+                "self.log.assign_epoch_start_offset(state.leader_epoch, start)",
+                "pass",
+            ),
+        ),
+        ("S4",),
+    ),
+    Mutant(
+        "high watermark taken before truncation",
+        "KAFKA-14704: what a diverging answer says is committed is taken over before the log is cut",
+        (
+            Change(
+                f"{FOLLOWED}._take_partition",
+                "if diverging is not None and diverging.epoch >= 0:",
+                "if diverging is not None and diverging.epoch >= 0:\n"
+                "        state.partition.set_follower_high_watermark(data.high_watermark)",
+            ),
+        ),
+        ("S10",),
+    ),
     # The ISR and the high watermark.
+    Mutant(
+        "any answer is the one",
+        "KAFKA-12686: the answer to a proposal of before takes the place of what the controller said since",
+        (
+            Change(f"{PARTITION}._take_answer", "if self._in_flight is not proposal:", "if False:"),
+            Change(f"{PARTITION}._take_answer", "and proposal.leader_epoch == self.state.leader_epoch", ""),
+            Change(
+                f"{PARTITION}._adopt",
+                "if stored.leader_epoch < known.leader_epoch or stored.partition_epoch < known.partition_epoch:",
+                "if False:",
+            ),
+        ),
+        ("S17",),
+    ),
+    Mutant(
+        "a broker that leaves joins again",
+        "KIP-841: whether a broker is shutting down is not asked",
+        (Change(f"{CONTROLLER}.alter_partition:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
+        ("S20",),
+    ),
+    Mutant(
+        "silent, so behind",
+        "KAFKA-7152: a follower that lacks nothing is thrown out for asking for nothing",
+        (
+            Change(
+                "kavka.replication.lag_policy:TimeLagPolicy.is_in_sync",
+                "replica.log_end_offset == leader_end_offset or",
+                "",
+            ),
+        ),
+        ("S22",),
+    ),
+    Mutant(
+        "caught up only where nothing is new",
+        "KAFKA-4485: a follower that reaches what was there when it asked is not caught up, under any load",
+        (Change(f"{REPLICA}.on_fetch", "elif fetch_offset >= self.last_fetch_leader_end_offset >= 0:", "elif False:"),),
+        ("S22",),
+    ),
     Mutant(
         "joins below the epoch's start",
         "KAFKA-7128: who reached the high watermark of a new leader may join, whatever was committed before",
@@ -275,5 +387,93 @@ MUTANTS = [
             ),
         ),
         ("S31", "S33"),
+    ),
+    Mutant(
+        "unguarded writes",
+        "KAFKA-6082: a controller's writes do not ask whether its epoch still is the present one",
+        (Change(f"{CONTROLLER}.reign:Reign.write", "self.context.epoch_version", "-1"),),
+        ("S25",),
+    ),
+    Mutant(
+        "an old order to delete is obeyed",
+        "KIP-570: StopReplica says nothing of the leader epoch that it is of",
+        (
+            Change(
+                f"{STATE_CHANGES}._stop",
+                "if hosted is not None and 0 <= stop.leader_epoch < hosted.leader_epoch:",
+                "if False:",
+            ),
+        ),
+        ("S27",),
+    ),
+    Mutant(
+        "an old order to follow is obeyed",
+        "KIP-320: a leader epoch that was seen is followed by a lower one",
+        (
+            Change(f"{STATE_CHANGES}._host", "if order.state.leader_epoch < hosted.leader_epoch:", "if False:"),
+            Change(f"{PARTITION}._is_stale", "return (", "return False and ("),
+        ),
+        ("S27",),
+    ),
+    Mutant(
+        "a former coordinator keeps its groups",
+        "KAFKA-9307: a partition of offsets is not unloaded, and so not read again",
+        (
+            Change(f"{STATE_CHANGES}._follow", "coordinator.unload(index, order.state.leader_epoch)", "pass"),
+            Change(
+                "kavka.coordinator.group_coordinator:GroupCoordinator.load",
+                "self.unload(partition)",
+                "return _nothing()",
+            ),
+        ),
+        ("S29",),
+    ),
+    Mutant(
+        "clients are told yesterday's epoch",
+        "KAFKA-9212: UpdateMetadata has the leader epoch from before the change",
+        (
+            Change(
+                f"{CONTROLLER}.requests:_Batch.metadata_states",
+                "leader_epoch=order.state.leader_epoch",
+                "leader_epoch=max(0, order.state.leader_epoch - 1)",
+            ),
+        ),
+        ("S30",),
+    ),
+    Mutant(
+        "only replicas are told",
+        "KAFKA-1483: UpdateMetadata goes to the brokers that have something to do, and not to all",
+        (Change(f"{CONTROLLER}.office:control_requests", "if topics:", "if topics and per_broker.get(broker_id):"),),
+        ("S30",),
+    ),
+    Mutant(
+        "watches are not left again",
+        "KAFKA-5473: what changed while the connection was away is not seen when it is back",
+        (Change("kavka.zookeeper.client_watches:ClientWatches.restoring", "return requests", "return []"),),
+        ("S32",),
+    ),
+    Mutant(
+        "preferred, in sync or not",
+        "KAFKA-9866: a preferred election takes a replica that is not in sync",
+        (Change(f"{CONTROLLER}.preferred:elect_preferred", "and preferred in isr:", ":"),),
+        ("S34",),
+    ),
+    Mutant(
+        "settings change nothing",
+        "KAFKA-6526: unclean elections that are allowed while nobody leads wait for another controller",
+        (Change(f"{CONTROLLER}.controller:Controller.topic_config_changed", "if self.is_active and", "if False and"),),
+        ("S35",),
+    ),
+    Mutant(
+        "any registration under the own id is the own one",
+        "KAFKA-1387: a second broker with an id that is taken takes it",
+        (Change("kavka.broker.broker:register", "if stat.ephemeral_owner in former_sessions:", "if True:"),),
+        ("S36",),
+    ),
+    Mutant(
+        "a topic is gone before its replicas",
+        "a deletion does not wait for the replica whose broker is away",
+        (Change(f"{CONTROLLER}.topic_deletion:TopicDeletions._complete", "if any(", "if False and any("),),
+        ("S36",),
     ),
 ]

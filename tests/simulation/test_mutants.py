@@ -14,6 +14,10 @@ ORDERS = 4
 """Each scenario is played in so many orders of steps."""
 
 
+_NONSENSE = (AttributeError, NameError, TypeError, ImportError)
+"""What a mutant raises that changes the source into what cannot run."""
+
+
 def found_by(mutant: Mutant) -> str | None:
     """What found it; None if it lives."""
     for seed in range(1, ORDERS + 1):
@@ -21,6 +25,8 @@ def found_by(mutant: Mutant) -> str | None:
             try:
                 play(name, seed)
             except Exception as failure:  # whatever ends a scenario has found it
+                if isinstance(failure.__cause__ or failure, _NONSENSE):
+                    raise
                 return f"{name}, order {seed}: {failure}"
     for seed in range(1, mutant.seeds + 1):
         result = run_seed(seed, hours=mutant.hours)

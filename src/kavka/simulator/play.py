@@ -14,16 +14,23 @@ controller. Every rule is checked after every step, as in a swarm. Decides nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.client.admin import Admin, ConfigChange, ConfigResource, ElectionType, NewTopic, ResourceType
+from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
+from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import FetchResponse
+from kavka.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kavka.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.protocol.messages.produce_response import ProduceResponse
 from kavka.protocol.peer import PeerConnection
@@ -38,7 +45,13 @@ from kavka.simulator.world import SETTINGS as WORLD_SETTINGS
 from kavka.simulator.world import TOPIC, World
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
-from kavka.zookeeper.znodes import PartitionState, broker_path
+from kavka.zookeeper.znodes import (
+    CONTROLLER_EPOCH_PATH,
+    CONTROLLER_PATH,
+    PartitionState,
+    broker_path,
+    decode_controller_epoch,
+)
 
 PARTITION: Final = TopicPartition(TOPIC, 0)
 OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
@@ -51,6 +64,7 @@ C: Final = BrokerId(3)
 D: Final = BrokerId(4)
 PRODUCE_VERSION: Final = 9
 FETCH_VERSION: Final = 12
+ALTER_CONFIGS_VERSION: Final = 1
 FETCH_BYTES: Final = 1024 * 1024
 SETTINGS: Final[Mapping[str, str]] = {
     "replica.lag.time.max.ms": "2000",
@@ -116,7 +130,11 @@ class Play:
         self._asked: list[asyncio.Task[None]] = []
         """Questions that nobody waits for."""
         self._client: NodeLoop = self.world.clients.node("client")
+        self.decisions: list[Decision] = []
+        """What brokers decided, and why, as they recorded it."""
         brokers = self.world.brokers
+        for broker in brokers.values():
+            broker.on_decision = self._keep(broker.on_decision)
         brokers[controller].start()
         self.until(lambda: brokers[controller].is_serving, "the controller serves")
         for broker_id in sorted(brokers):
@@ -135,6 +153,13 @@ class Play:
         self.until(lambda: self.leader == self._replicas[0], "the topic is there")
         self.until(lambda: self.partition(self.leader) is not None, "the leader knows")
 
+    def _keep(self, told: RecordDecision) -> RecordDecision:
+        def keep(decision: Decision) -> None:
+            self.decisions.append(decision)
+            told(decision)
+
+        return keep
+
     # -- what an administrator asks for
 
     def delete_topic(self) -> None:
@@ -142,15 +167,31 @@ class Play:
         self.admin(lambda admin: admin.delete_topics([TOPIC]))
 
     def set_topic(self, **settings: str) -> None:
-        """Changes settings of the topic, with _ for their dots."""
-        resource = ConfigResource(ResourceType.TOPIC, TOPIC)
-        changes = [ConfigChange(name.replace("_", "."), value) for name, value in settings.items()]
-        failures = self.admin(lambda admin: admin.alter_configs({resource: changes}))
-        self.require(failures == {}, f"{settings}: {failures}")
+        """Changes settings of the topic, with _ for their dots. The controller is asked."""
+        configs = [AlterableConfig(name=name.replace("_", "."), value=value) for name, value in settings.items()]
+        resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=TOPIC, configs=configs)
+        task = self._client.create_task(self._alter(IncrementalAlterConfigsRequest(resources=[resource])))
+        self.until(task.done, "settings are changed")
+        (result,) = task.result().responses
+        self.require(not result.error_code, f"{settings}: {result}")
 
-    def reassign(self, *replicas: BrokerId, which: TopicPartition = PARTITION) -> None:
-        """The partition is to move to these brokers; it is under way then, not done."""
-        self.admin(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
+    async def _alter(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        peer = await self._connect(self.controller)
+        return await peer.request(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            ALTER_CONFIGS_VERSION,
+            request,
+            IncrementalAlterConfigsResponse,
+            timeout_ms=10_000,
+        )
+
+    def reassign(self, *replicas: BrokerId, which: TopicPartition = PARTITION, wait: bool = True) -> None:
+        """The partition is to move to these brokers; it is under way then, not done. Without `wait` it is only asked
+        for."""
+        if wait:
+            self.admin(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
+        else:
+            self._ask(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
 
     def elect_preferred(self, which: TopicPartition = PARTITION) -> None:
         self.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [which]))
@@ -164,15 +205,22 @@ class Play:
 
     def delete_records(self, before: Offset) -> None:
         """Asks for it, and waits for the leader's log to begin there: the others hear of it with their next fetch."""
+        self.world.observer.on_delete_records(PARTITION, before)
+        self._ask(lambda admin: admin.delete_records({PARTITION: before}))
+        self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
+
+    def _ask(self, work: Callable[[Admin], Awaitable[object]]) -> None:
+        """Asks, and waits for nothing."""
         loop = self.world.clients.node("admin")
 
         async def run() -> None:
-            async with self.world.clients.cluster(loop) as cluster:
-                await Admin(cluster).delete_records({PARTITION: before})
+            try:
+                async with self.world.clients.cluster(loop) as cluster:
+                    await work(Admin(cluster))
+            except KavkaError:
+                pass  # Whether it came to pass is asked of the cluster.
 
-        self.world.observer.on_delete_records(PARTITION, before)
         self._asked.append(loop.create_task(run()))
-        self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
 
     @property
     def has_topic(self) -> bool:
@@ -223,6 +271,10 @@ class Play:
         """Who holds the controller's seat, -1 for nobody."""
         return BrokerId(self.world.observer.controller)
 
+    @property
+    def controller_epoch(self) -> int:
+        return decode_controller_epoch(self.world.zookeeper.embedded.database.tree.by_path[CONTROLLER_EPOCH_PATH].data)
+
     def registration(self, broker_id: BrokerId) -> int:
         """The broker epoch that the broker is registered with; -1 while it is not."""
         node = self.world.zookeeper.embedded.database.tree.by_path.get(broker_path(broker_id))
@@ -254,6 +306,15 @@ class Play:
         found = self.partition(broker_id)
         return [(each.epoch, each.start_offset) for each in found.log.epoch_entries] if found is not None else []
 
+    def committed_truncations(self, broker_id: BrokerId) -> int:
+        """How often the broker said that it cut a log below its high watermark."""
+        return sum(
+            decision.kind is DecisionKind.LOG_TRUNCATED
+            and decision.broker_id == broker_id
+            and decision.evidence["below_high_watermark"] is True
+            for decision in self.decisions
+        )
+
     def is_asking_offsets(self, broker_id: BrokerId) -> bool:
         """Whether the follower waits to hear where its leader's log begins and ends."""
         broker = self.world.brokers[broker_id].broker
@@ -284,6 +345,11 @@ class Play:
         self.until(holds, f"leader {leader}, ISR {isr}")
         self.run_for(0.2)
         self.require(holds(), f"leader {leader}, ISR {isr} did not last: {self.stored}")
+
+    def another_leader(self, former: BrokerId, which: TopicPartition = PARTITION) -> BrokerId:
+        """Who leads, as soon as it is stored that somebody else than `former` does."""
+        self.until(lambda: self.state(which).leader not in (former, NO_LEADER), f"another leader than {former}")
+        return self.state(which).leader
 
     def require(self, condition: bool, what: str) -> None:
         if not condition:
@@ -390,6 +456,17 @@ class Play:
         broker = self.world.brokers[broker_id].broker
         assert broker is not None
         self.world.zookeeper.expire(broker.session_id)
+
+    def delete_controller_node(self) -> None:
+        """Somebody deletes /controller by hand, and no session ends."""
+        server = self.world.zookeeper
+
+        async def delete() -> None:
+            await (await server.embedded.connect()).delete(CONTROLLER_PATH)
+
+        task = server.loop.create_task(delete())
+        self.until(task.done, "the node is deleted")
+        task.result()
 
     def _note(self, what: str, broker_id: BrokerId) -> None:
         self.world.note(f"{what} broker {broker_id}")

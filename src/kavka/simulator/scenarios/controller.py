@@ -9,7 +9,7 @@ from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
 from kavka.simulator.broker import Halt
 from kavka.simulator.play import OFFSETS, ZOOKEEPER, A, B, C, D, Play
-from kavka.simulator.scenarios.registry import scenario
+from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 
 @scenario("S25: a controller that slept through its own end changes nothing")
@@ -26,6 +26,32 @@ def _(seed: int) -> None:
     play.run_for(5.0)
     play.expect(leader=A, isr=(A, B, C))
     play.write_ok()
+    play.finish()
+
+
+@scenario("S25: a controller whose seat was taken away writes nothing, though its session lives")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    # D hears nothing from ZooKeeper, which hears D; of C's death D alone hears.
+    play.cut(ZOOKEEPER, D, both=False)
+    play.cut(C, ZOOKEEPER)
+    for other in (A, B):
+        play.cut(other, C)
+    play.delete_controller_node()
+    play.until(lambda: play.controller in (A, B), "another controller")
+    epoch = play.controller_epoch
+    play.kill(C)
+    play.run_for(1.0)
+    play.require(play.state().controller_epoch < epoch, "nobody noticed yet")
+    play.require(C in play.stored[1], f"a former controller wrote {play.state()}")
+    for other in (A, B):
+        play.heal(other, C)
+    play.heal(ZOOKEEPER, D)
+    play.heal(C, ZOOKEEPER)
+    play.expect(leader=A, isr=(A, B))
+    play.require(play.state().controller_epoch >= epoch, f"{play.state()}")
+    play.start(C)
     play.finish()
 
 
@@ -96,6 +122,43 @@ def _(seed: int) -> None:
     play.finish()
 
 
+@scenario("S27: an order to delete a replica that is given twice, and the first one comes last")
+def _(seed: int) -> None:
+    play = Play(seed, settings={"controller.socket.timeout.ms": "1000"})
+    play.write_ok(5)
+    # The order to C, which comes behind the news, waits on its way until D gives it again on another connection.
+    epoch = play.epoch
+    play.reassign(A, B, wait=False)
+    play.until(lambda: play.told(C) == (A, epoch + 1), "C has heard")
+    play.hold_requests(D, C)
+    play.expect(leader=A, isr=(A, B))
+    play.until(lambda: play.partition(C) is None, "C has no replica any more")
+    play.reassign(A, B, C)
+    play.expect(leader=A, isr=(A, B, C))
+    play.release(D, C)
+    play.run_for(1.0)
+    play.require(play.log_end(C) == 5, "the replica is gone")
+    play.expect(leader=A, isr=(A, B, C))
+    play.finish()
+
+
+@scenario("S27: an order to follow that is given twice, and the first one comes when another leads")
+def _(seed: int) -> None:
+    play = Play(seed, settings={"controller.socket.timeout.ms": "1000", **LAGGING})
+    play.write_ok(5)
+    play.hold_requests(D, C)
+    play.hand_over(B, A, C)
+    play.until(lambda: play.known_epoch(C) == play.epoch, "C is told again, on another connection")
+    play.hand_over(A, B, C)
+    play.until(lambda: play.known_epoch(C) == play.epoch, "C follows A again")
+    play.release(D, C)
+    play.run_for(0.5)
+    play.write_ok()
+    play.expect(leader=A, isr=(A, B, C))
+    play.require(play.known_epoch(C) == play.epoch, "C is in an epoch that is over")
+    play.finish()
+
+
 @scenario("S28: a broker whose session ended registers again, and is in sync again")
 def _(seed: int) -> None:
     play = Play(seed)
@@ -127,8 +190,7 @@ def _(seed: int) -> None:
     for offset in range(2, 6):
         former = play.state(OFFSETS).leader
         play.kill(former)
-        play.until(lambda former=former: play.state(OFFSETS).leader not in (former, NO_LEADER), "another coordinator")
-        play.lose_session(play.state(OFFSETS).leader)
+        play.lose_session(play.another_leader(former, OFFSETS))
         play.run_for(0.5)
         play.start(former)
         play.require(play.committed("readers") == offset - 1, "what was committed last")
@@ -188,22 +250,20 @@ def _(seed: int) -> None:
 def _(seed: int) -> None:
     play = Play(seed)
     play.write_ok(3)
-    # B dies while the controller hears neither it nor ZooKeeper; a setting changes while A does not hear ZooKeeper.
-    for node in (A, D):
-        play.cut(node, ZOOKEEPER)
+    # B dies while the controller hears neither it nor ZooKeeper, for so long that it connects anew.
+    play.cut(D, ZOOKEEPER)
     play.cut(B, D)
     play.lose_session(B)
     play.power_cut(B)
-    play.run_for(1.0)
-    for node in (A, D):
-        play.heal(node, ZOOKEEPER)
+    play.run_for(2.4)
+    play.heal(D, ZOOKEEPER)
     play.expect(leader=A, isr=(A, C))
     play.heal(B, D)
     play.start(B)
     play.expect(leader=A, isr=(A, B, C))
     play.cut(A, ZOOKEEPER)
     play.set_topic(min_insync_replicas="3")
-    play.run_for(0.5)
+    play.run_for(2.4)
     play.heal(A, ZOOKEEPER)
     play.run_for(3.0)
     play.keep_out(C)
@@ -257,6 +317,7 @@ def _(seed: int) -> None:
     play.expect(leader=NO_LEADER, isr=(A,))
     play.let_in(B)
     play.let_in(C)
+    play.until(lambda: play.registration(A) < 0, "A is given up for dead")
     controller = play.controller
     play.set_topic(unclean_leader_election_enable="true")
     play.until(lambda: play.leader in (B, C), "somebody leads")
@@ -265,6 +326,7 @@ def _(seed: int) -> None:
     play.start(A)
     play.until(lambda: sorted(play.stored[1]) == [A, B, C], "all follow")
     play.require(play.log_end(A) == play.log_end(B) == play.log_end(C) < 10, "A cut off what the others never had")
+    play.require(play.committed_truncations(A) == 1, "and it counts that this was committed")
     play.finish()
 
 
@@ -287,6 +349,7 @@ def _(seed: int) -> None:
     play.kill(C)
     play.expect(leader=A, isr=(A, B))
     play.delete_topic()
+    play.require(play.has_topic, "C still has its replica")
     play.start(C)
     play.until(lambda: not play.has_topic, "the topic is gone")
     play.create_topic()

@@ -91,6 +91,7 @@ def _(seed: int) -> None:
         play.heal(A, other)
     play.kill(B)
     play.expect(leader=C, isr=(C,))
+    play.require(play.epochs(C)[-1] == (play.epoch, 2), f"C leads in {play.epoch}, its log knows {play.epochs(C)}")
     play.start(A)
     play.start(B)
     play.expect(leader=C, isr=(A, B, C))
@@ -216,6 +217,7 @@ def _(seed: int) -> None:
         play.heal(A, other)
     play.heal(A, ZOOKEEPER)
     play.until(lambda: play.log_end(A) == 9, "A has caught up")
+    play.require(not play.committed_truncations(A), "A called committed what it cut off")
     play.finish()
 
 
