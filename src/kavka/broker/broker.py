@@ -34,6 +34,7 @@ from kavka.broker.features import SUPPORTED, Features
 from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
 from kavka.broker.log_maintenance import LogMaintenance
+from kavka.broker.log_cleaner import LogCleaner
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -378,6 +379,7 @@ class Broker:
         self.spawn(
             self.groups.keep_expiring(
                 config.offsets_retention_check_interval_ms, config.offsets_retention_minutes * 60_000
+            cleaner=self._new_cleaner(),
             )
         )
         self._watch_isrs()
@@ -538,6 +540,17 @@ class Broker:
             features=SUPPORTED,
             is_unclean=self._is_unclean,
         )
+    def _new_cleaner(self) -> LogCleaner | None:
+        if not self._static_config.log_cleaner_enable:
+            return None
+        return LogCleaner(
+            self.logs,
+            self._ports.filesystem,
+            lambda: self.config,
+            wall_ms=self._ports.wall_ms,
+            run_blocking=self._ports.run_blocking,
+        )
+
 
     def _partition_rules(self) -> PartitionRules:
         config = self._static_config

@@ -1,9 +1,9 @@
-"""LogMaintenance: what a broker does for its logs on a timer: flushes, retention, checkpoints, removal of files.
+"""LogMaintenance: what a broker does for its logs on a timer: flushes, retention, compaction, checkpoints, removals.
 
 Flows only: each wakes, asks the log manager what is due, and lets a worker thread do what blocks. Intervals are
 Kafka's: log.retention.check.interval.ms, log.flush.scheduler.interval.ms, log.flush.offset.checkpoint.interval.ms,
-log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms and
-producer.id.expiration.check.interval.ms.
+log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms,
+producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms.
 
     I1  a flow survives what it works on: a storage error takes its directory offline, and the flow goes on; what it
         does not survive is a bug, and `on_bug` is told
@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from kavka.broker.flushes import Flushes
+from kavka.broker.log_cleaner import LogCleaner
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.log.log_manager import CheckpointFile, LogManager
@@ -36,7 +37,8 @@ REMOVAL_LOOK_MS = 5_000
 class LogMaintenance:
     """Runs from `start` to `stop`.
 
-    `on_storage_error` takes a failed directory offline and tells who must know. `on_bug` halts the broker.
+    `cleaner` compacts, None where log.cleaner.enable is false. `on_storage_error` takes a failed directory offline and
+    tells who must know. `on_bug` halts the broker.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class LogMaintenance:
         logs: LogManager,
         config: BrokerConfig,
         *,
+        cleaner: LogCleaner | None,
         wall_ms: Callable[[], int],
         on_storage_error: Callable[[StorageError], None],
         on_bug: Callable[[BaseException], None],
@@ -51,6 +54,7 @@ class LogMaintenance:
     ) -> None:
         self._logs = logs
         self._config = config
+        self.cleaner = cleaner
         self._wall_ms = wall_ms
         self._on_storage_error = on_storage_error
         self._on_bug = on_bug
@@ -72,6 +76,7 @@ class LogMaintenance:
             (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            *([(config.log_cleaner_backoff_ms, self.cleaner.clean_due)] if self.cleaner is not None else []),
         ):
             task = asyncio.get_running_loop().create_task(self._every(interval_ms, work))
             task.add_done_callback(self._on_ended)
@@ -85,6 +90,8 @@ class LogMaintenance:
 
     def abort(self) -> None:
         """Ends all flows at once; a worker that is at work ends when it is done."""
+        if self.cleaner is not None:
+            self.cleaner.stop()
         for task in self._tasks:
             task.cancel()
 

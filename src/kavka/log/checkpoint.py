@@ -15,6 +15,7 @@ CleanShutdownFileHandler.
 | recovery-point-offset-checkpoint            | "0", count, then "TOPIC PARTITION OFFSET" lines           |
 | replication-offset-checkpoint (HW)          | the same                                                  |
 | log-start-offset-checkpoint                 | the same                                                  |
+| cleaner-offset-checkpoint                   | the same: up to where each compacted log is clean         |
 | partition.metadata                          | "version: 0", "topic_id: BASE64"                          |
 | meta.properties                             | a Java properties file: version, broker.id, cluster.id;   |
 |                                             | version 1, of a KRaft broker: node.id for broker.id       |
@@ -37,6 +38,7 @@ LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

@@ -64,6 +64,13 @@ class LogConfig:
     checks_records: bool = field(init=False, compare=False)
     """Whether every record of a batch must be looked at before it is appended."""
 
+    @property
+    def max_segment_ms(self) -> int:
+        """Time after which a segment is rolled: segment_ms, or sooner where compaction must not wait so long."""
+        if self.cleanup_compact and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
     def __post_init__(self) -> None:
         rules = ProduceRules(
             max_message_bytes=self.max_message_bytes,

@@ -27,6 +27,7 @@ from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryL
 from kavka.filesystem import File, FileSystem
 from kavka.log.checkpoint import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -261,6 +262,7 @@ class LogManager:
         recovery_points = self._read_offsets(path, RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(path, LOG_START_OFFSET_CHECKPOINT)
         high_watermarks = self._read_offsets(path, HIGH_WATERMARK_CHECKPOINT)
+        cleaned_to = self._read_offsets(path, CLEANER_OFFSET_CHECKPOINT)
         recovery_points_agree = was_clean
         loaded = 0
         strays = []
@@ -297,6 +299,7 @@ class LogManager:
                 report,
             )
             log.set_high_watermark(high_watermarks.get(partition, 0))
+            log.cleaned_to = cleaned_to.get(partition)
             home.logs[partition] = self._logs[partition] = log
             loaded += 1
         home.fully_loaded = True
@@ -471,9 +474,9 @@ class LogManager:
         False if there was nothing at `offset` and behind it. Blocks. Raises `StorageError`.
         """
         log = self._logs[partition]
-        before = log.recovery_point
+        before = log.recovery_point, log.cleaned_to
         truncated = log.truncate_to(offset, now_ms)
-        self._checkpoint_lowered(log, before)
+        self._checkpoint_lowered(log, *before)
         return truncated
 
     def truncate_fully_and_start_at(
@@ -481,14 +484,16 @@ class LogManager:
     ) -> None:
         """Empties a partition's log, to go on at `offset`; checkpoints as `truncate_to` does."""
         log = self._logs[partition]
-        before = log.recovery_point
+        before = log.recovery_point, log.cleaned_to
         log.truncate_fully_and_start_at(offset, now_ms, log_start_offset=log_start_offset)
-        self._checkpoint_lowered(log, before)
+        self._checkpoint_lowered(log, *before)
 
-    def _checkpoint_lowered(self, log: UnifiedLog, before: Offset) -> None:
-        if log.recovery_point < before:
-            home = self._home_of(log)
+    def _checkpoint_lowered(self, log: UnifiedLog, recovery_point: Offset, cleaned_to: Offset | None) -> None:
+        home = self._home_of(log)
+        if log.recovery_point < recovery_point:
             self.write_checkpoint(self._checkpoint(home, RECOVERY_POINT_CHECKPOINT, lambda one: one.recovery_point))
+        if cleaned_to is not None and log.cleaned_to is not None and log.cleaned_to < cleaned_to:
+            self.write_checkpoint(self._checkpoint(home, CLEANER_OFFSET_CHECKPOINT, lambda one: one.cleaned_to))
 
     def set_aside(self, partition: TopicPartition) -> str:
         """Takes a log away from under its name and keeps its files, as TOPIC-PARTITION.UUID-stray; returns the path.
@@ -586,6 +591,10 @@ class LogManager:
         Only starts that the first segment does not say itself, as Kafka does.
         """
         return self._checkpoints(LOG_START_OFFSET_CHECKPOINT, _explicit_log_start)
+
+    def cleaner_offset_checkpoints(self) -> list[CheckpointFile]:
+        """The same for cleaner-offset-checkpoint, after a compaction. Kafka has none where nothing was compacted."""
+        return self._checkpoints(CLEANER_OFFSET_CHECKPOINT, lambda log: log.cleaned_to)
 
     def write_checkpoint(self, file: CheckpointFile) -> None:
         """Blocks, and may run on a worker. Raises `StorageError`."""

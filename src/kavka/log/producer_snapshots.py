@@ -13,7 +13,7 @@ Source: Kafka's ProducerStateManager (takeSnapshot, loadFromSnapshot, removeStra
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from kavka.log.producer_state import CorruptSnapshot, ProducerState
 from kavka.log.segment import SNAPSHOT_SUFFIX, LogDirectory
@@ -88,6 +88,12 @@ class ProducerSnapshots:
         kept = {*base_offsets, *self._offsets[-1:]}
         for slot in reversed(range(len(self._offsets))):
             if self._offsets[slot] not in kept:
+                self._remove(slot)
+
+    def remove_at(self, offsets: Container[Offset]) -> None:
+        """Removes the snapshots at these offsets but the last one, as compaction joins segments that began there."""
+        for slot in reversed(range(len(self._offsets) - 1)):
+            if self._offsets[slot] in offsets:
                 self._remove(slot)
 
     def remove_all(self) -> None:

@@ -123,6 +123,14 @@ class BatchMetadata(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+class LastRecord(NamedTuple):
+    """What compaction must leave of a producer: the batch that ends at `data_offset`, or, where that is None, the
+    marker of its epoch."""
+
+    data_offset: Offset | None
+    producer_epoch: int
+
+
 class ProducerEntry:
     """One producer id. `current_txn_first_offset` is -1 outside of a transaction; `batches` the oldest first."""
 
@@ -322,6 +330,15 @@ class ProducerState:
         first = next(iter(self._ongoing), NO_OFFSET)
         if self._unreplicated:
             unreplicated = min(self._unreplicated)
+    def last_records(self) -> dict[int, LastRecord]:
+        """What the log must keep of each producer, so that the state could be told from it."""
+        return {
+            entry.producer_id: LastRecord(
+                entry.last_offset if entry.last_offset != NO_OFFSET else None, entry.producer_epoch
+            )
+            for entry in self.producers.values()
+        }
+
             if first == NO_OFFSET or unreplicated < first:
                 return unreplicated
         return first

@@ -130,6 +130,7 @@ class Segment:
         "_aborted",
         "_bytes_since_entry",
         "_directory",
+        "_extra_suffix",
         "_file",
         "_first_timestamp",
         "_is_unmade",
@@ -152,6 +153,8 @@ class Segment:
         self.created_ms = created_ms
         self.roll_jitter_ms = roll_jitter_ms
         self._directory = directory
+        # Behind the names of all files while compaction has not put the segment in its place.
+        self._extra_suffix = ""
         self._file: File | None = None
         # None: not in memory; it is in the file, or to be built.
         self._offset_index: OffsetIndex | None = None
@@ -175,13 +178,38 @@ class Segment:
         return segment
 
     @classmethod
+    def create_cleaned(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int) -> Segment:
+        """A new, empty segment that compaction fills; its .log is there, with CLEANED_SUFFIX behind all names."""
+        segment = cls.create(directory, base_offset, now_ms=now_ms)
+        segment._extra_suffix = CLEANED_SUFFIX
+        for path in segment.all_paths():
+            directory.remove_if_there(path)
+        segment._open_file()
+        return segment
+
+    @classmethod
     def open(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int, roll_jitter_ms: int = 0) -> Segment:
         """The segment of an existing .log, taken at its whole size and unchecked."""
         size = directory.filesystem.open(directory.file_path(base_offset, LOG_SUFFIX)).size()
         return cls(directory, base_offset, size=size, created_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
 
     def path(self, suffix: str) -> str:
-        return self._directory.file_path(self.base_offset, suffix)
+        return self._directory.file_path(self.base_offset, suffix) + self._extra_suffix
+
+    def all_paths(self) -> list[str]:
+        """Of all files that the segment may have."""
+        return [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
+
+    def move_to(self, directory: LogDirectory, extra_suffix: str) -> None:
+        """Gives all files another ending behind their names, and the segment to `directory`, where they lie. Raises
+        `StorageError`."""
+        sources = self.all_paths()
+        self._directory, self._extra_suffix = directory, extra_suffix
+        for source, target in zip(sources, self.all_paths(), strict=True):
+            try:
+                directory.filesystem.rename(source, target)
+            except FileNotFoundError:
+                continue  # It has no such file, or was deleted meanwhile.
 
     @property
     def directory(self) -> LogDirectory:
@@ -244,6 +272,11 @@ class Segment:
         aborted = self.aborted_transactions
         self._directory.filesystem.open(self.path(TXN_INDEX_SUFFIX), create=True).append(aborted_bytes(transaction))
         aborted.append(transaction)
+
+    def transaction_index_files(self) -> list[File]:
+        """The transaction index, where there is one."""
+        path = self.path(TXN_INDEX_SUFFIX)
+        return [self._directory.filesystem.open(path)] if self._directory.filesystem.exists(path) else []
 
     # -- when to roll
 

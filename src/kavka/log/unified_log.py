@@ -42,8 +42,8 @@ from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction
 from kavka.log.leader_epoch import EpochEntry
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, note_producer, replay_producers
-from kavka.log.producer_state import AppendOrigin, BatchMetadata, ProducerEntry, Verification
-from kavka.log.segment import RollLimits, Segment, TimestampedOffset
+from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
+from kavka.log.segment import SWAP_SUFFIX, RollLimits, Segment, TimestampedOffset
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
 from kavka.records.batch import RecordBatch, TimestampType, assign_offset, batch_at
@@ -156,8 +156,10 @@ class UnifiedLog:
         "_removals",
         "_segments",
         "_snapshots",
+        "_swapping",
         "_tail",
         "_topic_id_unwritten",
+        "cleaned_to",
         "failure",
         "flush_in_progress",
         "high_watermark",
@@ -167,6 +169,7 @@ class UnifiedLog:
         "recovery_point",
         "topic_id",
         "topic_partition",
+        "truncations",
     )
 
     def __init__(
@@ -191,6 +194,11 @@ class UnifiedLog:
         self.recovery_point = loaded.recovery_point
         self.last_flush_ms = now_ms
         self.flush_in_progress = False
+        self.cleaned_to: Offset | None = None
+        """Up to here compaction has been; None where it never was."""
+        self.truncations = 0
+        """How often something was taken from the end: whoever read segments before knows nothing of them any more."""
+        self._swapping: Segment | None = None
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._active = loaded.segments[-1]
@@ -221,7 +229,7 @@ class UnifiedLog:
         """Obeys `config` from now on."""
         self._config = config
         self._limits = RollLimits(
-            config.segment_bytes, config.segment_ms, max(config.segment_index_bytes // TIME_ENTRY_SIZE - 1, 1)
+            config.segment_bytes, config.max_segment_ms, max(config.segment_index_bytes // TIME_ENTRY_SIZE - 1, 1)
         )
 
     @property
@@ -741,6 +749,67 @@ class UnifiedLog:
         for segment in gone:
             self._removals.extend(PendingRemoval(due_ms, path) for path in segment.mark_deleted())
 
+    # -- compaction
+
+    def last_records_of_producers(self) -> dict[int, LastRecord]:
+        """What the log must keep of each producer that it knows."""
+        return self._producers.last_records()
+
+    def holds(self, segments: Sequence[Segment]) -> bool:
+        """Whether these still are segments of the log, one behind the other."""
+        first = bisect_right(self._bases, segments[0].base_offset) - 1
+        return first >= 0 and self._segments[first : first + len(segments)] == list(segments)
+
+    def begin_swap(self, cleaned: Segment) -> None:
+        """Compaction has made `cleaned`, complete and durable: from the next sync of the directory on a restart puts it
+        in the place of what it covers. A truncation meanwhile takes it back. Raises `StorageError`."""
+        self._swapping = cleaned
+        cleaned.move_to(self._directory, SWAP_SUFFIX)
+
+    @property
+    def is_swapping(self) -> bool:
+        """Whether the segment of `begin_swap` is neither installed nor taken back."""
+        return self._swapping is not None
+
+    def install_swapped(self, segments: Sequence[Segment], now_ms: int) -> list[PendingRemoval]:
+        """Puts the segment of `begin_swap` in the place of `segments`, which `holds`, for every reader from now on.
+
+        Returns the renamed files of the old ones, to be given to `remove_later` when `finish_swap` is durable.
+        """
+        cleaned = self._swapping
+        assert cleaned is not None
+        first = bisect_right(self._bases, segments[0].base_offset) - 1
+        bases = {segment.base_offset for segment in segments if segment.base_offset != cleaned.base_offset}
+        before, self._removals = self._removals, []
+        try:
+            self._remove_segments(first, first + len(segments), now_ms)
+        finally:
+            removals, self._removals = self._removals, before
+        self._segments.insert(first, cleaned)
+        self._bases.insert(first, cleaned.base_offset)
+        self._directory.open_segments.opened(cleaned)
+        self._snapshots.remove_at(bases)
+        return removals
+
+    def finish_swap(self) -> None:
+        """Gives the installed segment its final names. Raises `StorageError`."""
+        cleaned, self._swapping = self._swapping, None
+        if cleaned is not None:
+            cleaned.move_to(self._directory, "")
+        self._directory_changed = True
+
+    def remove_later(self, removals: Sequence[PendingRemoval]) -> None:
+        """Has files that `install_swapped` renamed removed when their delay is over."""
+        self._removals.extend(removals)
+
+    def cancel_swap(self) -> None:
+        """Takes the segment of `begin_swap` back, unless it is installed."""
+        swapping = self._swapping
+        if swapping is not None and swapping not in self._segments:
+            self._swapping = None
+            for path in swapping.all_paths():
+                self._directory.remove_if_there(path)
+
     def take_removals(self, now_ms: int) -> list[str]:
         """Paths of renamed files whose delay is over; the caller removes them, on any thread."""
         due = [removal.path for removal in self._removals if removal.due_ms <= now_ms]
@@ -773,6 +842,8 @@ class UnifiedLog:
             high_watermark=self.high_watermark,
         )
         try:
+            self.truncations += 1
+            self.cancel_swap()
             self._cut_segments(offset, now_ms)
             self._rebuild_producers(now_ms)
         except StorageError as error:
@@ -794,6 +865,8 @@ class UnifiedLog:
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
+        if self.cleaned_to is not None:
+            self.cleaned_to = min(self.cleaned_to, end_offset)
         self._flush_bound = min(self._flush_bound, end_offset)
         if self._epochs.truncate_from_end(end_offset):
             self._epochs_dirty = True
@@ -823,6 +896,8 @@ class UnifiedLog:
             starts_at=offset,
         )
         try:
+            self.truncations += 1
+            self.cancel_swap()
             self._remove_segments(0, len(self._segments), now_ms)
             self._use(Segment.create(self._directory, offset, now_ms=now_ms))
             self._snapshots.remove_all()
@@ -836,6 +911,8 @@ class UnifiedLog:
         self.log_start_offset = offset if log_start_offset is None else min(log_start_offset, offset)
         self.high_watermark = offset
         self.recovery_point = min(self.recovery_point, offset)
+        if self.cleaned_to is not None:
+            self.cleaned_to = offset
         self._flush_bound = min(self._flush_bound, offset)
 
     # -- durability

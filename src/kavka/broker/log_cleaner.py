@@ -1,0 +1,268 @@
+"""LogCleaner: compacts the logs whose cleanup.policy says so, one after another, the dirtiest first.
+
+A flow: which log, from where to where and which segments together is decided by `log.cleaner_choice`; what stays by
+`log.cleaner_pass`, whose steps a worker takes, a slice at a time; the log swaps the segments. In between everything
+else goes on: appends, reads, truncations, deletions. log.cleaner.threads above 0 all mean one pass at a time: one
+broker is one core.
+
+    I1  Nothing at or above the last stable offset is touched, nor the active segment.
+    I2  A pass is given up where the log was truncated, deleted or took its directory offline meanwhile; what it had
+        swapped in by then is right.
+    I3  After each step of a swap the log on the disk is the old one or the new one, also after a power cut:
+          1. the new segment is written as .cleaned, and synced     nothing of it counts
+          2. renamed to .swap, and the directory synced             a restart puts it in the place of the old ones
+          3. the old ones renamed to .deleted, readers told; sync   the same
+          4. renamed to its own name, and synced                    the new one counts by itself
+          5. the old ones may be removed
+    I4  `cleaner-offset-checkpoint` says that a log is clean up to an offset after step 4 of all its segments.
+    I5  A log that cannot be compacted is told of once, and left alone until this broker is restarted.
+
+Source: Kafka's LogCleaner and LogCleanerManager, UnifiedLog.replaceSegments. Kafka does not sync between the steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from kavka.config.broker import BrokerConfig
+from kavka.errors import CorruptRecords, RecordsError
+from kavka.filesystem import FileSystem
+from kavka.log.cleaner_choice import LogToClean, dirty_segments, filthiest, group_segments, look_at
+from kavka.log.cleaner_offsets import OffsetMap
+from kavka.log.cleaner_pass import CleaningPass, Retention, Source, remove_files
+from kavka.log.log_manager import LogManager
+from kavka.log.segment import LogDirectory, OpenSegments, Segment
+from kavka.log.unified_log import UnifiedLog
+from kavka.logger import Logger
+from kavka.model import Offset
+
+logger = Logger(__name__)
+
+MAX_CHECKPOINT_WRITES: Final = 3
+"""How often cleaner-offset-checkpoint is written after a pass, until it says what is so."""
+MAX_UNCLEANABLE_TOLD: Final = 1_000
+"""Logs that are remembered as uncleanable; those of deleted partitions are forgotten first."""
+
+
+class _GivenUp(Exception):
+    """The log is not what it was when the pass began, or the broker stops."""
+
+
+class LogCleaner:
+    """`config` asks for the broker's settings as they are now. StorageErrors are raised to who calls `clean_due`."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        filesystem: FileSystem,
+        config: Callable[[], BrokerConfig],
+        *,
+        wall_ms: Callable[[], int],
+        run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
+    ) -> None:
+        self._logs = logs
+        self._filesystem = filesystem
+        self._config = config
+        self._wall_ms = wall_ms
+        self._run_blocking = run_blocking
+        self._is_stopping = False
+        self._uncleanable: dict[UnifiedLog, str] = {}
+        self._moved = 0
+        self._began_at = 0.0
+        self.passes = 0
+        self.last_pass_s = 0.0
+        self.longest_pass_s = 0.0
+        self.last_recopied_percent = 0
+        self.highest_utilization_percent = 0
+        self.last_look_ms = -1
+
+    # -- what metrics ask
+
+    def uncleanable(self, directory: str) -> list[UnifiedLog]:
+        """The logs of a log directory that could not be compacted."""
+        return [log for log in self._uncleanable if self._is_current(log) and log.directory.startswith(f"{directory}/")]
+
+    def uncleanable_bytes(self, directory: str) -> int:
+        """Dirty bytes of those logs."""
+        now_ms = self._wall_ms()
+        return sum(look_at(log, now_ms).cleanable_bytes for log in self.uncleanable(directory))
+
+    def max_dirty_percent(self) -> int:
+        """Of all compacted logs, the highest dirty ratio."""
+        now_ms = self._wall_ms()
+        ratios = (look_at(log, now_ms).dirty_ratio for log in self._logs if log.config.cleanup_compact)
+        return int(100 * max(ratios, default=0.0))
+
+    # -- passes
+
+    def stop(self) -> None:
+        """No further slice begins; a pass under way is given up."""
+        self._is_stopping = True
+
+    async def clean_due(self) -> None:
+        """Compacts logs until none is due. Raises `StorageError`."""
+        while not self._is_stopping:
+            self.last_look_ms = self._wall_ms()
+            candidates = [log for log in self._logs if log not in self._uncleanable and log.failure is None]
+            found = filthiest(candidates, self.last_look_ms)
+            if found is None:
+                return
+            try:
+                await self._clean(found)
+            except _GivenUp:
+                logger.debug("compaction given up", partition=str(found.log.topic_partition))
+            except (CorruptRecords, RecordsError) as damage:
+                self._give_up_on(found.log, str(damage))
+
+    def _give_up_on(self, log: UnifiedLog, why: str) -> None:
+        if len(self._uncleanable) >= MAX_UNCLEANABLE_TOLD:
+            self._uncleanable = {known: text for known, text in self._uncleanable.items() if self._is_current(known)}
+        self._uncleanable[log] = why
+        logger.error(
+            "log cannot be compacted",
+            partition=str(log.topic_partition),
+            directory=log.directory,
+            why=why,
+            next_step="the log grows; repair or delete it, and restart the broker to have it tried again",
+        )
+
+    async def _clean(self, found: LogToClean) -> None:
+        log, config = found.log, self._config()
+        loop = asyncio.get_running_loop()
+        self._began_at, self._moved = loop.time(), 0
+        offsets = OffsetMap(config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor)
+        cleaning = CleaningPass(found.first_dirty, offsets)
+        is_same = partial(self._is_same, log, log.truncations)
+        for segment in dirty_segments(found):
+            if not is_same() or not log.holds([segment]):
+                raise _GivenUp
+            place = segment.find(found.first_dirty)
+            position = segment.size if place is None else place.position
+            await self._take(cleaning.index(_source(log, segment, position)), is_same)
+            if cleaning.is_full:
+                break
+        end_offset = cleaning.end_offset
+        if end_offset <= found.first_dirty:
+            self._give_up_on(
+                log, f"the keys of one batch do not fit: {len(offsets)} fill log.cleaner.dedupe.buffer.size"
+            )
+            return
+        retention = Retention(self._wall_ms(), log.config.delete_retention_ms, log.last_records_of_producers())
+        for group in group_segments(log, end_offset):
+            await self._clean_group(log, group, cleaning, retention, is_same)
+            # A producer may have written its next batch meanwhile; what was its last one then may go next time.
+            retention = retention._replace(last_records=log.last_records_of_producers())
+        if not is_same():
+            raise _GivenUp
+        log.cleaned_to = end_offset
+        await self._write_checkpoints()
+        self._note(found, end_offset, cleaning, offsets, loop.time() - self._began_at)
+
+    async def _write_checkpoints(self) -> None:
+        # Again where a truncation has written a lower offset while a worker wrote the former one.
+        for _ in range(MAX_CHECKPOINT_WRITES):
+            for file in self._logs.cleaner_offset_checkpoints():
+                await self._run_blocking(partial(self._logs.write_checkpoint, file))
+
+    def _note(
+        self, found: LogToClean, end_offset: Offset, cleaning: CleaningPass, offsets: OffsetMap, took_s: float
+    ) -> None:
+        stats = cleaning.stats
+        self.passes += 1
+        self.last_pass_s = took_s
+        self.longest_pass_s = max(self.longest_pass_s, took_s)
+        self.last_recopied_percent = int(100 * stats.bytes_written / max(stats.bytes_read, 1))
+        self.highest_utilization_percent = max(self.highest_utilization_percent, int(100 * offsets.utilization))
+        logger.info(
+            "log compacted",
+            partition=str(found.log.topic_partition),
+            from_offset=found.first_dirty,
+            to_offset=end_offset,
+            dirty_ratio=round(found.dirty_ratio, 3),
+            keys=stats.keys,
+            records_read=stats.records_read,
+            records_kept=stats.records_kept,
+            bytes_written=stats.bytes_written,
+            took_s=round(took_s, 3),
+        )
+
+    async def _clean_group(
+        self,
+        log: UnifiedLog,
+        group: Sequence[Segment],
+        cleaning: CleaningPass,
+        retention: Retention,
+        is_same: Callable[[], bool],
+    ) -> None:
+        """Swaps what stays of these segments in as one. Raises _GivenUp."""
+        if not is_same() or not log.holds(group):
+            raise _GivenUp
+        # Of its own until it is installed: a worker fills it.
+        aside = LogDirectory(self._filesystem, log.directory, OpenSegments())
+        cleaned = Segment.create_cleaned(aside, group[0].base_offset, now_ms=group[-1].created_ms)
+        try:
+            steps = cleaning.clean(
+                [_source(log, segment, 0) for segment in group], cleaned, retention, log.config.index_interval_bytes
+            )
+            await self._take(steps, is_same)
+            if not is_same() or not log.holds(group):
+                raise _GivenUp
+        except (_GivenUp, CorruptRecords, RecordsError):
+            remove_files(self._filesystem, cleaned)
+            raise
+        sync = partial(self._filesystem.sync_directory, log.directory)
+        log.begin_swap(cleaned)
+        await self._run_blocking(sync)
+        if not is_same() or not log.is_swapping or not log.holds(group):
+            log.cancel_swap()
+            raise _GivenUp
+        removals = log.install_swapped(group, self._wall_ms())
+        await self._run_blocking(sync)
+        log.finish_swap()
+        await self._run_blocking(sync)
+        log.remove_later(removals)
+
+    async def _take(self, steps: Iterator[int], is_same: Callable[[], bool]) -> None:
+        """Has a worker take all steps, a slice at a time. Raises _GivenUp, and what they raise."""
+        moved: list[int] = []
+
+        def take_one() -> None:
+            for size_bytes in steps:
+                moved.append(size_bytes)
+                return
+
+        while True:
+            if self._is_stopping or not is_same():
+                raise _GivenUp
+            try:
+                await self._run_blocking(take_one)
+            except (CorruptRecords, RecordsError):
+                if not is_same():
+                    raise _GivenUp from None  # It read what a truncation cut off.
+                raise
+            if not moved:
+                return
+            await self._keep_to_rate(moved.pop())
+
+    async def _keep_to_rate(self, moved: int) -> None:
+        """Waits as log.cleaner.io.max.bytes.per.second wants."""
+        self._moved += moved
+        due_s = self._moved / max(self._config().log_cleaner_io_max_bytes_per_second, 1.0)
+        ahead_s = due_s - (asyncio.get_running_loop().time() - self._began_at)
+        # Also where there is nothing to wait for: the loop has its turn between two slices.
+        await asyncio.sleep(max(ahead_s, 0.0))
+
+    def _is_current(self, log: UnifiedLog) -> bool:
+        return self._logs.get(log.topic_partition) is log
+
+    def _is_same(self, log: UnifiedLog, truncations: int) -> bool:
+        return log.truncations == truncations and log.failure is None and self._is_current(log)
+
+
+def _source(log: UnifiedLog, segment: Segment, position: int) -> Source:
+    start = segment.base_offset
+    end = next(following.base_offset for following in log.segments if following.base_offset > start)
+    return Source(segment.file, position, segment.size, log.aborted_transactions(start, end))

@@ -1,0 +1,164 @@
+"""A compacted log is a dict: the latest value of each key stays, and nothing else that is read differs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from compaction_support import RETENTION_MS, Pair, Seen, Store, committed, table
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kavka.errors import ErrorCode, RecordsError
+from kavka.records.builder import ProducerStamp
+from kavka.records.compression import Compression
+from kavka.records.control import ControlType
+
+KEYS = [b"k%d" % number for number in range(6)] + [b"long" * 20, b"long" * 19 + b"LONG"]
+PAIRS = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.sampled_from([b"value", b"v" * 60, b"", None])), min_size=1, max_size=6
+)
+PRODUCERS = 3
+
+
+class CompactionMachine(RuleBasedStateMachine):
+    """A log with plain, idempotent and transactional producers, compacted now and then, against all that was written.
+
+    `written` is by offset; what transactions write counts from their commit on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="kavka-compaction-"))
+        self.written: dict[int, Pair] = {}
+        self.open: dict[int, dict[int, Pair]] = {}
+        self.sequences = [0] * PRODUCERS
+        self.cleaned: dict[int, Seen] = {}
+
+    def teardown(self) -> None:
+        self.store.logs.release()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @initialize()
+    def make(self) -> None:
+        self.store = Store(self.directory)
+
+    @rule(pairs=PAIRS, codec=st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4, Compression.GZIP]))
+    def write_plain(self, pairs: list[Pair], codec: Compression) -> None:
+        self.note(pairs, self.written)
+        self.store.put(*pairs, codec=codec)
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), pairs=PAIRS)
+    def write_in_transaction(self, producer: int, pairs: list[Pair]) -> None:
+        self.note(pairs, self.open.setdefault(producer, {}))
+        sequence = self.sequences[producer]
+        self.store.put(*pairs, stamp=ProducerStamp(producer, 0, sequence, is_transactional=True))
+        self.sequences[producer] += len(pairs)
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), pairs=PAIRS)
+    def write_idempotent(self, producer: int, pairs: list[Pair]) -> None:
+        if producer in self.open:
+            return
+        self.note(pairs, self.written)
+        self.store.put(*pairs, stamp=ProducerStamp(producer, 0, self.sequences[producer]))
+        self.sequences[producer] += len(pairs)
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), commits=st.booleans())
+    def end_transaction(self, producer: int, commits: bool) -> None:
+        if producer in self.open:
+            of_transaction = self.open.pop(producer)
+            if commits:
+                self.written.update(of_transaction)
+            self.store.end(ControlType.COMMIT if commits else ControlType.ABORT, producer)
+
+    @rule()
+    def roll(self) -> None:
+        if self.store.log.segments[-1].size:
+            self.store.roll()
+
+    @rule()
+    def clean(self) -> None:
+        before = {one.record.offset: one for one in committed(self.store.log)}
+        self.store.clean()
+        after = {one.record.offset: one for one in committed(self.store.log)}
+        assert after.items() <= before.items(), "what compaction leaves is read as before"
+        untouched = self.store.log.segments[-1].base_offset
+        assert {offset for offset in before if offset >= untouched} <= after.keys()
+        stable = self.store.log.cleaned_to or 0
+        latest = {self.written[offset][0]: offset for offset in sorted(self.written) if offset < stable}
+        superseded = [
+            offset
+            for offset, one in after.items()
+            if offset < stable and one.record.key is not None and offset < latest[one.record.key]
+        ]
+        assert not superseded, "below the offset up to which it is clean a key has one record"
+
+    @rule()
+    def pass_time(self) -> None:
+        self.store.now_ms += RETENTION_MS + 1
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        if clean:
+            self.store.logs.close(self.store.now_ms)
+        else:
+            self.store.logs.release()
+        self.store.open()
+
+    @rule(producer=st.integers(0, PRODUCERS - 1))
+    def retry(self, producer: int) -> None:
+        """The producers' state is never compacted away: a sequence that is not the next one is refused."""
+        log = self.store.log
+        if self.sequences[producer] and producer in log.producer_ids():
+            stamp = ProducerStamp(producer, 0, self.sequences[producer] + 1, is_transactional=producer in self.open)
+            with pytest.raises(RecordsError) as refusal:
+                self.store.put((b"k0", b"never"), stamp=stamp)
+            assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    @invariant()
+    def the_table_is_the_same(self) -> None:
+        stable = self.store.log.last_stable_offset
+        expected: dict[bytes, bytes] = {}
+        for offset in sorted(self.written):
+            if offset < stable:
+                key, value = self.written[offset]
+                if value is None:
+                    expected.pop(key, None)
+                else:
+                    expected[key] = value
+        seen = committed(self.store.log)
+        assert table(seen) == expected
+        for one in seen:
+            assert self.written[one.record.offset] == (one.record.key, one.record.value)
+
+    def note(self, pairs: list[Pair], where: dict[int, Pair]) -> None:
+        end = self.store.log.log_end_offset
+        where.update((end + number, pair) for number, pair in enumerate(pairs))
+
+
+TestCompaction = CompactionMachine.TestCase
+TestCompaction.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(PAIRS, min_size=1, max_size=40))
+def test_a_map_that_holds_few_keys_takes_several_passes_to_the_same_end(batches: list[list[Pair]]) -> None:
+    with tempfile.TemporaryDirectory(prefix="kavka-compaction-") as directory:
+        store = Store(Path(directory))
+        store.broker = store.broker.with_dynamic(
+            dynamic={"log.cleaner.dedupe.buffer.size": str(1 << 20), "log.cleaner.io.buffer.load.factor": "0.0015"},
+            dynamic_default={},
+        )
+        for pairs in batches:
+            store.put(*pairs)
+        expected = table(committed(store.log))
+        store.roll()
+        store.clean()
+        assert table(committed(store.log)) == expected
+        assert store.log.cleaned_to == store.log.log_end_offset
+        store.logs.release()

@@ -1,0 +1,365 @@
+"""Compaction: what it may touch, what it leaves, and what is on the disk when it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from compaction_support import COMPACTED, RETENTION_MS, Store, committed, pairs_batch, table
+from log_support import NOW_MS, PARTITION
+
+from kavka.errors import StorageError
+from kavka.filesystem import Buffer
+from kavka.log.cleaner_choice import filthiest, look_at
+from kavka.log.cleaner_offsets import DIRECT_KEY_BYTES, OffsetMap
+from kavka.log.log_config import LogConfig
+from kavka.log.unified_log import UnifiedLog
+from kavka.records.batch import BatchHeader
+from kavka.records.builder import ProducerStamp
+from kavka.records.control import ControlType
+from kavka.runtime.disk import LocalFile, LocalFileSystem
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "logs")
+
+
+def headers(log: UnifiedLog) -> list[BatchHeader]:
+    return [header for segment in log.segments for _, header in segment.headers()]
+
+
+def offsets(store: Store) -> list[int]:
+    return [one.record.offset for one in committed(store.log)]
+
+
+def fill(store: Store, rounds: int = 12) -> None:
+    """Keys that are written again and again, tombstones, an aborted and a committed transaction; then a new segment."""
+    for number in range(rounds):
+        store.put((b"a", b"%d" % number), (b"b%d" % number, b"x" * 40), (b"c", None if number % 3 else b"c"))
+        stamp = ProducerStamp(7, 0, number, is_transactional=True)
+        store.put((b"t", b"%d" % number), stamp=stamp)
+        store.end(ControlType.ABORT if number % 2 else ControlType.COMMIT, 7)
+    store.roll()
+
+
+def test_the_active_segment_and_an_open_transaction_are_never_touched(store: Store) -> None:
+    store.put((b"a", b"1"), (b"a", b"2"))
+    store.clean()
+    assert offsets(store) == [0, 1], "the only segment is the active one"
+    store.roll()
+    stamp = ProducerStamp(7, 0, 0, is_transactional=True)
+    store.put((b"t", b"1"), stamp=stamp)
+    store.roll()
+    store.put((b"a", b"3"))
+    store.roll()
+    store.clean()
+    assert offsets(store) == [1], "from offset 2 on nothing is stable"
+    assert store.log.cleaned_to == 2
+    store.end(ControlType.COMMIT, 7)
+    store.roll()
+    store.clean()
+    assert offsets(store) == [2, 3]
+
+
+def test_what_is_above_the_high_watermark_is_not_looked_at(store: Store) -> None:
+    store.put((b"a", b"1"))
+    store.roll()
+    store.log.append_as_leader(pairs_batch(((b"a", b"2"),), NOW_MS), 0, NOW_MS)
+    store.roll()
+    store.clean()
+    assert offsets(store) == [0]
+
+
+def test_a_tombstone_stays_for_delete_retention_ms_and_then_goes(store: Store) -> None:
+    store.put((b"a", b"1"))
+    store.put((b"a", None))
+    store.put((b"b", b"1"))
+    store.roll()
+    store.clean()
+    assert offsets(store) == [1, 2]
+    horizons = [header.delete_horizon_ms for header in headers(store.log) if header.record_count]
+    assert horizons == [NOW_MS + RETENTION_MS, None]
+    store.now_ms += RETENTION_MS - 1
+    store.put((b"c", b"1"))
+    store.roll()
+    store.clean()
+    assert offsets(store) == [1, 2, 3]
+    store.now_ms += 1
+    store.put((b"d", b"1"))
+    store.roll()
+    store.clean()
+    assert offsets(store) == [2, 3, 4]
+
+
+def test_markers_go_after_their_records_and_the_horizon(store: Store) -> None:
+    for producer, kind in ((7, ControlType.ABORT), (8, ControlType.COMMIT)):
+        store.put((b"t", b"%d" % producer), stamp=ProducerStamp(producer, 0, 0, is_transactional=True))
+        store.end(kind, producer)
+    store.put((b"t", b"last"))
+    for step in range(4):
+        store.put((b"z", b"%d" % step))
+        store.roll()
+        store.clean()
+        # The producers are forgotten after a while; their last batches may go then.
+        store.logs.expire_producers(store.now_ms + 10 * 86_400_000)
+        store.now_ms += RETENTION_MS
+        assert table(committed(store.log)) == {b"t": b"last", b"z": b"%d" % step}
+    assert [header.base_offset for header in headers(store.log) if header.is_control] == []
+
+
+def test_the_last_batch_of_a_producer_stays_as_a_header(store: Store) -> None:
+    stamp = ProducerStamp(9, 3, 40)
+    store.put((b"a", b"1"), (b"b", b"1"), stamp=stamp)
+    store.put((b"a", b"2"), (b"b", b"2"))
+    store.roll()
+    store.clean()
+    (left,) = [header for header in headers(store.log) if header.producer_id == 9]
+    assert (left.record_count, left.producer_epoch, left.last_sequence, left.last_offset) == (0, 3, 41, 1)
+
+
+def test_segments_are_joined_as_long_as_together_they_fit_into_one(store: Store) -> None:
+    for number in range(40):
+        store.put((b"a", b"%d" % number))
+        if number % 4 == 3:
+            store.roll()
+    counts = [len(store.log.segments)]
+    for _ in range(2):
+        store.clean()
+        counts.append(len(store.log.segments))
+        store.log.cleaned_to = None
+    assert counts == [11, 5, 2]
+    assert offsets(store) == [39]
+    store.logs.close(store.now_ms)
+    store.open()
+    assert offsets(store) == [39]
+
+
+def test_a_restart_goes_on_where_the_last_pass_ended(store: Store) -> None:
+    fill(store)
+    store.clean()
+    end = store.log.cleaned_to
+    assert end == store.log.log_end_offset
+    assert (store.path / "cleaner-offset-checkpoint").read_text() == f"0\n1\norders 0 {end}\n"
+    store.logs.release()
+    store.open()
+    assert store.log.cleaned_to == end
+
+
+def test_ages_and_ratios_decide_when_a_log_is_due(tmp_path: Path) -> None:
+    def due(now_ms: int, **settings: object) -> bool:
+        store.log.reconfigure(LogConfig(**{**base, **settings}))  # type: ignore[arg-type]
+        return filthiest([store.log], now_ms) is not None
+
+    base = {"segment_bytes": 900, "cleanup_compact": True, "cleanup_delete": False}
+    store = Store(tmp_path / "logs")
+    fill(store)
+    assert due(NOW_MS)
+    assert not due(NOW_MS + 100, min_compaction_lag_ms=1_000)
+    assert due(NOW_MS + 1_100, min_compaction_lag_ms=1_000)
+    assert not due(NOW_MS, cleanup_compact=False)
+    assert due(NOW_MS)
+    store.clean()
+    assert not due(NOW_MS), "nothing is dirty"
+    store.put((b"a", b"new"))
+    store.roll()
+    assert not due(NOW_MS), "too little is dirty"
+    assert due(NOW_MS, min_cleanable_dirty_ratio=0.01)
+    assert not due(NOW_MS + 999, max_compaction_lag_ms=1_000)
+    assert due(NOW_MS + 2_001, max_compaction_lag_ms=1_000)
+    assert look_at(store.log, NOW_MS).dirty_ratio < 0.5
+
+
+def test_a_checkpoint_that_cannot_be_right_has_all_of_it_cleaned_again(store: Store) -> None:
+    fill(store)
+    store.clean()
+    for wrong in (store.log.log_end_offset + 1, -1):
+        store.log.cleaned_to = wrong
+        assert look_at(store.log, NOW_MS).first_dirty == store.log.log_start_offset
+
+
+def test_a_truncation_in_the_middle_has_the_pass_given_up(store: Store) -> None:
+    fill(store)
+    steps = iter(range(1_000_000))
+
+    def truncate_at(step: int) -> None:
+        if next(steps) == step:
+            store.logs.truncate_to(PARTITION, 5, store.now_ms)
+
+    for step in range(40):
+        steps = iter(range(1_000_000))
+        cleaner = store.new_cleaner(lambda step=step: truncate_at(step))  # type: ignore[misc]
+        asyncio.run(asyncio.wait_for(cleaner.clean_due(), 30))
+        store.log.set_high_watermark(store.log.log_end_offset)
+        if store.log.log_end_offset <= 5:
+            assert (store.log.cleaned_to or 0) <= 5
+        store.logs.release()
+        store.open()
+        assert all(offset < 5 for offset in offsets(store)) or step > 30
+        store.logs.truncate_fully_and_start_at(PARTITION, 0, store.now_ms)
+        fill(store)
+
+
+def test_a_reader_goes_on_over_a_swap(store: Store) -> None:
+    fill(store)
+    log = store.log
+    before = {one.record.offset: one for one in committed(log)}
+    read = log.read(0, 400, max_offset=log.high_watermark, min_one_batch=True)
+    store.clean()
+    assert b"".join(chunk.tobytes() for chunk in read.chunks), "slices of the old files can still be sent"
+    rest = log.read(read.next_offset, 1 << 20, max_offset=log.high_watermark, min_one_batch=True)
+    assert rest.size_bytes
+    for start in range(log.log_end_offset):
+        result = log.read(start, 1 << 20, max_offset=log.high_watermark, min_one_batch=True)
+        assert result.next_offset > start
+    assert {one.record.offset for one in committed(log)} <= before.keys()
+
+
+def test_damage_leaves_the_log_alone_and_is_told_once(store: Store) -> None:
+    fill(store)
+    path = store.path / str(PARTITION) / f"{0:020d}.log"
+    damaged = bytearray(path.read_bytes())
+    damaged[70:90] = b"\xff" * 20
+    path.write_bytes(damaged)
+    store.clean()
+    assert store.cleaner.uncleanable(str(store.path)) == [store.log]
+    assert store.cleaner.uncleanable_bytes(str(store.path)) > 0
+    assert path.read_bytes() == damaged
+    assert not list(path.parent.glob("*.cleaned"))
+    store.clean()
+    assert store.cleaner.passes == 0
+
+
+def test_an_offset_map_is_full_at_its_bound_and_tells_long_keys_apart() -> None:
+    offsets = OffsetMap(220 * 3)
+    long = b"k" * (DIRECT_KEY_BYTES + 1)
+    assert offsets.put(b"a", 1)
+    assert offsets.put(long, 2)
+    assert offsets.put(long + b"x", 3)
+    assert not offsets.put(b"b", 4)
+    assert offsets.put(b"a", 5), "a key that is there needs no room"
+    assert [offsets.get(key) for key in (b"a", long, long + b"x", b"b")] == [5, 2, 3, -1]
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class KillableFileSystem(LocalFileSystem):
+    """Dies at the `fatal`-th change of the disk, before it is made."""
+
+    def __init__(self) -> None:
+        self.fatal = -1
+        self.changes = 0
+
+    def change(self) -> None:
+        if self.changes == self.fatal:
+            raise Killed
+        self.changes += 1
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> LocalFile:
+        if create and not self.exists(path):
+            self.change()
+        return KillableFile(self, super().open(path, create=create, read_only=read_only))
+
+    def rename(self, source: str, target: str) -> None:
+        self.change()
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self.change()
+        super().remove(path)
+
+    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        self.change()
+        super().write_atomically(path, data, durable=durable)
+
+
+class KillableFile(LocalFile):
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: KillableFileSystem, file: LocalFile) -> None:
+        super().__init__(file.path, file._descriptor)
+        file._descriptor = -1
+        self._disk = disk
+
+    def append(self, data: Buffer) -> None:
+        self._disk.change()
+        super().append(data)
+
+    def truncate(self, size: int) -> None:
+        self._disk.change()
+        super().truncate(size)
+
+
+def test_a_kill_at_any_step_leaves_the_old_log_or_the_new_one(tmp_path: Path) -> None:
+    step, ended = 0, False
+    while not ended:
+        filesystem = KillableFileSystem()
+        store = Store(tmp_path / f"at-{step}", filesystem=filesystem)
+        fill(store, rounds=9)
+        expected = table(committed(store.log))
+        everything = {one.record.offset: one for one in committed(store.log)}
+        end = store.log.log_end_offset
+        filesystem.changes, filesystem.fatal = 0, step
+        try:
+            store.clean()
+            ended = True
+        except Killed:
+            pass
+        filesystem.fatal = -1
+        store.logs.release()
+        store.open()
+        seen = {one.record.offset: one for one in committed(store.log)}
+        assert table(list(seen.values())) == expected, f"killed at step {step}"
+        assert seen.items() <= everything.items()
+        assert store.log.log_end_offset == end
+        names = [path.name for path in (store.path / str(PARTITION)).iterdir()]
+        assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
+        store.clean()
+        assert table(committed(store.log)) == expected
+        store.logs.release()
+        step += 1
+    assert step > 50
+
+
+def test_a_disk_that_fails_in_a_pass_is_told_to_who_asked(tmp_path: Path) -> None:
+    class FullFileSystem(LocalFileSystem):
+        is_full = False
+
+        def rename(self, source: str, target: str) -> None:
+            if self.is_full:
+                raise StorageError(source, "input/output error")
+            super().rename(source, target)
+
+    filesystem = FullFileSystem()
+    store = Store(tmp_path / "logs", filesystem=filesystem)
+    fill(store)
+    filesystem.is_full = True
+    with pytest.raises(StorageError):
+        store.clean()
+
+
+def test_many_random_logs_keep_their_tables_with_both_policies(tmp_path: Path) -> None:
+    for seed in range(5):
+        rng = random.Random(seed)
+        config = LogConfig(
+            **{
+                **{name: getattr(COMPACTED, name) for name in ("segment_bytes", "file_delete_delay_ms")},
+                "cleanup_compact": True,
+                "cleanup_delete": True,
+                "retention_ms": 1 << 40,
+                "min_cleanable_dirty_ratio": 0.2,
+            }
+        )
+        store = Store(tmp_path / f"{seed}", config=config)
+        for _ in range(60):
+            pairs = [(b"%d" % rng.randrange(9), rng.choice([b"v" * rng.randrange(50), None])) for _ in range(4)]
+            store.put(*pairs)
+            if rng.random() < 0.2:
+                expected = table(committed(store.log))
+                store.clean()
+                store.logs.delete_old_segments(store.now_ms)
+                assert table(committed(store.log)) == expected
