@@ -72,6 +72,8 @@ SERVED: dict[int, Served] = {
     ApiKey.DESCRIBE_TRANSACTIONS: _row("describe_transactions", 0, 0),
     ApiKey.LIST_TRANSACTIONS: _row("list_transactions", 0, 2),
     ApiKey.ALLOCATE_PRODUCER_IDS: _row("allocate_producer_ids", 0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _row("consumer_group_heartbeat", 0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _row("consumer_group_describe", 0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),
 }
 

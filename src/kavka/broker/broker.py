@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
 from kavka.broker.api_table import SERVED
+from kavka.broker.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
 from kavka.broker.controller_link import ControllerLink
 from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.decision_log import DecisionLog
@@ -33,8 +34,8 @@ from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.features import SUPPORTED, Features
 from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
-from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.log_cleaner import LogCleaner
+from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -59,6 +60,7 @@ from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
+from kavka.coordinator.consumer_group_flow import Surroundings
 from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
 from kavka.coordinator.transaction_coordinator import TransactionCoordinator
@@ -209,6 +211,13 @@ class Broker:
             wall_ms=ports.wall_ms,
             random=ports.random,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+            around=Surroundings(
+                KnownTopics(self.metadata),
+                limits=lambda group_id: consumer_group_limits(self.config, self.configs.group(group_id)),
+                is_enabled=self.serves_consumer_groups,
+                wall_ms=ports.wall_ms,
+                random=ports.random,
+            ),
         )
         self._transaction_room = TransactionRoom(
             self.broker_id,
@@ -370,6 +379,7 @@ class Broker:
         self._maintenance = LogMaintenance(
             self.logs,
             self._static_config,
+            cleaner=self._new_cleaner(),
             wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
             on_bug=self._on_bug,
@@ -379,7 +389,6 @@ class Broker:
         self.spawn(
             self.groups.keep_expiring(
                 config.offsets_retention_check_interval_ms, config.offsets_retention_minutes * 60_000
-            cleaner=self._new_cleaner(),
             )
         )
         self._watch_isrs()
@@ -388,6 +397,10 @@ class Broker:
         await self._controller.carried_out_here()
         self._patient_until = asyncio.get_running_loop().time() + METADATA_PATIENCE_S
         return report
+
+    def serves_consumer_groups(self) -> bool:
+        """Whether groups of the newer protocol (KIP-848) are served."""
+        return serves_consumer_groups(self.config, self.features.group_version())
 
     @property
     def is_informed(self) -> bool:
@@ -527,6 +540,17 @@ class Broker:
             self.producer_ids.stay_above(max(log.producer_ids(), default=0))
         return report
 
+    def _new_cleaner(self) -> LogCleaner | None:
+        if not self._static_config.log_cleaner_enable:
+            return None
+        return LogCleaner(
+            self.logs,
+            self._ports.filesystem,
+            lambda: self.config,
+            wall_ms=self._ports.wall_ms,
+            run_blocking=self._ports.run_blocking,
+        )
+
     def _registration(self) -> BrokerRegistration:
         protocols = self._static_config.security_protocols
         return BrokerRegistration(
@@ -540,17 +564,6 @@ class Broker:
             features=SUPPORTED,
             is_unclean=self._is_unclean,
         )
-    def _new_cleaner(self) -> LogCleaner | None:
-        if not self._static_config.log_cleaner_enable:
-            return None
-        return LogCleaner(
-            self.logs,
-            self._ports.filesystem,
-            lambda: self.config,
-            wall_ms=self._ports.wall_ms,
-            run_blocking=self._ports.run_blocking,
-        )
-
 
     def _partition_rules(self) -> PartitionRules:
         config = self._static_config

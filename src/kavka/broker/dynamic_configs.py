@@ -70,6 +70,7 @@ class DynamicConfigs:
         self._wall_ms = wall_ms
         self._broker_id = broker_id
         self._overrides: dict[str, Mapping[str, str]] = {}
+        self._groups: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
         self._on_topic_change = on_topic_change
         self._on_broker_change = on_broker_change
@@ -188,6 +189,10 @@ class DynamicConfigs:
     def overrides(self, topic: str) -> Mapping[str, str]:
         """What the topic sets itself."""
         return self._overrides.get(topic, {})
+
+    def group(self, group_id: str) -> Mapping[str, str]:
+        """What a group sets itself."""
+        return self._groups.get(group_id, {})
 
     def topic(self, name: str) -> TopicConfig:
         """The topic's effective settings. An override that cannot be used any more is left out."""

@@ -70,6 +70,8 @@ class MetadataCache:
         self._brokers: dict[BrokerId, BrokerMetadata] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[uuid.UUID, str] = {}
+        self.topics_version = 0
+        """Rises when a topic comes, goes, is made anew or has another number of partitions."""
 
     # -- questions
 
@@ -125,6 +127,8 @@ class MetadataCache:
 
     def set_topic(self, topic: TopicMetadata) -> None:
         known = self._topics.get(topic.name)
+        if known is None or known.topic_id != topic.topic_id or len(known.partitions) != len(topic.partitions):
+            self.topics_version += 1
         if known is not None:
             self._names.pop(known.topic_id, None)
         self._topics[topic.name] = topic
@@ -133,4 +137,5 @@ class MetadataCache:
     def remove_topic(self, name: str) -> None:
         topic = self._topics.pop(name, None)
         if topic is not None:
+            self.topics_version += 1
             self._names.pop(topic.topic_id, None)

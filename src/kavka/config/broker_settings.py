@@ -215,7 +215,9 @@ class BrokerSettings(Settings):
         1_048_588, at_least(512 * KIB), MEDIUM, CLUSTER_WIDE, newer=True
     )
     group_coordinator_new_enable = boolean(False, internal=True)
-    group_coordinator_rebalance_protocols = string_list("classic", one_of("consumer", "classic", "share", "unknown"))
+    group_coordinator_rebalance_protocols = string_list(
+        "classic,consumer", one_of("consumer", "classic", "share", "streams", "unknown")
+    )
     group_coordinator_threads = integer(1, at_least(1))
     group_initial_rebalance_delay_ms = integer(3_000)
     group_max_session_timeout_ms = integer(30 * MINUTE_MS)
@@ -243,7 +245,7 @@ class BrokerSettings(Settings):
     group_consumer_max_session_timeout_ms = integer(1 * MINUTE_MS, at_least(1))
     group_consumer_max_size = integer(INT_MAX, at_least(1))
     group_consumer_migration_policy = string(
-        "disabled", one_of("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", ignore_case=True), internal=True
+        "bidirectional", one_of("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", ignore_case=True), internal=True
     )
     group_consumer_min_assignment_interval_ms = integer(0, at_least(0), newer=True)
     group_consumer_min_heartbeat_interval_ms = integer(5_000, at_least(1))

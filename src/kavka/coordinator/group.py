@@ -15,7 +15,7 @@ is answered with. Must not know: sockets, futures, the log; it is given `now_ms`
                           a member joins, leaves, changes, or is late       PREPARING_REBALANCE
     STABLE                a member joins, leaves, changes, or times out     PREPARING_REBALANCE
     any                   the group is deleted                              DEAD
-    DEAD                  its deletion could not be written (`revive`)      EMPTY
+    DEAD                  its end could not be written (`thaw`)             EMPTY
 
 Source: Kafka's GroupCoordinator and ClassicGroup of 3.9; KIP-62 (two time-outs), 134 (initial delay), 345 (static
 members), 389 (size limit), 394 (member id first), 559 (protocol in answers), 800 (reasons), 814 (skip the assignment).
@@ -798,9 +798,21 @@ class ClassicGroup:
         if len(self.members) > self.limits.max_size and self.state is GroupState.STABLE:
             self._prepare_rebalance(now_ms, effects)
 
-    def revive(self, now_ms: int) -> None:
-        """The records that delete it could not be written: it is there as before, and empty."""
+    def freeze(self, now_ms: int, effects: Effects) -> None:
+        """Records are on their way that end it, or make it one of the newer protocol: nothing moves it meanwhile.
+
+        Who is waiting is told to join again, and finds the other group then.
+        """
+        members, pending = dict(self.members), dict(self._pending)
+        self.die(now_ms, ErrorCode.REBALANCE_IN_PROGRESS, effects)
+        self.members, self._pending = members, pending
+
+    def thaw(self, now_ms: int, effects: Effects) -> None:
+        """The records of `freeze` could not be written: it is as it was, and its members must join again."""
         self._move(GroupState.EMPTY, now_ms)
+        if self.members:
+            self._prepare_rebalance(now_ms, effects)
+            self._initial_delay_until_ms = None
 
     def die(self, now_ms: int, error: ErrorCode, effects: Effects) -> None:
         """Ends the group (deleted, or its coordinator moved): all that is held is answered with `error`."""

@@ -17,9 +17,16 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from kavka.coordinator.active_shard import ActiveShard, Ending
+from kavka.coordinator.consumer_group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.consumer_group_flow import Change, ConsumerGroupFlow, Surroundings
+from kavka.coordinator.consumer_group_records import ConsumerGroupRecord, decode_consumer_group_record
+from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kavka.coordinator.group import (
     ClassicGroup,
     Effects,
@@ -37,15 +44,21 @@ from kavka.coordinator.group_records import (
     OpenTransaction,
     decode_record,
     offset_record,
+    split_version,
 )
-from kavka.coordinator.shard import NO_RETENTION, GroupShard, OffsetToCommit
+from kavka.coordinator.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 
 logger = Logger(__name__)
 
-BATCH_BYTES: Final = 256 * 1024
-"""How much goes into one batch of many records: a quarter of Kafka's default for the largest batch (KAFKA-13099)."""
+_T = TypeVar("_T")
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""Kinds of groups, under the names that ListGroups gives."""
+
+BATCH_BYTES: Final = 512 * 1024
+"""How much goes into one batch of many records: half of Kafka's default for the largest batch (KAFKA-13099)."""
 GROUPS_AT_ONCE: Final = 200
 """How many groups are looked through for expiry before other work has its turn."""
 _OUTCOME_UNKNOWN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -69,19 +82,13 @@ class OffsetsLog(Protocol):
         ...
 
 
-class _Ending(NamedTuple):
-    """The end of a transaction that was heard of while its partition's log was being read."""
-
-    producer_id: int
-    committed: bool
-
-
 class GroupListing(NamedTuple):
     """A group in ListGroups."""
 
     group_id: str
     protocol_type: str
-    state: GroupState
+    state: str
+    kind: str
 
 
 def java_string_hash(text: str) -> int:
@@ -102,25 +109,6 @@ class _GroupWrite(NamedTuple):
     effects: Effects
 
 
-class _Active:
-    """A shard that is loaded here."""
-
-    __slots__ = ("_position", "endings", "leader_epoch", "loading", "shard", "timers")
-
-    def __init__(self, shard: GroupShard, leader_epoch: int) -> None:
-        self.shard = shard
-        self.leader_epoch = leader_epoch
-        self.loading = True
-        self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
-        self.endings: list[_Ending] = []
-        self._position = 0
-
-    def next_position(self) -> int:
-        """The place of the next append in the order of the log."""
-        self._position += 1
-        return self._position
-
-
 class GroupCoordinator:
     """All groups that this broker coordinates.
 
@@ -137,6 +125,7 @@ class GroupCoordinator:
         wall_ms: Callable[[], int],
         random: random.Random,
         offset_metadata_max_bytes: int,
+        around: Surroundings,
     ) -> None:
         self._loop = loop
         self._log = log
@@ -144,15 +133,17 @@ class GroupCoordinator:
         self._wall_ms = wall_ms
         self._random = random
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
+        self._around = around
         self._partition_count = 0
-        self._active: dict[int, _Active] = {}
+        self._active: dict[int, ActiveShard] = {}
         self._epochs: dict[int, int] = {}
         self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
         self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
         self._next_token = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._consumers = ConsumerGroupFlow(self, around)
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
         return int(self._loop.time() * 1000)
 
     # -- which partitions are here
@@ -180,14 +171,13 @@ class GroupCoordinator:
         if known is not None:
             self.unload(partition)
         self._epochs[partition] = leader_epoch
-        active = _Active(
-            GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes), leader_epoch
-        )
+        shard = GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes)
+        active = ActiveShard(partition, shard, leader_epoch)
         # Here and not in the coroutine: an `unload` between this call and its first step must find it (S51).
         self._active[partition] = active
         return self._read(partition, active)
 
-    async def _read(self, partition: int, active: _Active) -> None:
+    async def _read(self, partition: int, active: ActiveShard) -> None:
         shard = active.shard
         async for found in self._log.read(partition):
             if self._active.get(partition) is not active:
@@ -200,21 +190,23 @@ class GroupCoordinator:
         if self._active.get(partition) is not active:
             return
         effects = Effects()
-        shard.on_loaded(self._now_ms(), effects)
+        shard.on_loaded(self.now_ms(), effects)
         active.loading = False
         for ending in active.endings:
-            shard.end_transaction(ending.producer_id, self._now_ms(), committed=ending.committed)
+            shard.end_transaction(ending.producer_id, self.now_ms(), committed=ending.committed)
         active.endings.clear()
-        for group in shard.groups.values():
-            self._arm(active, group)
-        self._deliver(effects)
+        for consumers in shard.consumer_groups.values():
+            consumers.on_loaded(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())
+        for group_id in (*shard.groups, *shard.consumer_groups):
+            self.arm(active, group_id)
+        self.deliver(effects)
 
-    def _hold_open(self, active: _Active, partition: int, transaction: OpenTransaction) -> None:
+    def _hold_open(self, active: ActiveShard, partition: int, transaction: OpenTransaction) -> None:
         records = [self._decoded(partition, record) for record in transaction.records]
         offsets = [record for record in records if isinstance(record, OffsetRecord)]
         active.shard.offsets.hold(transaction.producer_id, offsets, active.next_position())
         for group_id in dict.fromkeys(offset.group_id for offset in offsets):
-            active.shard.group_or_new(group_id, self._now_ms())
+            active.shard.ensure_group(group_id, self.now_ms())
 
     def forget(self, partition: int) -> None:
         """The partition was deleted: one that is made in its place begins with epochs of its own."""
@@ -234,13 +226,14 @@ class GroupCoordinator:
         active = self._active.pop(partition, None)
         if active is None:
             return
+        active.is_gone = True
         for _deadline, timer in active.timers.values():
             timer.cancel()
         effects = Effects()
         for group in active.shard.groups.values():
             if group.state is not GroupState.DEAD:
-                group.die(self._now_ms(), ErrorCode.NOT_COORDINATOR, effects)
-        self._deliver(effects)
+                group.die(self.now_ms(), ErrorCode.NOT_COORDINATOR, effects)
+        self.deliver(effects)
 
     def shut_down(self) -> None:
         for partition in list(self._active):
@@ -248,21 +241,26 @@ class GroupCoordinator:
         for task in self._tasks:
             task.cancel()
 
-    def _decoded(self, partition: int, record: CoordinatorRecord) -> DecodedRecord | None:
+    def _decoded(self, partition: int, record: CoordinatorRecord) -> DecodedRecord | ConsumerGroupRecord | None:
         try:
-            return decode_record(record.key, record.value)
+            decoded = decode_record(record.key, record.value)
+            if decoded is not None:
+                return decoded
+            key_version, key = split_version(record.key)
+            value = None if record.value is None else split_version(record.value)
+            return decode_consumer_group_record(key_version, key, value)
         except ProtocolViolation as garbage:
             logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
             return None
 
     def _replay(
-        self, active: _Active, partition: int, record: CoordinatorRecord, position: int, *, loading: bool
+        self, active: ActiveShard, partition: int, record: CoordinatorRecord, position: int, *, loading: bool
     ) -> None:
         decoded = self._decoded(partition, record)
         if decoded is not None:
-            active.shard.replay(decoded, position, self._now_ms(), loading=loading)
+            active.shard.replay(decoded, position, self.now_ms(), loading=loading)
 
-    def _shard(self, group_id: str, *, empty_allowed: bool = False) -> _Active:
+    def _shard(self, group_id: str, *, empty_allowed: bool = False) -> ActiveShard:
         if not group_id and not empty_allowed:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
         active = self._active.get(self.partition_for(group_id))
@@ -277,7 +275,7 @@ class GroupCoordinator:
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
         """Answers when the member's generation begins."""
         active = self._shard(group_id)
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         shard = active.shard
         if request.member_id and group_id not in shard.groups:
             return JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
@@ -316,7 +314,7 @@ class GroupCoordinator:
             protocol,
             assignments,
             token,
-            self._now_ms(),
+            self.now_ms(),
             effects,
         )
         self._settle(active, group, effects)
@@ -325,17 +323,21 @@ class GroupCoordinator:
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
         """Raises `RequestError` with what the member must be told."""
         group = self._shard(group_id).shard.group(group_id)
-        group.heartbeat(member_id, group_instance_id, generation, self._now_ms())
+        group.heartbeat(member_id, group_instance_id, generation, self.now_ms())
 
     def leave(self, group_id: str, member_id: str, group_instance_id: str | None, reason: str = "") -> str:
         """Returns the id of the member that left; `reason` is what it says of it (KIP-800). Raises `RequestError`."""
         active = self._shard(group_id)
         group = active.shard.group(group_id)
         effects = Effects()
-        left = group.leave(member_id, group_instance_id, self._now_ms(), effects)
+        left = group.leave(member_id, group_instance_id, self.now_ms(), effects)
         logger.info("group member left", group=group_id, member=left, why=reason or "it did not say")
         self._settle(active, group, effects)
         return left
+
+    async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
+        """Answers when what the heartbeat led to is committed (KIP-848). Raises `RequestError`."""
+        return await self._consumers.heartbeat(self._shard(request.group_id), request)
 
     # -- offsets
 
@@ -348,6 +350,7 @@ class GroupCoordinator:
         offsets: Sequence[OffsetToCommit],
         *,
         retention_ms: int = NO_RETENTION,
+        api_version: int = FIRST_COMMIT_VERSION,
     ) -> list[ErrorCode]:
         """An error per offset, in order, once those that are fine are committed. Raises `RequestError` for all."""
         active = self._shard(group_id, empty_allowed=generation < 0)
@@ -357,9 +360,10 @@ class GroupCoordinator:
             group_instance_id,
             generation,
             offsets,
-            self._now_ms(),
+            self.now_ms(),
             wall_ms=self._wall_ms(),
             retention_ms=retention_ms,
+            api_version=api_version,
         )
         error = await self._write(
             active,
@@ -384,7 +388,7 @@ class GroupCoordinator:
         active = self._shard(group_id)
         shard = active.shard
         decision = shard.commit_transactional(
-            group_id, member_id, group_instance_id, generation, offsets, self._now_ms(), wall_ms=self._wall_ms()
+            group_id, member_id, group_instance_id, generation, offsets, self.now_ms(), wall_ms=self._wall_ms()
         )
         error = ErrorCode.NONE
         if decision.offsets:
@@ -414,7 +418,7 @@ class GroupCoordinator:
         if active is None:
             return
         if active.loading:
-            active.endings.append(_Ending(producer_id, committed))
+            active.endings.append(Ending(producer_id, committed))
             return
         logger.debug(
             "group offsets of a transaction ended",
@@ -423,11 +427,13 @@ class GroupCoordinator:
             producer_epoch=producer_epoch,
             committed=committed,
         )
-        active.shard.end_transaction(producer_id, self._now_ms(), committed=committed)
+        active.shard.end_transaction(producer_id, self.now_ms(), committed=committed)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may fetch its group's offsets; of a classic group, always. Raises `RequestError`."""
-        self._shard(group_id, empty_allowed=True)
+        consumers = self._shard(group_id, empty_allowed=True).shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            consumers.check_fetch(member_id, member_epoch)
 
     def fetch_offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._shard(group_id, empty_allowed=True).shard.offsets.get(group_id, topic, partition)
@@ -459,14 +465,15 @@ class GroupCoordinator:
 
     async def expire_offsets(self, retention_ms: int) -> None:
         """Deletes what is over its retention, and groups that nothing is left of."""
-        for partition, active in list(self._active.items()):
+        for active in list(self._active.values()):
             if active.loading:
                 continue
-            groups = dict.fromkeys((*active.shard.groups, *active.shard.offsets.group_ids()))
+            shard = active.shard
+            groups = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
             for number, group_id in enumerate(groups, 1):
-                if self._active.get(partition) is not active:
+                if active.is_gone:
                     break
-                await self._expire(active, partition, group_id, retention_ms)
+                await self._expire(active, group_id, retention_ms)
                 if not number % GROUPS_AT_ONCE:
                     await asyncio.sleep(0)
 
@@ -476,22 +483,24 @@ class GroupCoordinator:
             await asyncio.sleep(check_interval_ms / 1000)
             await self.expire_offsets(retention_ms)
 
-    async def _expire(self, active: _Active, partition: int, group_id: str, retention_ms: int) -> None:
-        shard = active.shard
-        expiry = shard.expire(group_id, self._now_ms(), wall_ms=self._wall_ms(), retention_ms=retention_ms)
-        if not expiry.records:
+    async def _expire(self, active: ActiveShard, group_id: str, retention_ms: int) -> None:
+        async def decide() -> tuple[Change, Expiry]:
+            classic = active.shard.groups.get(group_id)
+            expiry = active.shard.expire(group_id, wall_ms=self._wall_ms(), retention_ms=retention_ms)
+            return Change(expiry.records, classic if expiry.is_deleted else None), expiry
+
+        try:
+            expiry = await self._consumers.in_turn(active, group_id, decide)
+        except RequestError as failure:
+            logger.warning("group offsets not expired", group=group_id, why=failure.code.name)
             return
-        error = await self._write_in_batches(active, partition, expiry.records)
-        if error is not ErrorCode.NONE:
-            shard.revive(group_id, self._now_ms())
-            logger.warning("group offsets not expired", group=group_id, why=error.name)
-            return
-        logger.info(
-            "group offsets expired",
-            group=group_id,
-            offsets=len(expiry.records) - expiry.is_deleted,
-            group_deleted=expiry.is_deleted,
-        )
+        if expiry.records:
+            logger.info(
+                "group offsets expired",
+                group=group_id,
+                records=len(expiry.records),
+                group_deleted=expiry.is_deleted,
+            )
 
     # -- administration
 
@@ -502,24 +511,40 @@ class GroupCoordinator:
             if active.loading:
                 raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             listing.extend(
-                GroupListing(group.group_id, group.protocol_type or "", group.state)
+                GroupListing(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
                 for group in active.shard.groups.values()
+            )
+            listing.extend(
+                GroupListing(consumers.group_id, CONSUMER_PROTOCOL_TYPE, consumers.state, CONSUMER)
+                for consumers in active.shard.consumer_groups.values()
             )
         return sorted(listing, key=lambda group: group.group_id)
 
     def describe_group(self, group_id: str) -> ClassicGroup | None:
-        """The group, None where there is none. Raises `RequestError`."""
+        """The classic group, None where there is none. Raises `RequestError`."""
         return self._shard(group_id, empty_allowed=True).shard.groups.get(group_id)
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """The group of the newer protocol, None where there is none. Raises `RequestError`."""
+        return self._shard(group_id).shard.consumer_groups.get(group_id)
+
+    def default_assignor(self, group_id: str) -> str:
+        """The assignor of a consumer group whose members do not ask for one."""
+        return self._around.limits(group_id).assignors[0]
+
+    def is_there(self, group_id: str) -> bool:
+        """Whether there is a group of any kind. Raises `RequestError`."""
+        shard = self._shard(group_id, empty_allowed=True).shard
+        return group_id in shard.groups or group_id in shard.consumer_groups
 
     async def delete_group(self, group_id: str) -> None:
         """Deletes an empty group with its offsets. Raises `RequestError`."""
         active = self._shard(group_id)
-        effects = Effects()
-        records = active.shard.delete_group(group_id, self._now_ms(), effects)
-        error = await self._write_in_batches(active, self.partition_for(group_id), records)
-        if error is not ErrorCode.NONE:
-            active.shard.revive(group_id, self._now_ms())
-            raise RequestError(error)
+        await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
+
+    async def _decide_deletion(self, active: ActiveShard, group_id: str) -> tuple[Change, None]:
+        records = active.shard.delete_group(group_id)
+        return Change(records, active.shard.groups.get(group_id)), None
 
     # -- carrying out
 
@@ -531,11 +556,11 @@ class GroupCoordinator:
         prefix = request.group_instance_id or request.client_id
         return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
 
-    def _settle(self, active: _Active, group: ClassicGroup, effects: Effects) -> None:
+    def _settle(self, active: ActiveShard, group: ClassicGroup, effects: Effects) -> None:
         """Carries out what a group decided."""
-        self._arm(active, group)
+        self.arm(active, group.group_id)
         if not effects.write_group:
-            self._deliver(effects)
+            self.deliver(effects)
             active.shard.forget_if_nothing(group.group_id)
             return
         # The record is made now: before the task runs, somebody may have joined who is not of this generation.
@@ -546,36 +571,28 @@ class GroupCoordinator:
             active.shard.record_of(group, wall_ms=self._wall_ms()),
             effects,
         )
-        task = self._loop.create_task(self._write_group(active, group, write))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.spawn(self._write_group(active, group, write))
 
-    async def _write_group(self, active: _Active, group: ClassicGroup, write: _GroupWrite) -> None:
+    async def _write_group(self, active: ActiveShard, group: ClassicGroup, write: _GroupWrite) -> None:
         error = await self._write(active, write.partition, [write.record])
-        self._deliver(write.effects)
+        self.deliver(write.effects)
         after = Effects()
-        group.on_written(write.generation, error, self._now_ms(), after)
+        group.on_written(write.generation, error, self.now_ms(), after)
         self._settle(active, group, after)
 
     async def _write_in_batches(
-        self, active: _Active, partition: int, records: Sequence[CoordinatorRecord]
+        self, active: ActiveShard, partition: int, records: Sequence[CoordinatorRecord]
     ) -> ErrorCode:
         """As many as fit into a batch at a time; the first batch that fails ends it."""
-        batch: list[CoordinatorRecord] = []
-        size_bytes = 0
-        for record in records:
-            batch.append(record)
-            size_bytes += len(record.key) + len(record.value or b"")
-            if size_bytes >= BATCH_BYTES:
-                error = await self._write(active, partition, batch)
-                if error is not ErrorCode.NONE:
-                    return error
-                batch, size_bytes = [], 0
-        return await self._write(active, partition, batch)
+        for batch in _batches(records):
+            error = await self._write(active, partition, batch)
+            if error is not ErrorCode.NONE:
+                return error
+        return ErrorCode.NONE
 
     async def _write(
         self,
-        active: _Active,
+        active: ActiveShard,
         partition: int,
         records: Sequence[CoordinatorRecord],
         *,
@@ -590,7 +607,23 @@ class GroupCoordinator:
                 self._replay(active, partition, record, position, loading=False)
         return error
 
-    def _deliver(self, effects: Effects) -> None:
+    async def write_change(self, active: ActiveShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        """Writes and replays the records of a group; those whose outcome is unknown are replayed, too.
+
+        Mostly one batch. What is larger than a batch may be, and is cut off by a failure, leaves the epochs as they
+        were, for their records come last: the next change makes it whole.
+        """
+        for batch in _batches(records):
+            position = active.next_position()
+            outcome = await self._log.append(active.partition, batch)
+            if outcome is ErrorCode.NONE or outcome in _OUTCOME_UNKNOWN:
+                for record in batch:
+                    self._replay(active, active.partition, record, position, loading=False)
+            if outcome is not ErrorCode.NONE:
+                return _answer_for(outcome, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return ErrorCode.NONE
+
+    def deliver(self, effects: Effects) -> None:
         for token, join in effects.joins:
             waiting_join = self._joins.pop(token, None)
             if waiting_join is not None and not waiting_join.done():
@@ -600,40 +633,70 @@ class GroupCoordinator:
             if waiting_sync is not None and not waiting_sync.done():
                 waiting_sync.set_result(sync)
 
-    def _arm(self, active: _Active, group: ClassicGroup) -> None:
-        """Sees to it that `on_time` comes no later than the group's next deadline.
+    def arm(self, active: ActiveShard, group_id: str) -> None:
+        """Sees to it that `_on_time` comes no later than the group's next deadline.
 
         A deadline that moves further away leaves the timer as it is: it then finds nothing due and is set anew. So a
         heartbeat costs no timer.
         """
-        deadline_ms = group.next_deadline_ms()
-        armed = active.timers.get(group.group_id)
+        if active.is_gone:
+            return
+        group = active.shard.consumer_groups.get(group_id) or active.shard.groups.get(group_id)
+        deadline_ms = None if group is None else group.next_deadline_ms()
+        armed = active.timers.get(group_id)
         if deadline_ms is None:
             if armed is not None:
                 armed[1].cancel()
-                del active.timers[group.group_id]
+                del active.timers[group_id]
             return
         if armed is not None:
             if armed[0] <= deadline_ms:
                 return
             armed[1].cancel()
-        delay_s = max(deadline_ms - self._now_ms(), 0) / 1000
-        active.timers[group.group_id] = (
-            deadline_ms,
-            self._loop.call_later(delay_s, self._on_time, active, group),
-        )
+        delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
+        active.timers[group_id] = (deadline_ms, self._loop.call_later(delay_s, self._on_time, active, group_id))
 
-    def _on_time(self, active: _Active, group: ClassicGroup) -> None:
-        active.timers.pop(group.group_id, None)
-        if active.shard.groups.get(group.group_id) is not group:
+    def _on_time(self, active: ActiveShard, group_id: str) -> None:
+        active.timers.pop(group_id, None)
+        consumers = active.shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            if consumers.overdue(self.now_ms()):
+                self._consumers.on_time(active, consumers)
+            else:
+                self.arm(active, group_id)
+            return
+        group = active.shard.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
             return
         effects = Effects()
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         for member_id in group.on_time(now_ms, effects):
             logger.info(
                 "group member removed", group=group.group_id, member=member_id, why="no heartbeat, join or sync in time"
             )
         self._settle(active, group, effects)
+
+    def spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
+        """Runs it beside, until this shuts down."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _batches(records: Sequence[CoordinatorRecord]) -> Iterator[list[CoordinatorRecord]]:
+    """The records in order, cut where a batch is full."""
+    batch: list[CoordinatorRecord] = []
+    size_bytes = 0
+    for record in records:
+        record_bytes = len(record.key) + len(record.value or b"")
+        if batch and size_bytes + record_bytes > BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(record)
+        size_bytes += record_bytes
+    if batch:
+        yield batch
 
 
 def _offset_record(offset: OffsetRecord) -> CoordinatorRecord:

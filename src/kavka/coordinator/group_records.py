@@ -6,7 +6,7 @@ A key and a value each begin with a two-byte version; a null value deletes what 
     0, 1          group, topic, partition    OffsetCommitValue, written in version 3 (1 if it has an expiry of its own)
     2             group                      GroupMetadataValue, written in version 3
 
-Keys of other versions belong to the newer group protocols and are passed over here.
+Keys of other versions are those of consumer groups (consumer_group_records) or of kinds that are not known here.
 
 Source: Kafka's GroupCoordinatorRecordHelpers; written so that its dump-log decodes them.
 """
@@ -140,12 +140,12 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
 
     Raises `ProtocolViolation` for bytes that are no such record.
     """
-    key_version, key_body = _split(key)
+    key_version, key_body = split_version(key)
     if key_version in (0, OFFSET_KEY_VERSION):
         offset_key = decode(OffsetCommitKey, key_body, key_version)
         committed = None
         if value is not None:
-            version, body = _split(value)
+            version, body = split_version(value)
             offset = decode(OffsetCommitValue, body, version)
             committed = CommittedOffset(
                 offset.offset,
@@ -159,7 +159,7 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
         group_key = decode(GroupMetadataKey, key_body, key_version)
         if value is None:
             return GroupRecord(group_key.group, None)
-        version, body = _split(value)
+        version, body = split_version(value)
         return GroupRecord(group_key.group, decode(GroupMetadataValue, body, version))
     return None
 
@@ -192,7 +192,8 @@ def _versioned(version: int, body: bytes) -> bytes:
     return _VERSION.pack(version) + body
 
 
-def _split(data: bytes) -> tuple[int, bytes]:
+def split_version(data: bytes) -> tuple[int, bytes]:
+    """The version in front of a key or value, and what follows. Raises `ProtocolViolation`."""
     if len(data) < _VERSION.size:
         raise ProtocolViolation(f"a coordinator record of {len(data)} bytes has no version")
     return _VERSION.unpack_from(data)[0], data[_VERSION.size :]

@@ -16,6 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kavka.coordinator.consumer_group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.consumer_group_records import (
+    ConsumerGroupRecord,
+    EpochRecord,
+    apply_to,
+    group_tombstones,
+    is_deletion,
+)
 from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState
 from kavka.coordinator.group_offsets import GroupOffsets, OffsetKey
 from kavka.coordinator.group_records import (
@@ -62,12 +70,13 @@ class Expiry(NamedTuple):
 
 
 class GroupShard:
-    """Groups by id, and their offsets."""
+    """Groups by id, and their offsets. A group is classic (`groups`) or one of the newer protocol, never both."""
 
     def __init__(self, limits: GroupLimits, *, offset_metadata_max_bytes: int) -> None:
         self.limits = limits
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self.groups: dict[str, ClassicGroup] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets = GroupOffsets()
 
     # -- groups
@@ -86,24 +95,19 @@ class GroupShard:
             group = self.groups[group_id] = ClassicGroup(group_id, self.limits, now_ms)
         return group
 
-    def delete_group(self, group_id: str, now_ms: int, effects: Effects) -> list[CoordinatorRecord]:
-        """The records that delete an empty group with its offsets; if they are not written, `revive` it.
+    def delete_group(self, group_id: str) -> list[CoordinatorRecord]:
+        """The records that delete an empty group with its offsets.
 
         Raises `RequestError`: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
         """
+        consumers = self.consumer_groups.get(group_id)
         group = self.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if consumers is None and (group is None or group.state is GroupState.DEAD):
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY:
+        if (consumers is not None and consumers.members) or (group is not None and group.state is not GroupState.EMPTY):
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
-        group.die(now_ms, ErrorCode.COORDINATOR_NOT_AVAILABLE, effects)
-        return [*map(_tombstone, self.offsets.keys_of(group_id)), group_tombstone(group_id)]
-
-    def revive(self, group_id: str, now_ms: int) -> None:
-        """The records that delete a group could not be written: it is there as before."""
-        group = self.groups.get(group_id)
-        if group is not None and group.state is GroupState.DEAD:
-            group.revive(now_ms)
+        end = [group_tombstone(group_id)] if consumers is None else group_tombstones(consumers)
+        return [*map(_tombstone, self.offsets.keys_of(group_id)), *end]
 
     # -- offsets
 
@@ -118,14 +122,19 @@ class GroupShard:
         *,
         wall_ms: int,
         retention_ms: int = NO_RETENTION,
+        api_version: int = FIRST_COMMIT_VERSION,
     ) -> CommitDecision:
         """Whether a member may commit, and the records for it. Raises `RequestError` where it may not.
 
         `retention_ms` is how long the client wants the offsets kept, NO_RETENTION where it leaves that to the broker.
         """
-        self._group_for_commit(group_id, generation, now_ms).check_commit(
-            member_id, group_instance_id, generation, now_ms
-        )
+        consumers = self.consumer_groups.get(group_id)
+        if consumers is not None:
+            consumers.check_commit(member_id, generation, api_version=api_version, is_transactional=False)
+        else:
+            self._group_for_commit(group_id, generation, now_ms).check_commit(
+                member_id, group_instance_id, generation, now_ms
+            )
         expires_at_ms = NO_EXPIRY if retention_ms == NO_RETENTION else wall_ms + retention_ms
         return self._decide_commit(group_id, offsets, wall_ms, expires_at_ms)
 
@@ -141,9 +150,19 @@ class GroupShard:
         wall_ms: int,
     ) -> CommitDecision:
         """As `commit`, for offsets that a transaction is to commit (KIP-447)."""
-        self._group_for_commit(group_id, generation, now_ms).check_transactional_commit(
-            member_id, group_instance_id, generation
-        )
+        consumers = self.consumer_groups.get(group_id)
+        if consumers is None:
+            self._group_for_commit(group_id, generation, now_ms).check_transactional_commit(
+                member_id, group_instance_id, generation
+            )
+        elif generation >= 0 or member_id or group_instance_id is not None:
+            # As in a classic group, who names neither member nor epoch is let through: producers of before KIP-447.
+            try:
+                consumers.check_commit(member_id, generation, api_version=FIRST_COMMIT_VERSION, is_transactional=True)
+            except RequestError as refused:
+                if refused.code is ErrorCode.STALE_MEMBER_EPOCH:
+                    raise RequestError(ErrorCode.ILLEGAL_GENERATION) from refused
+                raise
         return self._decide_commit(group_id, offsets, wall_ms, NO_EXPIRY)
 
     def _group_for_commit(self, group_id: str, generation: int, now_ms: int) -> ClassicGroup:
@@ -176,10 +195,10 @@ class GroupShard:
 
         Raises `RequestError`: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP of members that are no consumers.
         """
-        group = self.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        group = self.consumer_groups.get(group_id) or self.groups.get(group_id)
+        if group is None or (isinstance(group, ClassicGroup) and group.state is GroupState.DEAD):
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and not group.is_of_consumers:
+        if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_of_consumers:
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
         read = {topic: group.is_subscribed_to(topic) for topic, _partition in partitions}
         there = dict.fromkeys(self.offsets.keys_of(group_id))
@@ -193,16 +212,19 @@ class GroupShard:
         """The records that delete the offsets of deleted topics."""
         return [_tombstone(key) for key in self.offsets.keys_of_topics(topics)]
 
-    def expire(self, group_id: str, now_ms: int, *, wall_ms: int, retention_ms: int) -> Expiry:
+    def expire(self, group_id: str, *, wall_ms: int, retention_ms: int) -> Expiry:
         """What of a group is over its retention; a group without members goes with its last offset.
 
-        Nothing while a transaction may still change the offset. If the records are not written, `revive` the group.
+        Nothing while a transaction may still change the offset.
         """
-        group = self.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        group = self.consumer_groups.get(group_id) or self.groups.get(group_id)
+        if group is None or (isinstance(group, ClassicGroup) and group.state is GroupState.DEAD):
             return Expiry((), is_deleted=False)
         records = []
-        is_deleted = group.state is GroupState.EMPTY and not group.has_pending_members
+        if isinstance(group, ClassicGroup):
+            is_deleted = group.state is GroupState.EMPTY and not group.has_pending_members
+        else:
+            is_deleted = not group.members
         for topic, partition, committed in self.offsets.of_group(group_id):
             key = OffsetKey(group_id, topic, partition)
             if self._is_over(group, topic, committed, wall_ms, retention_ms) and not self.offsets.is_pending(key):
@@ -210,15 +232,23 @@ class GroupShard:
             else:
                 is_deleted = False
         is_deleted = is_deleted and not self.offsets.has_pending(group_id)
-        if is_deleted:
-            group.die(now_ms, ErrorCode.COORDINATOR_NOT_AVAILABLE, Effects())
+        if is_deleted and isinstance(group, ClassicGroup):
             records.append(group_tombstone(group_id))
+        elif is_deleted and not isinstance(group, ClassicGroup):
+            records.extend(group_tombstones(group))
         return Expiry(records, is_deleted=is_deleted)
 
     def _is_over(
-        self, group: ClassicGroup, topic: str, committed: CommittedOffset, wall_ms: int, retention_ms: int
+        self,
+        group: ClassicGroup | ConsumerGroup,
+        topic: str,
+        committed: CommittedOffset,
+        wall_ms: int,
+        retention_ms: int,
     ) -> bool:
-        since_ms = group.expires_since(committed.commit_timestamp_ms)
+        since_ms: int | None = committed.commit_timestamp_ms
+        if isinstance(group, ClassicGroup):
+            since_ms = group.expires_since(committed.commit_timestamp_ms)
         if since_ms is None or group.is_subscribed_to(topic):
             return False
         if committed.expire_timestamp_ms != NO_EXPIRY:
@@ -231,13 +261,13 @@ class GroupShard:
         """The record of a group as it is now."""
         return group_record(group, wall_ms=wall_ms)
 
-    def replay(self, record: DecodedRecord, position: int, now_ms: int, *, loading: bool) -> None:
+    def replay(self, record: DecodedRecord | ConsumerGroupRecord, position: int, now_ms: int, *, loading: bool) -> None:
         """Applies a committed record. While `loading`, group records bring back the groups themselves."""
         match record:
             case OffsetRecord(group_id, _topic, _partition, committed):
                 self.offsets.replay(record, position)
                 if committed is not None:
-                    self.group_or_new(group_id, now_ms)
+                    self.ensure_group(group_id, now_ms)
             case GroupRecord(group_id, value):
                 if value is None:
                     self.groups.pop(group_id, None)
@@ -253,12 +283,29 @@ class GroupShard:
                         written_at_wall_ms=None if timestamp_ms < 0 else timestamp_ms,
                         now_ms=now_ms,
                     )
+            case EpochRecord(group_id, None):
+                self.consumer_groups.pop(group_id, None)
+                if self.offsets.has_any(group_id):
+                    self.ensure_group(group_id, now_ms)
+            case _:
+                consumers = self.consumer_groups.get(record.group_id)
+                if consumers is None:
+                    if is_deletion(record):
+                        return
+                    consumers = self.consumer_groups[record.group_id] = ConsumerGroup(record.group_id)
+                    self.groups.pop(record.group_id, None)
+                apply_to(consumers, record)
+
+    def ensure_group(self, group_id: str, now_ms: int) -> None:
+        """What has offsets is a group: an empty one, if it is not there."""
+        if group_id not in self.consumer_groups:
+            self.group_or_new(group_id, now_ms)
 
     def end_transaction(self, producer_id: int, now_ms: int, *, committed: bool) -> None:
         """The marker of a producer's transaction is in the log."""
         for group_id in self.offsets.end(producer_id, committed=committed):
             if self.offsets.has_any(group_id):
-                self.group_or_new(group_id, now_ms)
+                self.ensure_group(group_id, now_ms)
             else:
                 self.forget_if_nothing(group_id)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from group_surroundings import group_surroundings
 from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
 from kavka.broker.state_changes import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, StateChanges
@@ -140,6 +141,7 @@ class Room:
             wall_ms=lambda: NOW_MS,
             random=random.Random(1),
             offset_metadata_max_bytes=4096,
+            around=group_surroundings(),
         )
         self.transactions = Transactions()
         self.fetching = Fetching()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
+from group_surroundings import group_surroundings
 from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
 from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_hash
 from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
@@ -57,6 +58,7 @@ async def coordinator(log: MemoryLog, *, partitions: int = 3) -> GroupCoordinato
         wall_ms=lambda: 1_700_000_000_000,
         random=random.Random(1),
         offset_metadata_max_bytes=16,
+        around=group_surroundings(),
     )
     groups.set_partition_count(partitions)
     for partition in range(partitions):
@@ -463,6 +465,7 @@ async def coordinator_at(log: MemoryLog, wall: Wall) -> GroupCoordinator:
         wall_ms=wall,
         random=random.Random(1),
         offset_metadata_max_bytes=16,
+        around=group_surroundings(),
     )
     groups.set_partition_count(1)
     await groups.load(0, leader_epoch=0)

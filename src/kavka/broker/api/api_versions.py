@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kavka.broker.api_table import advertised_versions
 from kavka.broker.features import SUPPORTED
 from kavka.errors import ErrorCode
+from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
 from kavka.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 FIRST_VERSION_WITH_LEVEL_0 = 4
+_OF_CONSUMER_GROUPS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -43,6 +45,9 @@ def handle(broker: Broker, request: Request, message: ApiVersionsRequest) -> Api
         request.context.client_software_name = message.client_software_name
         request.context.client_software_version = message.client_software_version
     answer = response(ErrorCode.NONE)
+    if not broker.serves_consumer_groups():
+        # A client that is told of them uses them: librdkafka then waits for ever.
+        answer.api_keys = [key for key in answer.api_keys if key.api_key not in _OF_CONSUMER_GROUPS]
     finalized = broker.features.finalized
     answer.supported_features = [
         SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.protocol.connection import Request
 
-CLASSIC = "classic"
-
 
 def handle(broker: Broker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
     try:
@@ -25,18 +23,16 @@ def handle(broker: Broker, request: Request, message: ListGroupsRequest) -> List
         return ListGroupsResponse(error_code=refused.code, groups=[])
     states = {state.lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
-    if types and CLASSIC not in types:
-        groups = []
     return ListGroupsResponse(
         error_code=ErrorCode.NONE,
         groups=[
             ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
-                group_state=group.state.value,
-                group_type=CLASSIC,
+                group_state=group.state,
+                group_type=group.kind,
             )
             for group in groups
-            if not states or group.state.value.lower() in states
+            if (not states or group.state.lower() in states) and (not types or group.kind in types)
         ],
     )

@@ -66,10 +66,11 @@ async def _commit(broker: Broker, request: Request, message: OffsetCommitRequest
             message.generation_id_or_member_epoch,
             offsets,
             retention_ms=message.retention_time_ms,
+            api_version=request.header.api_version,
         )
     except RequestError as refused:
         code = refused.code
-        if by_id and code is ErrorCode.ILLEGAL_GENERATION and broker.groups.describe_group(message.group_id) is None:
+        if by_id and code is ErrorCode.ILLEGAL_GENERATION and not broker.groups.is_there(message.group_id):
             code = ErrorCode.GROUP_ID_NOT_FOUND
         errors = [code] * len(accepted)
     for answer, error in zip(accepted, errors, strict=True):

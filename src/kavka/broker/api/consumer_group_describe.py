@@ -1,0 +1,88 @@
+"""ConsumerGroupDescribe (key 69): the members of consumer groups, what they have and what they are to have.
+
+Behaviour   A group that is not there, or is a classic one, is GROUP_ID_NOT_FOUND. Topics that are gone are left out.
+Versions    0; 1 the member's kind: 0 classic, 1 consumer (KIP-1099).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
+from kavka.coordinator.consumer_group import Assignment as Partitions
+from kavka.coordinator.consumer_group import ConsumerGroup, ConsumerMember
+from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kavka.protocol.messages.consumer_group_describe_response import (
+    Assignment,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+
+
+def handle(broker: Broker, request: Request, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    operations = GROUP_OPERATIONS_SINCE_4 if message.include_authorized_operations else NOT_ASKED
+    return ConsumerGroupDescribeResponse(
+        groups=[_group(broker, group_id, operations) for group_id in message.group_ids]
+    )
+
+
+def _group(broker: Broker, group_id: str, operations: int) -> DescribedGroup:
+    try:
+        group = broker.groups.describe_consumer_group(group_id)
+        if group is None:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    except RequestError as refused:
+        return DescribedGroup(
+            error_code=refused.code,
+            error_message=refused.message or None,
+            group_id=group_id,
+            group_state="",
+            assignor_name="",
+            members=[],
+        )
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(list(group.members.values()), broker.groups.default_assignor(group_id)),
+        members=[_member(broker, group, member) for member in group.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(broker: Broker, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.topic_regex or None,
+        assignment=_assignment(broker, member.assigned),
+        target_assignment=_assignment(broker, group.target_of(member.member_id, member.instance_id)),
+        member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _assignment(broker: Broker, partitions: Partitions) -> Assignment:
+    named = ((broker.metadata.topic_name(topic_id), topic_id) for topic_id in sorted(partitions))
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(partitions[topic_id]))
+            for name, topic_id in named
+            if name is not None
+        ]
+    )

@@ -1,0 +1,283 @@
+"""ConsumerGroupFlow: the flow around consumer groups (KIP-848): turns, records, answers, deadlines.
+
+Decides nothing: consumer_heartbeat and classic_members decide from the committed state, this writes their records in
+the group's turn, lets them be replayed, and answers then. Must not know sockets or the wire format of requests.
+
+    I1  a decision is carried out before the next one of its group is made (Turns)
+    I2  records whose outcome is unknown are replayed, and the request is answered with the error: they lie in this
+        leader's log, so they are either committed or lost together with its leadership. Not to replay them would let
+        later records contradict the log
+    I3  a change that was begun is carried out though its client is gone
+
+Source: Kafka's CoordinatorRuntime and GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from random import Random
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from kavka.coordinator.active_shard import ActiveShard
+from kavka.coordinator.consumer_group import (
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerGroup,
+    ConsumerGroupLimits,
+    ResolvedRegex,
+)
+from kavka.coordinator.consumer_heartbeat import (
+    ConsumerHeartbeat,
+    HeartbeatAnswer,
+    Now,
+    check_request,
+    decide_heartbeat,
+    decide_leave,
+    remove_members,
+)
+from kavka.coordinator.group import ClassicGroup, Effects, GroupState
+from kavka.coordinator.group_records import CoordinatorRecord, group_tombstone
+from kavka.coordinator.target_assignment import Topics
+from kavka.coordinator.topic_pattern import InvalidPattern, TopicPattern
+from kavka.errors import ErrorCode, RequestError
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+NAMES_AT_ONCE: Final = 100
+"""How many topics are matched against a regular expression before other work has its turn."""
+MIN_REGEX_INTERVAL_MS: Final = 10_000
+"""How soon after a match an expression is matched again because topics have changed; Kafka's."""
+
+_T = TypeVar("_T")
+
+
+class Carrier(Protocol):
+    """What the group coordinator does for this."""
+
+    def write_change(self, active: ActiveShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+        """Writes and replays them; what is not certainly refused is replayed too (I2)."""
+        ...
+
+    def spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
+        """Runs it beside, until the coordinator shuts down."""
+        ...
+
+    def deliver(self, effects: Effects) -> None:
+        """Answers what a classic group held."""
+        ...
+
+    def arm(self, active: ActiveShard, group_id: str) -> None:
+        """Sees to it that the group's next deadline is noticed."""
+        ...
+
+    def now_ms(self) -> int:
+        """The monotonic clock."""
+        ...
+
+
+class Surroundings(NamedTuple):
+    """What consumer groups need of the broker. `limits` are a group's, with its own settings."""
+
+    topics: Topics
+    limits: Callable[[str], ConsumerGroupLimits]
+    is_enabled: Callable[[], bool]
+    wall_ms: Callable[[], int]
+    random: Random
+
+
+class Change(NamedTuple):
+    """What is to be written in a group's turn. `frozen` is the classic group whose place is taken."""
+
+    records: Sequence[CoordinatorRecord]
+    frozen: ClassicGroup | None = None
+
+
+class ConsumerGroupFlow:
+    """All consumer groups that this broker coordinates."""
+
+    def __init__(self, carrier: Carrier, surroundings: Surroundings) -> None:
+        self._carrier = carrier
+        self._around = surroundings
+
+    # -- requests
+
+    async def heartbeat(self, active: ActiveShard, request: ConsumerHeartbeat) -> HeartbeatAnswer:
+        """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
+        if not self._around.is_enabled():
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        group_id = request.group_id
+        check_request(request, self._around.limits(group_id))
+
+        async def decide() -> tuple[Change, HeartbeatAnswer]:
+            return await self._decide(active, request)
+
+        answer = await self.in_turn(active, group_id, decide)
+        group = active.shard.consumer_groups.get(group_id)
+        if group is not None and answer.member_id in group.members:
+            group.renew(answer.member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
+            group.watch_revocation(answer.member_id, self._carrier.now_ms())
+            self._carrier.arm(active, group_id)
+        return answer
+
+    async def _decide(self, active: ActiveShard, request: ConsumerHeartbeat) -> tuple[Change, HeartbeatAnswer]:
+        shard, group_id = active.shard, request.group_id
+        group = shard.consumer_groups.get(group_id)
+        if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
+            if group is None:
+                raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            decision = decide_leave(group, request, self._now(group_id, {}))
+            logger.info("consumer group member left", group=group_id, member=request.member_id)
+            return Change(decision.records), decision.answer
+        resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex)
+        records: list[CoordinatorRecord] = []
+        frozen: ClassicGroup | None = None
+        if group is None:
+            # Looked at after the last wait: a classic member may have joined meanwhile.
+            frozen = shard.groups.get(group_id)
+            group = self._new_group(group_id, frozen, request, records)
+        now = self._now(group_id, resolved)
+        decision = decide_heartbeat(group, request, request.member_id or self._new_member_id(), now)
+        group.checked_version = -1 if decision.records else now.topics.version
+        return Change([*records, *decision.records], frozen), decision.answer
+
+    def _new_group(
+        self,
+        group_id: str,
+        classic: ClassicGroup | None,
+        request: ConsumerHeartbeat,
+        records: list[CoordinatorRecord],
+    ) -> ConsumerGroup:
+        """The group that a first member makes; an empty classic group gives its place up. Raises `RequestError`."""
+        if request.member_epoch != 0:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if classic is not None:
+            if classic.state is not GroupState.EMPTY or classic.has_pending_members:
+                raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            records.append(group_tombstone(group_id))
+        return ConsumerGroup(group_id)
+
+    def _new_member_id(self) -> str:
+        return str(uuid.UUID(int=self._around.random.getrandbits(128), version=4))
+
+    def _now(self, group_id: str, resolved: dict[str, ResolvedRegex]) -> Now:
+        return Now(self._around.wall_ms(), self._around.topics, self._around.limits(group_id), resolved)
+
+    # -- regular expressions
+
+    async def _resolve(self, group: ConsumerGroup, wanted: str | None) -> dict[str, ResolvedRegex]:
+        """Matches what is new, what is old, and what topics have changed under. Raises `RequestError`."""
+        found: dict[str, ResolvedRegex] = {}
+        topics, wall_ms = self._around.topics, self._around.wall_ms()
+        refresh_ms = self._around.limits(group.group_id).regex_refresh_interval_ms
+        for regex in dict.fromkeys((*group.regexes, *((wanted,) if wanted else ()))):
+            known = group.regexes.get(regex)
+            if known is not None:
+                age_ms = wall_ms - known.timestamp_ms
+                is_old = not 0 <= age_ms < refresh_ms
+                is_changed = group.checked_version != topics.version and not 0 <= age_ms < MIN_REGEX_INTERVAL_MS
+                if not is_old and not is_changed:
+                    continue
+            try:
+                pattern = TopicPattern(regex)
+            except InvalidPattern as refused:
+                raise RequestError(
+                    ErrorCode.INVALID_REGULAR_EXPRESSION,
+                    f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {refused}.",
+                ) from refused
+            matched = await _matching(pattern, topics.names())
+            resolved = ResolvedRegex(frozenset(matched), topics.version, wall_ms)
+            if known is None or known.topics != resolved.topics or is_old:
+                found[regex] = resolved
+        return found
+
+    # -- carrying out
+
+    async def in_turn(
+        self, active: ActiveShard, group_id: str, decide: Callable[[], Awaitable[tuple[Change, _T]]]
+    ) -> _T:
+        """Decides in the group's turn, carries the change out, and returns the answer. Raises `RequestError`."""
+        await active.turns.take(group_id)
+        is_handed_over = False
+        try:
+            if active.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
+            change, answer = await decide()
+            if active.is_gone:
+                raise RequestError(ErrorCode.NOT_COORDINATOR)
+            if not change.records:
+                return answer
+            if change.frozen is not None:
+                self._freeze(change.frozen)
+            carrying = self._carrier.spawn(self._carry_out(active, group_id, change))
+            is_handed_over = True
+        finally:
+            if not is_handed_over:
+                active.turns.give(group_id)
+        error = await asyncio.shield(carrying)
+        if error is not ErrorCode.NONE:
+            raise RequestError(error)
+        return answer
+
+    async def _carry_out(self, active: ActiveShard, group_id: str, change: Change) -> ErrorCode:
+        try:
+            error = await self._carrier.write_change(active, change.records)
+            if change.frozen is not None and active.shard.groups.get(group_id) is change.frozen:
+                self._thaw(active, change.frozen)
+            return error
+        finally:
+            active.turns.give(group_id)
+
+    def _freeze(self, group: ClassicGroup) -> None:
+        effects = Effects()
+        group.freeze(self._carrier.now_ms(), effects)
+        self._carrier.deliver(effects)
+
+    def _thaw(self, active: ActiveShard, group: ClassicGroup) -> None:
+        if active.is_gone or group.state is not GroupState.DEAD:
+            return
+        effects = Effects()
+        group.thaw(self._carrier.now_ms(), effects)
+        self._carrier.deliver(effects)
+        self._carrier.arm(active, group.group_id)
+
+    # -- time
+
+    def on_time(self, active: ActiveShard, group: ConsumerGroup) -> None:
+        """Some member's time is up."""
+        self._carrier.spawn(self._remove_late(active, group.group_id))
+
+    async def _remove_late(self, active: ActiveShard, group_id: str) -> None:
+        async def decide() -> tuple[Change, None]:
+            group = active.shard.consumer_groups.get(group_id)
+            late = {} if group is None else group.overdue(self._carrier.now_ms())
+            if group is None or not late:
+                return Change(()), None
+            for member_id, why in late.items():
+                logger.info("consumer group member removed", group=group_id, member=member_id, why=why)
+            return Change(remove_members(group, list(late), self._now(group_id, {}))), None
+
+        try:
+            await self.in_turn(active, group_id, decide)
+        except RequestError as failure:
+            logger.warning("consumer group members not removed yet", group=group_id, why=failure.code.name)
+            group = active.shard.consumer_groups.get(group_id)
+            if group is not None:
+                group.put_off(self._carrier.now_ms() + RETRY_MS)
+        self._carrier.arm(active, group_id)
+
+
+RETRY_MS: Final = 1_000
+"""How long after a removal could not be written it is tried again."""
+
+
+async def _matching(pattern: TopicPattern, names: Iterable[str]) -> list[str]:
+    found = []
+    for number, name in enumerate(names, 1):
+        if pattern.matches(name):
+            found.append(name)
+        if not number % NAMES_AT_ONCE:
+            await asyncio.sleep(0)
+    return found

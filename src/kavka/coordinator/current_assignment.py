@@ -1,0 +1,115 @@
+"""How a member of a consumer group gets from what it has to what it is to have (KIP-848's reconciliation).
+
+Decides a member's next step from its state, its target, what it says it owns, and which partitions somebody still has.
+Must not know the group, the log, time.
+
+    I1  a partition is assigned only when nobody has it: what one member is to lose it must have given back first (G1)
+    I2  a member reaches the target's epoch only when it has given back all that it must
+
+    from                   when                                              to
+    STABLE                 the target is of another epoch                    next step
+    UNREVOKED_PARTITIONS   it owns nothing of what is revoked any more       next step, one epoch on
+    UNRELEASED_PARTITIONS  always                                            next step
+
+    next step: something to revoke that it may own   UNREVOKED_PARTITIONS, in its epoch
+               else something is another's still     UNRELEASED_PARTITIONS, in the target's epoch, with what is free
+               else                                  STABLE, in the target's epoch, with all
+
+Source: KIP-848; Kafka's CurrentAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from kavka.coordinator.consumer_group import NOTHING, Assignment, ConsumerMember, MemberState
+from kavka.errors import ErrorCode, RequestError
+
+
+def reconcile(
+    member: ConsumerMember,
+    *,
+    target_epoch: int,
+    target: Assignment,
+    owner_epoch: Callable[[uuid.UUID, int], int],
+    owned: Assignment | None,
+) -> ConsumerMember:
+    """The member after its next step, or as it is.
+
+    `owned` is what it says it has, None where it does not say; `owner_epoch` gives -1 for a partition that nobody has.
+    Raises `RequestError` (FENCED_MEMBER_EPOCH) for a member whose state the log has under a name not known here.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch == target_epoch:
+                return member
+            return _step(member, member.epoch, target_epoch, target, owner_epoch, owned)
+        case MemberState.UNREVOKED_PARTITIONS:
+            if _owns_any(owned, member.revoking):
+                return member
+            return _step(member, member.epoch + 1, target_epoch, target, owner_epoch, owned)
+        case MemberState.UNRELEASED_PARTITIONS:
+            return _step(member, member.epoch, target_epoch, target, owner_epoch, owned)
+        case MemberState.UNKNOWN:
+            if owned is None or owned:
+                raise RequestError(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    "The consumer group member is in a unknown state. "
+                    "The member must abandon all its partitions and rejoin.",
+                )
+            return _step(member, target_epoch, target_epoch, target, owner_epoch, owned)
+        case _:
+            assert_never(member.state)
+
+
+def _step(
+    member: ConsumerMember,
+    epoch: int,
+    target_epoch: int,
+    target: Assignment,
+    owner_epoch: Callable[[uuid.UUID, int], int],
+    owned: Assignment | None,
+) -> ConsumerMember:
+    keeps: dict[uuid.UUID, frozenset[int]] = {}
+    revokes: dict[uuid.UUID, frozenset[int]] = {}
+    gets: dict[uuid.UUID, frozenset[int]] = {}
+    is_waiting = False
+    for topic_id in dict.fromkeys((*target, *member.assigned)):
+        wanted = target.get(topic_id, frozenset())
+        has = member.assigned.get(topic_id, frozenset())
+        kept = has & wanted
+        free = frozenset(partition for partition in wanted - kept if owner_epoch(topic_id, partition) == -1)
+        is_waiting = is_waiting or len(kept) + len(free) < len(wanted)
+        for into, partitions in ((keeps, kept), (revokes, has - kept), (gets, free)):
+            if partitions:
+                into[topic_id] = partitions
+    if revokes and _owns_any(owned, revokes):
+        return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, keeps, revokes)
+    for topic_id, partitions in gets.items():
+        keeps[topic_id] = keeps.get(topic_id, frozenset()) | partitions
+    state = MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE
+    return _moved(member, target_epoch, state, keeps, NOTHING)
+
+
+def _moved(
+    member: ConsumerMember, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
+) -> ConsumerMember:
+    """The member in its new epoch; the one before is remembered, for the answer that tells of it may be lost."""
+    return replace(
+        member,
+        epoch=epoch,
+        previous_epoch=member.epoch,
+        state=state,
+        assigned=assigned,
+        revoking=revoking,
+    )
+
+
+def _owns_any(owned: Assignment | None, partitions: Assignment) -> bool:
+    """Whether a member has some of `partitions`; who does not say what it has may have all."""
+    if owned is None:
+        return True
+    return any(not owned.get(topic_id, frozenset()).isdisjoint(wanted) for topic_id, wanted in partitions.items())

@@ -1,0 +1,75 @@
+"""What a group coordinator is given in tests: topics that are made by hand, and limits."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kavka.coordinator.consumer_group import ConsumerGroupLimits
+from kavka.coordinator.consumer_group_flow import Surroundings
+from kavka.coordinator.target_assignment import TopicInfo
+
+CONSUMER_LIMITS = ConsumerGroupLimits(
+    session_timeout_ms=45_000,
+    heartbeat_interval_ms=5_000,
+    max_size=100,
+    assignors=("uniform", "range"),
+    assignment_interval_ms=0,
+    regex_refresh_interval_ms=600_000,
+    upgrade_allowed=True,
+    downgrade_allowed=True,
+)
+
+
+class HandMadeTopics:
+    """Topics by name and number of partitions; the id of the n-th that was made is n."""
+
+    def __init__(self, **counts: int) -> None:
+        self.version = 0
+        self._topics: dict[str, TopicInfo] = {}
+        self._made = 0
+        for name, count in counts.items():
+            self.put(name, count)
+
+    def put(self, name: str, count: int) -> uuid.UUID:
+        """Makes a topic, or gives it another number of partitions."""
+        known = self._topics.get(name)
+        if known is None:
+            self._made += 1
+        topic_id = uuid.UUID(int=self._made) if known is None else known.topic_id
+        self._topics[name] = TopicInfo(topic_id, count)
+        self.version += 1
+        return topic_id
+
+    def remove(self, name: str) -> None:
+        del self._topics[name]
+        self.version += 1
+
+    def topic(self, name: str) -> TopicInfo | None:
+        return self._topics.get(name)
+
+    def name(self, topic_id: uuid.UUID) -> str | None:
+        return next((name for name, topic in self._topics.items() if topic.topic_id == topic_id), None)
+
+    def names(self) -> Sequence[str]:
+        return list(self._topics)
+
+
+def group_surroundings(
+    topics: HandMadeTopics | None = None,
+    *,
+    limits: ConsumerGroupLimits = CONSUMER_LIMITS,
+    wall_ms: Callable[[], int] = lambda: 1_700_000_000_000,
+    **changed: object,
+) -> Surroundings:
+    """Surroundings with these topics; `changed` replaces single limits."""
+    settled = replace(limits, **changed)  # type: ignore[arg-type]  # names of limits
+    return Surroundings(
+        topics or HandMadeTopics(),
+        limits=lambda _group_id: settled,
+        is_enabled=lambda: True,
+        wall_ms=wall_ms,
+        random=random.Random(1),
+    )

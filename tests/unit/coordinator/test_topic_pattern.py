@@ -1,0 +1,77 @@
+"""Regular expressions of subscriptions: RE2's answers, in bounded time."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.coordinator.topic_pattern import MAX_LENGTH, InvalidPattern, TopicPattern
+
+
+@pytest.mark.parametrize(
+    ("expression", "yes", "no"),
+    [
+        ("orders.*", ["orders", "orders-1"], ["my-orders", ""]),
+        ("^orders$|bills", ["orders", "bills"], ["orders|bills", "ordersbills"]),
+        ("a|b", ["a", "b"], ["ab", ""]),
+        ("a{2,3}", ["aa", "aaa"], ["a", "aaaa"]),
+        ("a{2,}?", ["aa", "aaaaa"], ["a"]),
+        ("a{,2}", ["a{,2}"], ["aa"]),
+        ("(?i)orders-[a-c]", ["ORDERS-B", "orders-a"], ["orders-d"]),
+        ("(?i:a)b", ["Ab"], ["aB"]),
+        ("(?:x(?P<n>y))+", ["xy", "xyxy"], ["x"]),
+        (r"\Qa.b\E+", ["a.b", "a.bb"], ["axb"]),
+        (r"a\.b", ["a.b"], ["axb"]),
+        (r"[[:digit:]_]+\d", ["1_2"], ["_"]),
+        (r"[^a-c]", ["d"], ["a", ""]),
+        (r"[]a]+", ["]a"], ["b"]),
+        (r"\pL\p{Nd}\PL", ["a1-", "a1."], ["a1b"]),
+        (r"\x61\x{62}\141", ["aba"], ["ab"]),
+        ("", [""], ["a"]),
+        (r"\Aa\z", ["a"], ["aa"]),
+    ],
+)
+def test_names_are_matched_as_a_whole(expression: str, yes: list[str], no: list[str]) -> None:
+    pattern = TopicPattern(expression)
+    assert [name for name in yes if not pattern.matches(name)] == []
+    assert [name for name in no if pattern.matches(name)] == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *["(", ")", "[", "[a", "a**", "*", "+a", "a{2}{3}", "a{1001}", "a{3,2}", r"\1", r"\b", r"\p{Greek}", r"\y"],
+        *["a\\", "(?=a)", "(?!a)", "(?<=a)", "(?z)", "[b-a]", "[[:nope:]]", "(?P<a-b>x)", r"\x{110000}"],
+        "(" * 101 + ")" * 101,
+    ],
+)
+def test_what_is_no_expression_of_re2_or_too_much_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern(expression)
+
+
+def test_an_expression_that_would_take_too_much_room_is_refused() -> None:
+    for expression in ("((a{100}){100}){100}", "a" * (MAX_LENGTH + 1)):
+        with pytest.raises(InvalidPattern):
+            TopicPattern(expression)
+
+
+def test_an_expression_that_makes_backtracking_engines_hang_takes_linear_time() -> None:
+    pattern = TopicPattern("(a*)*(a|aa)+(.*a){20}b")
+    started = time.perf_counter()
+    assert not pattern.matches("a" * 249)
+    assert time.perf_counter() - started < 5
+
+
+ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", "(a|b)", "(?:ab)", "-"])
+REPEATS = st.sampled_from(["", "*", "+", "?", "{2}", "{1,2}", "{0,}"])
+EXPRESSIONS = st.lists(st.tuples(ATOMS, REPEATS).map("".join), max_size=6).map("".join)
+
+
+@given(st.lists(EXPRESSIONS, min_size=1, max_size=3).map("|".join), st.text(alphabet="ab1-", max_size=8))
+def test_the_answers_are_those_of_pythons_engine(expression: str, name: str) -> None:
+    assert TopicPattern(expression).matches(name) == (re.fullmatch(expression, name) is not None)
