@@ -229,11 +229,7 @@ class ProducerState:
 
     def _check_verification(self, header: BatchHeader) -> None:
         verification = self._verifications.get(header.producer_id)
-        if (
-            verification is None
-            or not verification.is_granted
-            or verification.producer_epoch != header.producer_epoch
-        ):
+        if verification is None or not verification.is_granted or verification.producer_epoch != header.producer_epoch:
             raise RecordsError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {header.producer_id} epoch {header.producer_epoch} has no transaction that is known here",
@@ -245,19 +241,13 @@ class ProducerState:
                 f"{header.base_sequence}, {verification.lowest_sequence} is on its way",
             )
 
-    def verification(
-        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int
-    ) -> Verification | None:
+    def verification(self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int) -> Verification | None:
         """What stands between the producer and the begin of its transaction here; None while that is open.
 
         The one that stands already, or a new one. The caller asks the coordinator, and grants it.
         """
         entry = self.producers.get(producer_id)
-        if (
-            entry is not None
-            and entry.current_txn_first_offset != NO_OFFSET
-            and entry.producer_epoch == producer_epoch
-        ):
+        if entry is not None and entry.current_txn_first_offset != NO_OFFSET and entry.producer_epoch == producer_epoch:
             return None
         known = self._verifications.get(producer_id)
         if known is None or known.producer_epoch < producer_epoch:
@@ -330,15 +320,6 @@ class ProducerState:
         first = next(iter(self._ongoing), NO_OFFSET)
         if self._unreplicated:
             unreplicated = min(self._unreplicated)
-    def last_records(self) -> dict[int, LastRecord]:
-        """What the log must keep of each producer, so that the state could be told from it."""
-        return {
-            entry.producer_id: LastRecord(
-                entry.last_offset if entry.last_offset != NO_OFFSET else None, entry.producer_epoch
-            )
-            for entry in self.producers.values()
-        }
-
             if first == NO_OFFSET or unreplicated < first:
                 return unreplicated
         return first
@@ -348,6 +329,15 @@ class ProducerState:
         if self._unreplicated:
             for first in [first for first, last in self._unreplicated.items() if last < high_watermark]:
                 del self._unreplicated[first]
+
+    def last_records(self) -> dict[int, LastRecord]:
+        """What the log must keep of each producer, so that the state could be told from it."""
+        return {
+            entry.producer_id: LastRecord(
+                entry.last_offset if entry.last_offset != NO_OFFSET else None, entry.producer_epoch
+            )
+            for entry in self.producers.values()
+        }
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Forgets producers that wrote nothing for `expiration_ms` and have no open transaction; returns their ids."""

@@ -29,6 +29,7 @@ def handle(broker: Broker, request: Request, message: AddOffsetsToTxnRequest) ->
 async def _add(broker: Broker, message: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse:
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     try:
+        await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
         partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(message.group_id))
         await broker.transactions.add_partitions(message.transactional_id, producer, [partition], version=0)
     except RequestError as refused:
