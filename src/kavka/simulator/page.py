@@ -15,24 +15,56 @@ from __future__ import annotations
 import json
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kavka.simulator.trace import MOVES
-from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kavka.decisions import Decision
-    from kavka.simulator.recorded_run import RecordedRun
-    from kavka.simulator.trace import Event
+    from kavka.simulator.recorded_run import Finding
+    from kavka.simulator.trace import Event, Trace
 
 MAX_MOVES: Final = 20_000
 MAX_NEWS: Final = 20_000
 """Both together: a page of 5 MB."""
 
 
-def render(run: RecordedRun) -> str:
+class Shown(Protocol):
+    """What a page shows: a simulated run, or a live cluster's recording."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def mix(self) -> str: ...
+
+    @property
+    def finding(self) -> Finding | None: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def command(self) -> str:
+        """What has the same again."""
+        ...
+
+    @property
+    def told(self) -> str:
+        """What came of it, in a sentence; empty for what the figures tell of a simulation."""
+        ...
+
+    @property
+    def wall_start_ms(self) -> int:
+        """What the brokers' clocks showed when the trace began."""
+        ...
+
+    def as_json(self) -> dict[str, object]: ...
+
+
+def render(run: Shown) -> str:
     """The page of `run`."""
     template = files("kavka.simulator").joinpath("page.html").read_text(encoding="utf-8")
     data = json.dumps(_values(run), ensure_ascii=False, separators=(",", ":"))
@@ -40,14 +72,10 @@ def render(run: RecordedRun) -> str:
     for each, written in (("<", "\\u003c"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")):
         data = data.replace(each, written)
     head, middle, tail = template.split("@@")
-    return head + escape(_title(run)) + middle + data + tail
+    return head + escape(run.title) + middle + data + tail
 
 
-def _title(run: RecordedRun) -> str:
-    return run.wish.scenario or f"A simulated cluster, seed {run.wish.seed}"
-
-
-def _values(run: RecordedRun) -> dict[str, object]:
+def _values(run: Shown) -> dict[str, object]:
     kept = list(run.trace.events())
     moves = [event.number for event in kept if event.kind in MOVES][-MAX_MOVES:]
     news = [event.number for event in kept if event.kind not in MOVES][-MAX_NEWS:]
@@ -55,14 +83,15 @@ def _values(run: RecordedRun) -> dict[str, object]:
     shown = [event for event in kept if event.number >= (first_move if event.kind in MOVES else first_news)]
     finding = run.finding
     return {
-        "title": _title(run),
-        "command": run.wish.command,
+        "title": run.title,
+        "command": run.command,
+        "told": run.told,
         "figures": run.as_json(),
         "mix": run.mix,
         "finding": None if finding is None else {**finding.as_json(), "detail": finding.detail},
         "left_out": run.trace.recorded - len(shown),
         "moves": MOVES,
-        "wall_start_ms": WALL_CLOCK_START_MS,
+        "wall_start_ms": run.wall_start_ms,
         "events": [_event(event) for event in shown],
     }
 

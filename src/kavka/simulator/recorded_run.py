@@ -23,6 +23,7 @@ from kavka.simulator.regression import Regression
 from kavka.simulator.scenarios import SCENARIOS, play
 from kavka.simulator.swarm import HOURS, SeedResult, rule_of, run_seed
 from kavka.simulator.trace import SIMULATOR, Event, Trace, recording
+from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 NO_FAULTS: Final = "none"
 NEVER_S: Final = 1e9
@@ -96,6 +97,22 @@ class RecordedRun:
     wall_seconds: float
     result: SeedResult | None
     """What the swarm says of it; None of a scenario."""
+
+    @property
+    def title(self) -> str:
+        return self.wish.scenario or f"A simulated cluster, seed {self.wish.seed}"
+
+    @property
+    def command(self) -> str:
+        return self.wish.command
+
+    @property
+    def told(self) -> str:
+        return ""
+
+    @property
+    def wall_start_ms(self) -> int:
+        return WALL_CLOCK_START_MS
 
     @property
     def led_to_it(self) -> list[Event]:

@@ -69,6 +69,8 @@ PARTITION_KINDS: Final = (
     DecisionKind.FOLLOWING,
 )
 """What a `Partition` decides; what it refuses is told apart by its evidence."""
+MAX_STATES: Final = 8
+"""Of one partition, for one proposal: the controller judges it five times at the most."""
 FENCED_BY_PARTITION: Final = ("asked_epoch", "registered_epoch", "later_epoch")
 _STANDING: Final = BrokerStanding()
 
@@ -410,6 +412,8 @@ class BrokerReplay:
         # The controller tells times by the wall clock, all others by their own.
         at_ms = told.wall_ms if topic_partition is None or is_controllers else decision.at_ms + told.wall_ahead_ms
         if topic_partition is None:
+            if decision.kind is DecisionKind.CONTROLLER_ELECTED:
+                self._controller.forget()
             return Happened(min(at_ms, told.wall_ms), self.broker_id, decision)
         if is_controllers:
             at_ms = min(decision.at_ms, told.wall_ms)
@@ -458,6 +462,7 @@ class BrokerReplay:
         for found in self._partitions.values():
             found.is_lost = True
             found.recorded.clear()
+        self._controller.forget()
 
 
 _ISR_CHANGES: Final = (DecisionKind.ISR_SHRUNK, DecisionKind.ISR_EXPANDED)
@@ -470,7 +475,13 @@ class _ControllerReplay:
     def __init__(self, differ: Callable[[TopicPartition, str, str, str], None]) -> None:
         self._differ = differ
         self._successions: dict[TopicPartition, tuple[PartitionState, Succession]] = {}
-        self._verdicts: dict[TopicPartition, tuple[PartitionState | None, Proposal, Verdict]] = {}
+        self._verdicts: dict[TopicPartition, tuple[list[PartitionState | None], Proposal, Verdict]] = {}
+        """With the states that the proposal was judged by: more than one, where somebody else wrote meanwhile."""
+
+    def forget(self) -> None:
+        """Another reign, or a gap: nothing that was asked before is answered after it."""
+        self._successions.clear()
+        self._verdicts.clear()
 
     def on_fact(self, partition: TopicPartition, fact: dict[str, Any]) -> None:
         before = None if fact["state"] is None else _state(partition, fact["state"])
@@ -505,9 +516,9 @@ class _ControllerReplay:
             known, succession = self._successions[partition]
             self._successions[partition] = (known, succession._replace(state=kept))
         if partition in self._verdicts:
-            state, proposal, verdict = self._verdicts[partition]
+            states, proposal, verdict = self._verdicts[partition]
             if isinstance(verdict, Accepted) and verdict.state == after:
-                self._verdicts[partition] = (state, proposal, verdict._replace(state=kept))
+                self._verdicts[partition] = (states, proposal, verdict._replace(state=kept))
 
     def _on_judged(self, partition: TopicPartition, before: PartitionState | None, fact: dict[str, Any]) -> None:
         context = ControllerContext(epoch=fact["controller_epoch"])
@@ -535,19 +546,21 @@ class _ControllerReplay:
         verdict = judge(proposal, context, version=fact["api_version"])
         if type(verdict).__name__ != fact["verdict"]:
             self._differ(partition, "a verdict on a proposed ISR", fact["verdict"], str(verdict))
-        first = self._verdicts[partition][0] if partition in self._verdicts else before
-        self._verdicts[partition] = (first, proposal, verdict)
+        known = self._verdicts.get(partition)
+        states = known[0] if known is not None and known[1] == proposal else []
+        self._verdicts[partition] = ([*states, before][-MAX_STATES:], proposal, verdict)
 
     def on_decision(self, partition: TopicPartition, decision: Decision) -> bool:
         """Whether it is one that was made again."""
-        again = self._again(partition, decision)
-        if again is None:
+        made = self._again(partition, decision)
+        if not made:
             return False
-        if _facts(again) != _facts(decision):
-            self._differ(partition, "a decision", _said(decision, again), _said(again, decision))
+        if all(_facts(again) != _facts(decision) for again in made):
+            self._differ(partition, "a decision", _said(decision, made[-1]), _said(made[-1], decision))
         return True
 
-    def _again(self, partition: TopicPartition, decision: Decision) -> Decision | None:
+    def _again(self, partition: TopicPartition, decision: Decision) -> list[Decision | None]:
+        """What the decision may be, made again; nothing where the question was not recorded."""
         told: dict[str, Any] = {
             "at_ms": decision.at_ms,
             "broker_id": decision.broker_id,
@@ -555,16 +568,19 @@ class _ControllerReplay:
         if "proposed_isr" in decision.evidence:
             judged = self._verdicts.pop(partition, None)
             if judged is None:
-                return None
-            before, proposal, verdict = judged
-            return verdict_decision(proposal, verdict, before, **told, controller_epoch=decision.controller_epoch)
+                return []
+            states, proposal, verdict = judged
+            return [
+                verdict_decision(proposal, verdict, before, **told, controller_epoch=decision.controller_epoch)
+                for before in states
+            ]
         if decision.kind not in (*_ELECTIONS, DecisionKind.ISR_SHRUNK) or partition not in self._successions:
-            return None
+            return []
         state, succession = self._successions.pop(partition)
         unreachable = decision.evidence.get("unreachable", ())
         assert isinstance(unreachable, list | tuple)
         ids = broker_ids([each for each in unreachable if isinstance(each, int)])
-        return succession_decision(partition, state, succession, **told, unreachable=ids)
+        return [succession_decision(partition, state, succession, **told, unreachable=ids)]
 
 
 _NOT_OF_QUESTION: Final = ("f", "topic", "partition", "at", "state", "version", "answer", "staying")
@@ -585,8 +601,10 @@ def _is_partitions(decision: Decision) -> bool:
     return decision.kind in PARTITION_KINDS or decision.kind is DecisionKind.PRODUCE_REFUSED
 
 
-def _facts(decision: Decision) -> object:
+def _facts(decision: Decision | None) -> object:
     """What is compared: all of it, as JSON has it."""
+    if decision is None:
+        return None
     facts = decision._asdict()
     facts["kind"] = decision.kind.value
     return json.loads(json.dumps(facts))

@@ -1,0 +1,306 @@
+"""ReplayedCluster: the recordings of one or more brokers replayed side by side, as one trace.
+
+Decides the order of what several brokers recorded, and what of it is an event. What is decided again, and compared, is
+`replay`'s; the trace is the simulator's own, so that a live cluster is stepped through like a simulated one.
+
+    order       by the brokers' wall clocks, each broker's own order kept. On one machine that is the order in which
+                things happened; on several it is as good as their clocks agree
+    stored      a leader and an ISR are in ZooKeeper when anybody is known to know it: the controller that wrote them, a
+                leader that was answered, a broker that was told. Each version once, the first time
+    followers   as their leader saw them: a follower's log ends where it fetches. Their own high watermark is at least
+                that of the answer before; it is shown as the lower of its log end and the leader's
+    killed      a broker whose next life began without an end of the one before; when is told by its last entry
+
+    I1  bounds: one block of each ring, and a trace, are in memory at a time; the partitions' states beside
+    I2  with a window of time what was before it is told at its beginning as it stood then
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kavka.broker.flight_format import REFUSED, Check, Fetch, state_of
+from kavka.decisions import Decision, DecisionKind
+from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, TopicPartition
+from kavka.simulator.replay import BrokerReplay, Difference, Happened, ReplayedPartition
+from kavka.simulator.replay_ring import FlightRing, Gap
+from kavka.simulator.trace import SIMULATOR, ZOOKEEPER, ReplicaLook, Trace
+from kavka.zookeeper.znodes import PartitionState
+
+AROUND_MS: Final = 60_000
+"""With a moment to look at: so long before and after it."""
+
+
+@dataclass(slots=True)
+class ReplayedCluster:
+    """What came of a replay."""
+
+    trace: Trace
+    brokers: list[BrokerReplay]
+    wall_start_ms: int
+    """When the trace begins."""
+    duration_ms: int
+    wall_seconds: float
+    partitions: int
+    faults: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def differences(self) -> list[Difference]:
+        return sorted(
+            (difference for broker in self.brokers for difference in broker.differences),
+            key=lambda difference: difference.at_ms,
+        )
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return [gap for broker in self.brokers for gap in broker.gaps]
+
+    @property
+    def versions(self) -> list[str]:
+        """Of kavka, that recorded."""
+        return list(dict.fromkeys(version for broker in self.brokers for version in broker.versions))
+
+    def as_json(self) -> dict[str, object]:
+        counts = self.trace.counts
+        return {
+            "brokers": [broker.broker_id for broker in self.brokers],
+            "partitions": self.partitions,
+            "from_ms": self.wall_start_ms,
+            "duration_ms": self.duration_ms,
+            "inputs": sum(broker.inputs for broker in self.brokers),
+            "decisions": sum(broker.decisions for broker in self.brokers),
+            "leader_elections": sum(broker.elections for broker in self.brokers),
+            "isr_changes": sum(broker.isr_changes for broker in self.brokers),
+            "isr_shrinks": self.trace.isr_shrinks,
+            "isr_expansions": self.trace.isr_expansions,
+            "differences": [
+                {
+                    "at_ms": each.at_ms,
+                    "broker": each.broker_id,
+                    "partition": str(each.partition),
+                    "what": each.what,
+                    "recorded": each.recorded,
+                    "replayed": each.replayed,
+                }
+                for each in self.differences
+            ],
+            "unreadable": [
+                {"file": gap.path, "position": gap.position, "bytes": gap.length, "why": gap.why} for gap in self.gaps
+            ],
+            "versions": self.versions,
+            "logs_cut_back": counts[DecisionKind.LOG_TRUNCATED.value],
+            "faults": sum(self.faults.values()),
+            "trace_events": self.trace.recorded,
+            "digest": self.trace.digest,
+            "wall_seconds": round(self.wall_seconds, 2),
+        }
+
+
+def replay_cluster(
+    rings: Sequence[FlightRing],
+    *,
+    wanted: Callable[[TopicPartition], bool] = lambda partition: True,
+    around_ms: int | None = None,
+) -> ReplayedCluster:
+    """Replays all of it. `around_ms`: only what happened near that moment is traced. Raises OSError."""
+    began_s = time.perf_counter()
+    brokers = [BrokerReplay(wanted) for _ in rings]
+    told = [
+        _in_order(broker.replay(ring.read()), broker, index)
+        for index, (broker, ring) in enumerate(zip(brokers, rings, strict=True))
+    ]
+    teller = _Teller(brokers, around_ms)
+    for at_ms, _index, _number, happened in heapq.merge(*told):
+        teller.tell(at_ms, happened)
+    teller.end()
+    return ReplayedCluster(
+        teller.trace,
+        sorted(brokers, key=lambda broker: broker.broker_id),
+        teller.began_ms or 0,
+        teller.duration_ms,
+        time.perf_counter() - began_s,
+        len(teller.stored),
+        teller.faults,
+    )
+
+
+def _in_order(
+    happened: Iterator[Happened], broker: BrokerReplay, index: int
+) -> Iterator[tuple[int, int, int, Happened | Difference]]:
+    """With the times never going back: what was told late (a fetch that repeats the one before) has its time passed."""
+    latest_ms = number = differences = 0
+    for each in happened:
+        latest_ms = max(latest_ms, each.at_ms)
+        number += 1
+        yield latest_ms, index, number, each
+        for difference in broker.differences[differences:]:
+            number += 1
+            yield latest_ms, index, number, difference
+        differences = len(broker.differences)
+
+
+class _Teller:
+    """Makes events of what happened. Before the window it only keeps how things stand."""
+
+    def __init__(self, brokers: Sequence[BrokerReplay], around_ms: int | None) -> None:
+        self._brokers = brokers
+        self._around_ms = around_ms
+        self._now_ms = 0
+        self._last_ms: dict[BrokerId, int] = {}
+        self._nodes: dict[str, tuple[str, str]] = {}
+        self._looks: dict[tuple[str, TopicPartition], ReplicaLook] = {}
+        self._controller = ""
+        self._is_open = False
+        self._versions: dict[TopicPartition, int] = {}
+        self.stored: dict[TopicPartition, tuple[PartitionState, int]] = {}
+        self.began_ms: int | None = None
+        self.faults: Counter[str] = Counter()
+        self.trace = Trace()
+        self.trace.attach(lambda: self._now_ms - (self.began_ms or 0), dict)
+
+    @property
+    def duration_ms(self) -> int:
+        return self._now_ms - self.began_ms if self.began_ms is not None else 0
+
+    def tell(self, at_ms: int, happened: Happened | Difference) -> None:
+        around_ms = self._around_ms
+        if around_ms is not None and at_ms > around_ms + AROUND_MS:
+            self._is_open = False
+            return
+        if not self._is_open and (around_ms is None or at_ms >= around_ms - AROUND_MS):
+            self._open(at_ms)
+        if self._is_open:
+            self._now_ms = max(self._now_ms, at_ms)
+        if isinstance(happened, Difference):
+            if self._is_open:
+                self.trace.on_node(SIMULATOR, "replay differs", str(happened))
+            return
+        self._happen(at_ms, happened)
+        self._last_ms[happened.broker_id] = at_ms
+
+    def _open(self, at_ms: int) -> None:
+        """The window begins: as things stand."""
+        self.began_ms = self._now_ms = at_ms
+        self._is_open = True
+        for node, (kind, text) in self._nodes.items():
+            self.trace.on_node(node, kind, text)
+        if self._controller:
+            self.trace.on_node(ZOOKEEPER, "controller seated", self._controller)
+        for partition, (state, version) in self.stored.items():
+            self.trace.on_stored(partition, state, version)
+        for (node, partition), look in self._looks.items():
+            self.trace.on_replica(node, partition, look)
+
+    def end(self) -> None:
+        if self._is_open:
+            self.trace.on_node(SIMULATOR, "recording ends", "what came later is in no file that was read")
+
+    def _happen(self, at_ms: int, happened: Happened) -> None:
+        node = f"broker-{happened.broker_id}"
+        told = happened.told
+        match told:
+            case Decision():
+                self._on_decision(node, told)
+            case Fetch():
+                if not told.flags & REFUSED and happened.partition is not None:
+                    self._on_fetch(node, happened.partition, told)
+            case Check():
+                if happened.partition is not None:
+                    self._look(node, happened.partition)
+            case dict():
+                self._on_fact(at_ms, node, happened, told)
+
+    # -- a broker
+
+    def _on_fact(self, at_ms: int, node: str, happened: Happened, fact: dict[str, Any]) -> None:
+        match fact["f"]:
+            case "life" if not fact["again"] or node not in self._nodes:
+                self._on_life(at_ms, node, happened.broker_id, fact)
+            case "end":
+                self._on_node(node, "stopped", "in order")
+            case "brokers":
+                if self._is_open:
+                    live = ", ".join(map(str, fact["live"])) or "nobody"
+                    self.trace.on_node(node, "hears who lives", live)
+            case "stop":
+                partition = TopicPartition(fact["topic"], fact["partition"])
+                self._looks.pop((node, partition), None)
+                if self._is_open:
+                    verb = "deletes" if fact["delete"] else "stops"
+                    self.trace.on_node(node, "replica stopped", f"{verb} its replica of {partition}")
+            case "partition" | "lead" | "follow" | "answer" if happened.partition is not None:
+                if "state" in fact:
+                    self._on_state(happened.partition.topic_partition, state_of(fact["state"]))
+                self._look(node, happened.partition)
+
+    def _on_life(self, at_ms: int, node: str, broker_id: BrokerId, fact: dict[str, Any]) -> None:
+        before = self._nodes.get(node)
+        if before is not None and before[0] != "stopped":
+            self.faults["killed"] += 1
+            last_ms = at_ms - self._last_ms.get(broker_id, at_ms)
+            self._on_node(
+                node, "killed", f"no end was recorded; it was last heard of {last_ms} ms before it began anew"
+            )
+        for key in [key for key in self._looks if key[0] == node]:
+            del self._looks[key]
+        self._nodes[node] = ("started", f"kavka {fact['kavka']}")
+        if self._is_open:
+            self.trace.on_broker_began(node, f"kavka {fact['kavka']}")
+
+    def _on_node(self, node: str, kind: str, text: str) -> None:
+        self._nodes[node] = (kind, text)
+        if self._is_open:
+            self.trace.on_node(node, kind, text)
+
+    # -- replicas
+
+    def _look(self, node: str, found: ReplayedPartition) -> None:
+        partition, log = found.partition, found.log
+        if found.is_lost:
+            return
+        look = ReplicaLook(
+            partition.is_leader,
+            partition.leader_epoch,
+            tuple(sorted(partition.isr_state.maximal_isr)),
+            log.log_end_offset,
+            log.high_watermark,
+        )
+        self._on_look(node, found.topic_partition, look)
+
+    def _on_fetch(self, node: str, found: ReplayedPartition, fetch: Fetch) -> None:
+        self._look(node, found)
+        follower = f"broker-{fetch.broker_id}"
+        high_watermark = min(fetch.offset, found.log.high_watermark)
+        look = ReplicaLook(False, found.partition.leader_epoch, (), fetch.offset, high_watermark)
+        self._on_look(follower, found.topic_partition, look)
+
+    def _on_look(self, node: str, partition: TopicPartition, look: ReplicaLook) -> None:
+        self._looks[node, partition] = look
+        if self._is_open:
+            self.trace.on_replica(node, partition, look)
+
+    # -- what is stored
+
+    def _on_state(self, partition: TopicPartition, state: LeaderAndIsr, controller_epoch: int = NO_EPOCH) -> None:
+        if state.partition_epoch <= self._versions.get(partition, NO_EPOCH):
+            return
+        self._versions[partition] = state.partition_epoch
+        stored = PartitionState(state.leader, state.leader_epoch, state.isr, controller_epoch)
+        self.stored[partition] = (stored, state.partition_epoch)
+        if self._is_open:
+            self.trace.on_stored(partition, stored, state.partition_epoch)
+
+    # -- decisions
+
+    def _on_decision(self, node: str, decision: Decision) -> None:
+        if decision.kind is DecisionKind.CONTROLLER_ELECTED:
+            self._controller = f"{node}, controller epoch {decision.controller_epoch}"
+            if self._is_open:
+                self.trace.on_node(ZOOKEEPER, "controller seated", self._controller)
+        if self._is_open:
+            self.trace.on_decision(node, decision)
