@@ -27,7 +27,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from random import Random
-from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from kavka.errors import KavkaError
 
@@ -37,6 +37,11 @@ Ts = TypeVarTuple("Ts")
 STEP_NS: Final = 1_000
 """What a step costs in virtual time: a callback of a flow takes about a microsecond and more in CPython."""
 NANOSECONDS: Final = 1_000_000_000
+MILESTONE_STEPS: Final = 4_096
+"""So often it is written down where a run is: two runs that part do so between two milestones."""
+DIGEST_FACTOR: Final = 6_364_136_223_846_793_005
+"""Knuth's multiplier for sequences modulo 2^64 (MMIX)."""
+DIGEST_MASK: Final = (1 << 64) - 1
 
 
 def _keep_for_ever(node: NodeLoop) -> None:
@@ -46,6 +51,15 @@ def _keep_for_ever(node: NodeLoop) -> None:
     that simulates much gives its memory back by ending.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(node))
+
+
+class Milestone(NamedTuple):
+    """Where a run was after so many steps: when, whose step that was, and the digest of all steps up to it."""
+
+    steps: int
+    now_ns: int
+    node: str
+    digest: int
 
 
 class SimulationStuck(KavkaError):
@@ -74,8 +88,10 @@ class _Call(asyncio.TimerHandle):
 class NodeLoop(asyncio.AbstractEventLoop):
     """The event loop of one node. Made by `Scheduler.node`."""
 
-    def __init__(self, scheduler: Scheduler, name: str) -> None:
+    def __init__(self, scheduler: Scheduler, name: str, number: int) -> None:
         self.name = name
+        self.number = number
+        """Which one of the simulation it is, from 1 on."""
         self.owner: int | None = None
         """The broker whose process this is, for who watches; None for other nodes."""
         self.rate = 1.0
@@ -227,6 +243,12 @@ class Scheduler:
         """The one source of chance; nodes are given generators seeded from it."""
         self.now_ns = 0
         self.steps = 0
+        self.digest = 0
+        """Of every step so far: which node took it, and when. Two runs are the same as long as it is."""
+        self.milestones: list[Milestone] = []
+        self._closely = range(0)
+        self._next_milestone = MILESTONE_STEPS
+        self._nodes = 0
         self.last_node: NodeLoop | None = None
         """Whose step the last one was; None if it was a moment's, at which something came due."""
         self._timers: list[tuple[int, float, int, NodeLoop | None, _Call | Callable[[], object]]] = []
@@ -242,7 +264,8 @@ class Scheduler:
 
     def node(self, name: str) -> NodeLoop:
         """A new node. A restarted broker is a new node: `name` must be another one for each life."""
-        loop = NodeLoop(self, name)  # type: ignore[abstract]  # sockets, processes, signals: flows do not use them
+        self._nodes += 1
+        loop = NodeLoop(self, name, self._nodes)  # type: ignore[abstract]  # sockets, processes, signals: flows do not use them
         _keep_for_ever(loop)
         return loop
 
@@ -298,6 +321,9 @@ class Scheduler:
             node = runnable[0 if count == 1 else int(self.random.random() * count)]
             self.steps += 1
             self.now_ns += STEP_NS
+            self.digest = (self.digest * DIGEST_FACTOR + self.now_ns + node.number) & DIGEST_MASK
+            if self.steps >= self._next_milestone:
+                self._reach_milestone(node)
             self.last_node = node
             node.run_one()
             return True
@@ -307,6 +333,16 @@ class Scheduler:
         self.last_node = None
         self._fire()
         return True
+
+    def look_closely(self, steps: range) -> None:
+        """Makes each of these steps a milestone. To be said before the first of them."""
+        self._closely = steps
+        self._next_milestone = min(self._next_milestone, max(steps.start, 1))
+
+    def _reach_milestone(self, node: NodeLoop) -> None:
+        self.milestones.append(Milestone(self.steps, self.now_ns, node.name, self.digest))
+        close = self.steps in self._closely
+        self._next_milestone = self.steps + (1 if close else MILESTONE_STEPS - self.steps % MILESTONE_STEPS)
 
     def _fire(self) -> None:
         _due_ns, _lot, _number, node, what = heapq.heappop(self._timers)

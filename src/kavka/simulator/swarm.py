@@ -16,7 +16,7 @@ from typing import Final
 from kavka.logger import sink
 from kavka.simulator.faults import FaultMix, Strike
 from kavka.simulator.invariants import Violation
-from kavka.simulator.scheduler import SimulationStuck
+from kavka.simulator.scheduler import Milestone, SimulationStuck
 from kavka.simulator.world import BrokerBug, World
 
 HOURS: Final = 1 / 6
@@ -92,6 +92,7 @@ class SeedResult:
     """The faults that it made, to be had again or in part."""
     swarm_seconds: float = 0.0
     """How long there were faults and writes before all was healed or a rule was broken."""
+    milestones: tuple[Milestone, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
@@ -103,9 +104,14 @@ def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None, mix
 
 
 def run_plan(
-    plan: Plan, *, hours: float = HOURS, mix: FaultMix | None = None, schedule: Sequence[Strike] | None = None
+    plan: Plan,
+    *,
+    hours: float = HOURS,
+    mix: FaultMix | None = None,
+    schedule: Sequence[Strike] | None = None,
+    closely: range = range(0),
 ) -> SeedResult:
-    """Runs a plan as `run_seed` does. `schedule`: these faults and no others."""
+    """Runs a plan as `run_seed` does. `schedule`: these faults and no others. `closely`: steps that are milestones."""
     began_s = time.perf_counter()
     seed = plan.seed
     world = World(
@@ -117,6 +123,7 @@ def run_plan(
         schedule=schedule,
         clock_drift=plan.clock_drift,
     )
+    world.scheduler.look_closely(closely)
     violation = detail = rule = ""
     lines = sink.set(world.observer.states.on_line)
     try:
@@ -148,6 +155,7 @@ def run_plan(
         plan=plan,
         strikes=tuple(world.faults.struck),
         swarm_seconds=min(world.faults.elapsed_s, 3_600 * hours),
+        milestones=tuple(world.scheduler.milestones),
     )
 
 

@@ -118,8 +118,9 @@ class World:
 
     @property
     def digest(self) -> str:
-        """Of all that happened so far: states stored, high watermarks, what clients were told, faults."""
-        return f"{self.observer.digest:08x}"
+        """Of all that happened so far: each step, and what came of them: states stored, high watermarks, what clients
+        were told, faults."""
+        return f"{self.scheduler.digest:016x}{self.observer.digest:08x}"
 
     # -- the phases
 
