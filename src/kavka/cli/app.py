@@ -366,6 +366,53 @@ def simulate(
     raise typer.Exit(status)
 
 
+@app.command("replay")
+def replay(
+    directories: Annotated[
+        list[str], typer.Argument(metavar="DIRECTORY", help="Brokers' log directories, or those above them.")
+    ],
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partition", "-p", metavar="NAME", help="Only TOPIC-PARTITION, or TOPIC; all without it."),
+    ] = None,
+    around: Annotated[
+        str | None,
+        typer.Option("--around", metavar="TIME", help="A minute before and after it: 10:42, 10:42:07, or a date too."),
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, an event a line.")
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through it in a browser.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Decide again what the brokers of a cluster decided, from what they recorded, and step through it.
+
+    No broker need run. Leaders, in-sync replicas and high watermarks come from the same code as then; where they come
+    out otherwise (another version of kavka, or a bug), that is told, and the exit status is 1.
+
+    [bold]Examples[/bold]
+
+    kavka replay kavka-data
+
+    kavka replay kavka-data --partition orders-0 --around 10:42 --page incident.html
+
+    kavka replay /srv/broker-1/logs /srv/broker-2/logs --trace incident.txt
+    """
+    from kavka.cli.replay import replay as replay_recordings
+
+    status = replay_recordings(
+        directories,
+        partitions=partitions or [],
+        around=around,
+        trace=trace,
+        page=page,
+        as_json=as_json,
+    )
+    raise typer.Exit(status)
+
+
 @app.command("lag-policy")
 def lag_policy(
     files: Annotated[

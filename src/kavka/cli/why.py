@@ -127,7 +127,7 @@ def _ring_files(directory: str, depth: int) -> Iterator[str]:
             yield from _ring_files(entry.path, depth - 1)
 
 
-def moment_ms(text: str, now_ms: int) -> int:
+def moment_ms(text: str, now_ms: int, *, option: str = "--at") -> int:
     """Milliseconds since 1970 of `10:42`, `10:42:07` (today, or yesterday if that is still to come), an ISO 8601 time
     (local where it names no zone), or of a number of them."""
     from datetime import datetime, timedelta
@@ -146,7 +146,7 @@ def moment_ms(text: str, now_ms: int) -> int:
         else:
             moment = datetime.fromisoformat(text).astimezone()
     except ValueError:
-        usage(f"--at {text} is no time", "write 10:42, 10:42:07 or 2026-01-31T10:42:00")
+        usage(f"{option} {text} is no time", "write 10:42, 10:42:07 or 2026-01-31T10:42:00")
     return int(moment.timestamp() * 1000)
 
 
