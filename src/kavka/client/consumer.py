@@ -185,6 +185,11 @@ class Consumer:
     def assignment(self) -> list[TopicPartition]:
         return list(self._partitions)
 
+    @property
+    def membership(self) -> tuple[str, int]:
+        """(member id, generation) in the group; ("", -1) outside of one."""
+        return ("", -1) if self._member is None else (self._member.member_id, self._member.generation)
+
     def assign(
         self, partitions: Iterable[TopicPartition], *, offsets: Mapping[TopicPartition, int] | None = None
     ) -> None:

@@ -4,8 +4,8 @@ Decides what goes wrong. It keeps within what acknowledged records must survive:
 brokers have lost what was not synced, or a disk, for replication factor 3 and min.insync.replicas 2 that is one.
 Pauses, cuts, kills and lost sessions may hit all of them at once: they cost availability, not records.
 
-The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), and what
-administrators do in the middle of it (`operations`).
+The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), of members of a
+consumer group (`members`), and what administrators do in the middle of it (`operations`).
 
 A fault is a `Strike`: when, which kind, and everything about it that was left to chance. What strikes is recorded, and
 can be given instead of a mix: then just these strike, and leaving one out leaves the others as they are (`shrink`).
@@ -23,16 +23,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from kavka.simulator import broker_faults, network_faults, operations
+from kavka.simulator import broker_faults, members, network_faults, operations
 from kavka.simulator.broker_faults import BrokerFaults
 from kavka.simulator.fault_group import Argument, Arguments, FaultGroup
+from kavka.simulator.members import MemberFaults
 from kavka.simulator.network_faults import NetworkFaults
 from kavka.simulator.operations import Operations
+from kavka.simulator.trace import SIMULATOR
 
 if TYPE_CHECKING:
     from kavka.simulator.world import World
 
-KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS)
+KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS, *members.KINDS)
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
 
@@ -44,6 +46,11 @@ class Strike:
     at_ms: int
     kind: str
     arguments: Arguments
+
+    def __str__(self) -> str:
+        """Kind and arguments, as a trace tells them."""
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.kind} ({arguments})" if arguments else self.kind
 
     def as_json(self) -> dict[str, object]:
         return {"at_ms": self.at_ms, "kind": self.kind, **self.arguments}
@@ -95,11 +102,13 @@ class Faults:
         network = NetworkFaults(world, self._random, bearable)
         brokers = BrokerFaults(world, self._random, bearable)
         administrators = Operations(world, self._random, bearable)
-        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators)
+        readers = MemberFaults(world, self._random, bearable)
+        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers)
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
             **dict.fromkeys(operations.KINDS, administrators),
+            **dict.fromkeys(members.KINDS, readers),
         }
         self._active = False
         self._began_ns = 0
@@ -154,6 +163,7 @@ class Faults:
             self.struck.append(strike)
             self.counts[strike.kind] += 1
             self._world.note(f"fault: {strike.kind}")
+            self._world.tell(SIMULATOR, "fault", str(strike))
         self._next()
 
     def _draw(self) -> Strike | None:

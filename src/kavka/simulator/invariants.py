@@ -38,6 +38,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
 from kavka.simulator.fencing_rules import FencingRules
+from kavka.simulator.group_rules import TOPIC as OFFSETS_TOPIC
+from kavka.simulator.group_rules import GroupRules
 from kavka.simulator.join_rules import JoinRules
 from kavka.simulator.log_mirror import LogMirror, differ
 from kavka.simulator.log_rules import LogRules
@@ -97,7 +99,8 @@ class Observer(View):
         self.states = States(self.replicas, self.topic_name)
         self._logs = LogRules(self)
         self._joins = JoinRules(self)
-        self.watchers: list[Watcher] = [self.states, self._joins, FencingRules(self)]
+        self.groups = GroupRules(self)
+        self.watchers: list[Watcher] = [self.states, self._joins, FencingRules(self), self.groups]
         """Who is told of what is asked and answered."""
         self._zxid = -1
         self._topics_pzxid = -1
@@ -255,6 +258,8 @@ class Observer(View):
 
     def _forget(self, topic: str) -> None:
         """The topic was deleted: what is made under its name later is another one."""
+        if self._trace is not None:
+            self._trace.on_topic_removed(topic)
         self._former_names[topic] = None
         self._hosts.clear()
         self._partitions_of.pop(topic, None)
@@ -435,8 +440,11 @@ class Observer(View):
             if difference:
                 text = f"{seen.name}: member {member} of {stored.state.isr} is not the same {difference}"
                 self.require("R1" if member in stored.state.isr else "R2", holds=False, text=text)
-        if high_watermark > self.true_high_watermark.get(partition, 0):
+        known = self.true_high_watermark.get(partition, 0)
+        if high_watermark > known:
             self.true_high_watermark[partition] = high_watermark
+            if partition.topic == OFFSETS_TOPIC:
+                self.groups.on_committed(partition, seen.batches(known, high_watermark))
             committed = self.committed.get(partition)
             if committed is None:
                 committed = self.committed[partition] = LogMirror()

@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.model import Offset, TopicPartition
-from kavka.records.batch import iterate_batches
+from kavka.records.batch import RecordBatch, iterate_batches
 from kavka.simulator.log_mirror import READ_BYTES, LogMirror
 
 if TYPE_CHECKING:
@@ -68,6 +68,18 @@ class Seen:
         """Takes over what the log has now. The observer's own reads do not fail."""
         with self._disk.without_faults():
             self.mirror.follow(self.partition.log)
+
+    def batches(self, start: Offset, end: Offset) -> list[RecordBatch]:
+        """The batches that begin at or behind `start` and before `end`, as far as the log still has them."""
+        log, found = self.partition.log, []
+        offset = max(start, log.log_start_offset)
+        while offset < end:
+            with self._disk.without_faults():
+                result = log.read(offset, READ_BYTES, max_offset=end, min_one_batch=True)
+                read = [memoryview(chunk.tobytes()) for chunk in result.chunks]
+            found += [batch for data in read for batch in iterate_batches(data) if batch.header.base_offset >= offset]
+            offset = result.next_offset
+        return found
 
     def first_damage(self) -> str:
         """What is wrong with the first batch of the log that is not as it must be: its CRC, or where it stands."""

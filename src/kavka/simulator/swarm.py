@@ -37,6 +37,7 @@ class Plan:
     mean_pause_s: float = 1.0
     settings: dict[str, str] = field(default_factory=dict)
     clock_drift: float = 0.0
+    members: int = 0
 
     @staticmethod
     def draw(seed: int, *, brokers: int | None = None) -> Plan:
@@ -54,6 +55,8 @@ class Plan:
             "unclean.leader.election.enable": "false",
             "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
             "kavka.eligible.leader.replicas.enable": random.choice(("true", "false")),
+            "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
+            "offsets.topic.replication.factor": str(min(3, count)),
             "log.retention.check.interval.ms": "20000",
             "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
         }
@@ -65,6 +68,7 @@ class Plan:
             mean_pause_s=random.choice((0.3, 1.0, 3.0)),
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
+            members=random.choice((0, 0, 2, 3)),
         )
 
 
@@ -128,7 +132,7 @@ def run_plan(
     lines = sink.set(world.observer.states.on_line)
     try:
         world.start()
-        world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s)
+        world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s, members=plan.members)
         world.settle()
     except (Violation, BrokerBug) as failure:
         violation, rule, detail = str(failure), rule_of(failure), _trace_of(failure, world)

@@ -20,6 +20,7 @@ from kavka.model import TopicPartition
 from kavka.simulator.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix, Faults, Strike
 from kavka.simulator.invariants import Observer, Violation
+from kavka.simulator.members import GROUP, Members
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.trace import current_trace
@@ -41,6 +42,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 CONVERGENCE_S: Final = 180.0
 """R20's bound: by then everything has come together, after the last fault was healed."""
+
+GROUP_LOOK_S: Final = 1.0
 
 
 class BrokerBug(Exception):
@@ -101,6 +104,8 @@ class World:
         self.clients = Clients(self.scheduler, self.network, self._bootstrap, self.observer, self.bugs)
         for broker in self.brokers.values():
             broker.clock_rate = 1.0 + clock_drift * (2 * random.random() - 1)
+        self.members = Members(self, TOPIC)
+        self._min_in_sync = int(own["min.insync.replicas"])
         self.mix = mix or FaultMix.draw(random)
         self.faults = Faults(self, self.mix, schedule=schedule)
         self.trace: list[str] = []
@@ -164,13 +169,22 @@ class World:
 
         self.clients.watch(loop.create_task(run()))
 
-    def run_swarm(self, *, hours: float, producers: int = 2, mean_pause_s: float = 0.5) -> None:
-        """Writes, reads and faults for so long."""
+    def run_swarm(self, *, hours: float, producers: int = 2, mean_pause_s: float = 0.5, members: int = 0) -> None:
+        """Writes, reads and faults for so long. `members`: of a consumer group."""
         for _ in range(producers):
             self.clients.add_producer(mean_pause_s=mean_pause_s)
         self.clients.add_consumer()
+        for _ in range(members):
+            self.members.add()
+        if members:
+            self._look_at_groups()
         self.faults.start()
         self.run_for(hours * 3_600)
+
+    def _look_at_groups(self) -> None:
+        """Looks for rebalances that do not end, every now and then, for good."""
+        self.observer.groups.check_rebalances(self.brokers.values(), [GROUP], self._min_in_sync)
+        self.scheduler.after(GROUP_LOOK_S, self._look_at_groups)
 
     def settle(self) -> None:
         """The liveness phase: healed, everything comes together (R20), and every acknowledged record is there (R7)."""
@@ -189,6 +203,7 @@ class World:
         task = loop.create_task(self.clients.read_all(loop))
         self.run_until(task.done, within_s=60)
         self.observer.check_nothing_lost(task.result())
+        self.observer.groups.check_at_least_once(task.result())
 
     # -- questions
 
@@ -206,7 +221,8 @@ class World:
         )
 
     def _missing(self) -> list[str]:
-        return self.observer.check_converged(self.brokers)
+        partitions = [partition for partition in self.observer.stored if partition.topic == TOPIC]
+        return self.observer.check_converged(self.brokers) + self.members.missing(partitions)
 
     # -- steps
 
