@@ -32,7 +32,7 @@ from kavka.coordinator.transaction_state import BUMPS_EPOCH, Transaction, Transa
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.log.producer_state import AppendOrigin
 from kavka.logger import Logger
-from kavka.model import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
+from kavka.model import NO_LEADER, NO_OFFSET, BrokerId, LeaderEpoch, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
 from kavka.replication.partition import ACKS_ALL
@@ -101,6 +101,8 @@ class MarkerLog:
             timestamp=now_ms,
         )
         topic, index = partition
+        if self._is_late(marker, partition):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         outcome = self._replicas.append(
             topic,
             index,
@@ -114,6 +116,20 @@ class MarkerLog:
         if outcome.error is ErrorCode.NONE and topic == GROUP_METADATA_TOPIC:
             self._on_ended(index, marker.producer_id, marker.producer_epoch, marker.committed)
         return outcome.error
+
+    def _is_late(self, marker: Marker, partition: TopicPartition) -> bool:
+        """Whether a marker of transaction version 2, which has an epoch above that of its records, would end a later
+        transaction than its own: 1. the coordinator sends it, and hears no answer; 2. it sends it again, and that one
+        is written; 3. the producer begins the next transaction, with the marker's epoch; 4. the first one arrives."""
+        if marker.transaction_version < BUMPS_EPOCH:
+            return False
+        hosted = self._replicas.partition(*partition)
+        entry = None if hosted is None else hosted.log.producer(marker.producer_id)
+        return (
+            entry is not None
+            and entry.producer_epoch == marker.producer_epoch
+            and entry.current_txn_first_offset != NO_OFFSET
+        )
 
 
 class TransactionMarkers:

@@ -125,6 +125,6 @@ def _refusal(error: ErrorCode, version: int) -> AppendOutcome:
         )
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_VERSION_WITH_ABORTABLE:
         error = ErrorCode.INVALID_TXN_STATE
-    if error in (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE):
+    if error is ErrorCode.INVALID_TXN_STATE:
         return AppendOutcome(error, message="the partition was not added to the transaction")
     return AppendOutcome(error)

@@ -629,6 +629,10 @@ class UnifiedLog:
         """What the log remembers of each producer, by id; not to be changed."""
         return [entry for _producer_id, entry in sorted(self._producers.producers.items())]
 
+    def producer(self, producer_id: int) -> ProducerEntry | None:
+        """What the log remembers of a producer; not to be changed."""
+        return self._producers.producers.get(producer_id)
+
     def has_ongoing_transaction(self, producer_id: int) -> bool:
         return self._producers.has_ongoing_transaction(producer_id)
 

@@ -1,7 +1,8 @@
 """Scenario: named steps of raw requests of one API, run once for every version of it that a broker serves.
 
 Not among the steps is what Apache Kafka itself never answers: records that are null, the same resource twice in
-AlterConfigs, a topic assigned to no broker (3.9), a consumer's subscription that is not in its format (4.3).
+AlterConfigs, a topic assigned to no broker (3.9), a consumer's subscription that is not in its format (4.3), no
+transaction at all in AddPartitionsToTxn 4.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ FLOOR = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
     ApiKey.DESCRIBE_CONFIGS: 1,
     ApiKey.DESCRIBE_LOG_DIRS: 1,
+    ApiKey.WRITE_TXN_MARKERS: 1,
 }
 
 
@@ -71,5 +73,12 @@ def run_scenario(found: Scenario, host: str, port: int, version: int) -> dict[st
 
 
 # Each of these modules registers its scenarios here.
-for _module in ("scenarios_cluster", "scenarios_configs", "scenarios_groups", "scenarios_records", "scenarios_topics"):
+for _module in (
+    "scenarios_cluster",
+    "scenarios_configs",
+    "scenarios_groups",
+    "scenarios_records",
+    "scenarios_topics",
+    "scenarios_transactions",
+):
     import_module(_module)

@@ -47,7 +47,7 @@ LEFT_OUT = frozenset(
 )
 TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 BROKER_IDS = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
-TIMES = frozenset({"log_append_time_ms", "timestamp"})
+TIMES = frozenset({"log_append_time_ms", "timestamp", "last_timestamp", "transaction_start_time_ms"})
 IN_ORDER = frozenset({"synonyms", "batches"})
 NAMES = ("name", "topic", "group_id", "topic_name", "group")
 UUID_PATTERN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -36,10 +36,14 @@ def handle(broker: Broker, request: Request, message: DescribeProducersRequest) 
 def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     partition = broker.replicas.partition(topic, index)
     if partition is None or not partition.is_leader:
-        error = broker.replicas.absence(topic, index) if partition is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if partition is None and broker.metadata.partition(topic, index) is not None:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
-        return PartitionResponse(partition_index=index, error_code=error, error_message=error.name)
+        error, message = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
+        if broker.metadata.topic(topic) is None:
+            error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}"
+        elif broker.metadata.partition(topic, index) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif partition is None and broker.replicas.absence(topic, index) is ErrorCode.KAFKA_STORAGE_ERROR:
+            error = ErrorCode.KAFKA_STORAGE_ERROR
+        return PartitionResponse(partition_index=index, error_code=error, error_message=message)
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
