@@ -247,7 +247,7 @@ class ProcessCluster:
             directory.mkdir(parents=True, exist_ok=True)
             if flavour == "kavka":
                 command = [
-                    _kavka(),
+                    kavka_command(),
                     "zookeeper",
                     "--host",
                     host,
@@ -301,7 +301,7 @@ class ProcessCluster:
         path = directory / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         if self._own_kinds.get(number, self.kind) == "kavka":
-            command = [_kavka(), "server", str(path)]
+            command = [kavka_command(), "server", str(path)]
         else:
             command = _java(BROKER_JVM, "kafka.Kafka", path)
         command = self._on(self.broker_host(number), command)
@@ -469,7 +469,7 @@ class ProcessCluster:
         return self.lab
 
 
-def _kavka() -> str:
+def kavka_command() -> str:
     return str(Path(sys.executable).parent / "kavka")
 
 
