@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kavka.coordinator.consumer_group import ConsumerGroupLimits
 from kavka.coordinator.consumer_group_flow import Surroundings
+from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.target_assignment import TopicInfo
 
 CONSUMER_LIMITS = ConsumerGroupLimits(
@@ -69,6 +70,7 @@ def group_surroundings(
     return Surroundings(
         topics or HandMadeTopics(),
         limits=lambda _group_id: settled,
+        classic_limits=GroupLimits(10, 1_800_000, 0, 100),
         is_enabled=lambda: True,
         wall_ms=wall_ms,
         random=random.Random(1),

@@ -192,6 +192,12 @@ class Broker:
         )
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random)
         self.producer_ids = ProducerIds(ports.zookeeper, self.broker_id)
+        group_limits = GroupLimits(
+            config.group_min_session_timeout_ms,
+            config.group_max_session_timeout_ms,
+            config.group_initial_rebalance_delay_ms,
+            config.group_max_size,
+        )
         self.groups = GroupCoordinator(
             loop,
             CoordinatorLog(
@@ -202,18 +208,14 @@ class Broker:
                 commit_timeout_ms=config.offsets_commit_timeout_ms,
                 on_storage_error=self.on_storage_error,
             ),
-            GroupLimits(
-                config.group_min_session_timeout_ms,
-                config.group_max_session_timeout_ms,
-                config.group_initial_rebalance_delay_ms,
-                config.group_max_size,
-            ),
+            group_limits,
             wall_ms=ports.wall_ms,
             random=ports.random,
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
             around=Surroundings(
                 KnownTopics(self.metadata),
                 limits=lambda group_id: consumer_group_limits(self.config, self.configs.group(group_id)),
+                classic_limits=group_limits,
                 is_enabled=self.serves_consumer_groups,
                 wall_ms=ports.wall_ms,
                 random=ports.random,

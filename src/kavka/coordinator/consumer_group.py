@@ -135,6 +135,11 @@ class Deadlines:
             if deadline is not None:
                 yield deadline
 
+    def expect_join(self, until_ms: int) -> None:
+        """It was told to join again; being told twice gives it no more time."""
+        if self.join_ms is None:
+            self.join_ms = until_ms
+
     def put_off(self, until_ms: int) -> None:
         self.session_ms = max(self.session_ms, until_ms)
         self.revoke_ms = None if self.revoke_ms is None else max(self.revoke_ms, until_ms)
@@ -284,11 +289,12 @@ class ConsumerGroup:
             deadlines.revoke_ms = now_ms + member.rebalance_timeout_ms
             deadlines.revoke_epoch = member.epoch
 
-    def on_loaded(self, session_timeout_ms: int, now_ms: int) -> None:
-        """The log is read to its end: every member has a whole session from now on."""
+    def watch_all(self, session_timeout_ms: int, now_ms: int) -> None:
+        """The log is read to its end, or has changed: who is not watched yet has a whole session from now on."""
         for member in self.members.values():
-            timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-            self.renew(member.member_id, timeout_ms, now_ms)
+            if member.member_id not in self.deadlines:
+                timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+                self.renew(member.member_id, timeout_ms, now_ms)
             self.watch_revocation(member.member_id, now_ms)
 
     def next_deadline_ms(self) -> int | None:

@@ -21,13 +21,16 @@ from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.active_shard import ActiveShard
+from kavka.coordinator.classic_members import decide_classic_join, require_classic_member
 from kavka.coordinator.consumer_group import (
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
     ConsumerGroup,
     ConsumerGroupLimits,
+    ConsumerMember,
     ResolvedRegex,
 )
+from kavka.coordinator.consumer_group_records import group_tombstones
 from kavka.coordinator.consumer_heartbeat import (
     ConsumerHeartbeat,
     HeartbeatAnswer,
@@ -37,11 +40,12 @@ from kavka.coordinator.consumer_heartbeat import (
     decide_leave,
     remove_members,
 )
-from kavka.coordinator.group import ClassicGroup, Effects, GroupState
-from kavka.coordinator.group_records import CoordinatorRecord, group_tombstone
+from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState, JoinAnswer, JoinRequest
+from kavka.coordinator.group_migration import may_downgrade, may_upgrade, to_classic_group, to_consumer_group
+from kavka.coordinator.group_records import CoordinatorRecord, group_record, group_tombstone
 from kavka.coordinator.target_assignment import Topics
 from kavka.coordinator.topic_pattern import InvalidPattern, TopicPattern
-from kavka.errors import ErrorCode, RequestError
+from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 
 logger = Logger(__name__)
@@ -83,16 +87,20 @@ class Surroundings(NamedTuple):
 
     topics: Topics
     limits: Callable[[str], ConsumerGroupLimits]
+    classic_limits: GroupLimits
     is_enabled: Callable[[], bool]
     wall_ms: Callable[[], int]
     random: Random
 
 
 class Change(NamedTuple):
-    """What is to be written in a group's turn. `frozen` is the classic group whose place is taken."""
+    """What is to be written in a group's turn. `frozen` is the classic group whose place is taken; `becomes` the one
+    that takes the group's place, and which has its members join again if it `rebalances`."""
 
     records: Sequence[CoordinatorRecord]
     frozen: ClassicGroup | None = None
+    becomes: ClassicGroup | None = None
+    rebalances: bool = True
 
 
 class ConsumerGroupFlow:
@@ -130,6 +138,8 @@ class ConsumerGroupFlow:
                 raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
             decision = decide_leave(group, request, self._now(group_id, {}))
             logger.info("consumer group member left", group=group_id, member=request.member_id)
+            if decision.member is None:
+                return self._removal(group, [decision.answer.member_id]), decision.answer
             return Change(decision.records), decision.answer
         resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex)
         records: list[CoordinatorRecord] = []
@@ -153,11 +163,24 @@ class ConsumerGroupFlow:
         """The group that a first member makes; an empty classic group gives its place up. Raises `RequestError`."""
         if request.member_epoch != 0:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if classic is not None:
-            if classic.state is not GroupState.EMPTY or classic.has_pending_members:
-                raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if classic is None:
+            return ConsumerGroup(group_id)
+        if classic.state is GroupState.EMPTY:
             records.append(group_tombstone(group_id))
-        return ConsumerGroup(group_id)
+            return ConsumerGroup(group_id)
+        if classic.state is GroupState.DEAD or not may_upgrade(classic, self._around.limits(group_id)):
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        try:
+            group, made = to_consumer_group(classic, self._around.topics)
+        except ProtocolViolation as garbage:
+            raise RequestError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Cannot upgrade the classic group {group_id} to consumer group because the embedded consumer protocol "
+                "is malformed.",
+            ) from garbage
+        logger.info("group upgraded", group=group_id, members=len(group.members), epoch=group.epoch)
+        records.extend(made)
+        return group
 
     def _new_member_id(self) -> str:
         return str(uuid.UUID(int=self._around.random.getrandbits(128), version=4))
@@ -224,11 +247,98 @@ class ConsumerGroupFlow:
     async def _carry_out(self, active: ActiveShard, group_id: str, change: Change) -> ErrorCode:
         try:
             error = await self._carrier.write_change(active, change.records)
+            self._take_over(active, group_id, change)
             if change.frozen is not None and active.shard.groups.get(group_id) is change.frozen:
                 self._thaw(active, change.frozen)
             return error
         finally:
             active.turns.give(group_id)
+
+    def _take_over(self, active: ActiveShard, group_id: str, change: Change) -> None:
+        """Sees to deadlines of a group that has changed, and to the classic group that it may be now."""
+        if active.is_gone:
+            return
+        shard, now_ms = active.shard, self._carrier.now_ms()
+        group = shard.consumer_groups.get(group_id)
+        if group is not None:
+            group.watch_all(self._around.limits(group_id).session_timeout_ms, now_ms)
+        elif change.becomes is not None:
+            logger.info("group downgraded", group=group_id, members=len(change.becomes.members))
+            shard.groups[group_id] = change.becomes
+            if change.rebalances:
+                effects = Effects()
+                change.becomes.rebalance(now_ms, effects)
+                self._carrier.deliver(effects)
+        self._carrier.arm(active, group_id)
+
+    def _removal(self, group: ConsumerGroup, member_ids: Sequence[str]) -> Change:
+        """Takes members out; where only those are left who speak the classic protocol, the group becomes classic."""
+        group_id = group.group_id
+        left = [member for member_id, member in group.members.items() if member_id not in member_ids]
+        return self._downgrade(group, left) or Change(remove_members(group, member_ids, self._now(group_id, {})))
+
+    def _downgrade(
+        self, group: ConsumerGroup, left: Sequence[ConsumerMember], *, rebalances: bool = True
+    ) -> Change | None:
+        around = self._around
+        if not may_downgrade(group, left, around.limits(group.group_id), around.classic_limits):
+            return None
+        made = to_classic_group(group, left, around.topics, around.classic_limits, self._carrier.now_ms())
+        records = [*group_tombstones(group), group_record(made, wall_ms=around.wall_ms())]
+        return Change(records, becomes=made, rebalances=rebalances)
+
+    # -- members that speak the classic protocol
+
+    def concerns(self, active: ActiveShard, group_id: str) -> bool:
+        """Whether a classic request is for this: the group is of the newer protocol, or on its way from or to it."""
+        return group_id in active.shard.consumer_groups or active.turns.is_taken(group_id)
+
+    async def classic_join(
+        self, active: ActiveShard, group_id: str, request: JoinRequest, new_member_id: str
+    ) -> JoinAnswer | None:
+        """The answer to a JoinGroup; None where the group is a classic one by now. Raises `RequestError`."""
+
+        async def decide() -> tuple[Change, JoinAnswer | None]:
+            group = active.shard.consumer_groups.get(group_id)
+            if group is None:
+                return Change(()), None
+            if not group.members:
+                return Change(group_tombstones(group)), None
+            return self._decide_join(group, request, new_member_id)
+
+        answer = await self.in_turn(active, group_id, decide)
+        group = active.shard.consumer_groups.get(group_id)
+        if answer is not None and answer.error is ErrorCode.NONE and group is not None:
+            now_ms = self._carrier.now_ms()
+            group.renew(answer.member_id, request.session_timeout_ms, now_ms)
+            deadlines = group.deadlines[answer.member_id]
+            deadlines.join_ms, deadlines.sync_ms = None, now_ms + request.rebalance_timeout_ms
+            self._carrier.arm(active, group_id)
+        return answer
+
+    def _decide_join(self, group: ConsumerGroup, request: JoinRequest, new_member_id: str) -> tuple[Change, JoinAnswer]:
+        joined = decide_classic_join(group, request, new_member_id, self._now(group.group_id, {}))
+        if joined.replaced is not None and joined.member is not None and joined.replaced.classic is None:
+            others = [member for member in group.members.values() if member is not joined.replaced]
+            downgrade = self._downgrade(group, [*others, joined.member], rebalances=False)
+            if downgrade is not None and downgrade.becomes is not None:
+                answer = joined.answer._replace(generation=downgrade.becomes.generation)
+                return downgrade, answer
+        return Change(joined.records), joined.answer
+
+    async def classic_leave(
+        self, active: ActiveShard, group_id: str, member_id: str, instance_id: str | None
+    ) -> str | None:
+        """Takes a member out that speaks the classic protocol; None where the group is a classic one by now."""
+
+        async def decide() -> tuple[Change, str | None]:
+            group = active.shard.consumer_groups.get(group_id)
+            if group is None:
+                return Change(()), None
+            member, _classic = require_classic_member(group, member_id, instance_id, None)
+            return self._removal(group, [member.member_id]), member.member_id
+
+        return await self.in_turn(active, group_id, decide)
 
     def _freeze(self, group: ClassicGroup) -> None:
         effects = Effects()
@@ -257,7 +367,7 @@ class ConsumerGroupFlow:
                 return Change(()), None
             for member_id, why in late.items():
                 logger.info("consumer group member removed", group=group_id, member=member_id, why=why)
-            return Change(remove_members(group, list(late), self._now(group_id, {}))), None
+            return self._removal(group, list(late)), None
 
         try:
             await self.in_turn(active, group_id, decide)

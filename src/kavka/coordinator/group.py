@@ -798,6 +798,10 @@ class ClassicGroup:
         if len(self.members) > self.limits.max_size and self.state is GroupState.STABLE:
             self._prepare_rebalance(now_ms, effects)
 
+    def rebalance(self, now_ms: int, effects: Effects) -> None:
+        """Has all members join again."""
+        self._prepare_rebalance(now_ms, effects)
+
     def freeze(self, now_ms: int, effects: Effects) -> None:
         """Records are on their way that end it, or make it one of the newer protocol: nothing moves it meanwhile.
 

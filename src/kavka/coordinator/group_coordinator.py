@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.active_shard import ActiveShard, Ending
+from kavka.coordinator.classic_members import answer_sync, classic_heartbeat
 from kavka.coordinator.consumer_group import FIRST_COMMIT_VERSION, ConsumerGroup
 from kavka.coordinator.consumer_group_flow import Change, ConsumerGroupFlow, Surroundings
 from kavka.coordinator.consumer_group_records import ConsumerGroupRecord, decode_consumer_group_record
@@ -196,7 +197,7 @@ class GroupCoordinator:
             shard.end_transaction(ending.producer_id, self.now_ms(), committed=ending.committed)
         active.endings.clear()
         for consumers in shard.consumer_groups.values():
-            consumers.on_loaded(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())
+            consumers.watch_all(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())
         for group_id in (*shard.groups, *shard.consumer_groups):
             self.arm(active, group_id)
         self.deliver(effects)
@@ -275,6 +276,11 @@ class GroupCoordinator:
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
         """Answers when the member's generation begins."""
         active = self._shard(group_id)
+        if self._consumers.concerns(active, group_id):
+            self._check_session(request)
+            answer = await self._consumers.classic_join(active, group_id, request, self._new_member_id(request))
+            if answer is not None:
+                return answer
         now_ms = self.now_ms()
         shard = active.shard
         if request.member_id and group_id not in shard.groups:
@@ -301,6 +307,11 @@ class GroupCoordinator:
     ) -> SyncAnswer:
         """Answers when the leader's assignment is kept in the log."""
         active = self._shard(group_id)
+        consumers = active.shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            return self._sync_classic_member(
+                active, consumers, member_id, group_instance_id, generation, protocol_type, protocol
+            )
         group = active.shard.group(group_id)
         token = self._token()
         future: asyncio.Future[SyncAnswer] = self._loop.create_future()
@@ -322,18 +333,60 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
         """Raises `RequestError` with what the member must be told."""
-        group = self._shard(group_id).shard.group(group_id)
+        active = self._shard(group_id)
+        consumers = active.shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            try:
+                classic_heartbeat(consumers, member_id, group_instance_id, generation, self.now_ms())
+            finally:
+                self.arm(active, group_id)
+            return
+        group = active.shard.group(group_id)
         group.heartbeat(member_id, group_instance_id, generation, self.now_ms())
 
-    def leave(self, group_id: str, member_id: str, group_instance_id: str | None, reason: str = "") -> str:
+    async def leave(self, group_id: str, member_id: str, group_instance_id: str | None, reason: str = "") -> str:
         """Returns the id of the member that left; `reason` is what it says of it (KIP-800). Raises `RequestError`."""
         active = self._shard(group_id)
+        if self._consumers.concerns(active, group_id):
+            gone = await self._consumers.classic_leave(active, group_id, member_id, group_instance_id)
+            if gone is not None:
+                logger.info("group member left", group=group_id, member=gone, why=reason or "it did not say")
+                return gone
         group = active.shard.group(group_id)
         effects = Effects()
         left = group.leave(member_id, group_instance_id, self.now_ms(), effects)
         logger.info("group member left", group=group_id, member=left, why=reason or "it did not say")
         self._settle(active, group, effects)
         return left
+
+    def _check_session(self, request: JoinRequest) -> None:
+        limits = self._limits
+        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
+            raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+    def _sync_classic_member(
+        self,
+        active: ActiveShard,
+        consumers: ConsumerGroup,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+    ) -> SyncAnswer:
+        try:
+            return answer_sync(
+                consumers,
+                member_id,
+                group_instance_id,
+                generation,
+                protocol_type,
+                protocol,
+                self._around.topics,
+                self.now_ms(),
+            )
+        finally:
+            self.arm(active, consumers.group_id)
 
     async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """Answers when what the heartbeat led to is committed (KIP-848). Raises `RequestError`."""
@@ -574,6 +627,10 @@ class GroupCoordinator:
         self.spawn(self._write_group(active, group, write))
 
     async def _write_group(self, active: ActiveShard, group: ClassicGroup, write: _GroupWrite) -> None:
+        if active.shard.groups.get(group.group_id) is not group or group.state is GroupState.DEAD:
+            # It has become another group since the record was made: behind that one's records it would bring it back.
+            self.deliver(write.effects)
+            return
         error = await self._write(active, write.partition, [write.record])
         self.deliver(write.effects)
         after = Effects()

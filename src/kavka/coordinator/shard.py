@@ -273,6 +273,7 @@ class GroupShard:
                     self.groups.pop(group_id, None)
                 elif loading:
                     self.groups.pop(group_id, None)
+                    self.consumer_groups.pop(group_id, None)
                     timestamp_ms = value.current_state_timestamp
                     self.group_or_new(group_id, now_ms).restore(
                         generation=value.generation,

@@ -483,7 +483,7 @@ def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() ->
         wall.now_ms += 10_000
         await groups.expire_offsets(5_000)
         assert groups.fetch_offset("g", "orders", 0) is not None, "its subscription cannot be read: it may read all"
-        groups.leave("g", joined.member_id, None)
+        await groups.leave("g", joined.member_id, None)
         await asyncio.sleep(0.01)
         wall.now_ms += 4_999
         await groups.expire_offsets(5_000)
@@ -539,7 +539,7 @@ def test_a_deletion_that_could_not_be_written_leaves_the_group_and_its_generatio
         groups = await coordinator_at(log, wall)
         joined = await groups.join("g", member())
         await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
-        groups.leave("g", joined.member_id, None)
+        await groups.leave("g", joined.member_id, None)
         await asyncio.sleep(0.01)
         wall.now_ms += 10_000
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS

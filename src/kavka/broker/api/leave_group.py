@@ -5,6 +5,7 @@ Versions    0-2 one member; 3 many, with an error for each (KIP-345); 4 flexible
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.errors import ErrorCode, RequestError
@@ -24,10 +25,14 @@ _WHOLE_GROUP = (
 """Errors that concern the group and stand above its members."""
 
 
-def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> Awaitable[LeaveGroupResponse]:
+    return _leave(broker, request, message)
+
+
+async def _leave(broker: Broker, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse:
     if request.header.api_version < 3:
         try:
-            broker.groups.leave(message.group_id, message.member_id, None)
+            await broker.groups.leave(message.group_id, message.member_id, None)
         except RequestError as refused:
             return LeaveGroupResponse(error_code=refused.code)
         return LeaveGroupResponse(error_code=ErrorCode.NONE)
@@ -35,7 +40,7 @@ def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> Leav
     for member in message.members:
         error = ErrorCode.NONE
         try:
-            broker.groups.leave(message.group_id, member.member_id, member.group_instance_id, member.reason or "")
+            await broker.groups.leave(message.group_id, member.member_id, member.group_instance_id, member.reason or "")
         except RequestError as refused:
             if refused.code in _WHOLE_GROUP:
                 return LeaveGroupResponse(error_code=refused.code, members=[])
