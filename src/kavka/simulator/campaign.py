@@ -1,8 +1,12 @@
 """Many seeds on all cores, and the figures of it: python -m kavka.simulator.campaign --seeds 300
 
 Decides nothing about a run, only which seeds are run and how they are told. One line for each seed that failed, with
-the command that has it again; in the end each is made smaller (`shrink`) and printed as what a test can play again. The
-exit status is 1 if there was one.
+the command that has it again; in the end each is made smaller (`shrink`) and printed as what a test can play again.
+After the seeds, some are run as twins, and bugs are put back. Then the figures (`campaign_figures`) beside what is
+asked for, and all of them as one JSON object on the last line.
+
+The exit status is 1 if a seed failed, two twins parted or a bug that was put back was not found; of a whole campaign,
+of 300 seeds and more, also where a figure is not reached.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ import gc
 import json
 import multiprocessing
 import os
-import time
+import subprocess
+import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 
 from kavka.logger import set_level
+from kavka.simulator import twins
+from kavka.simulator.campaign_figures import SEEDS, Figures, MutantFigures, table
 from kavka.simulator.shrink import shrink
 from kavka.simulator.swarm import HOURS, SeedResult, run_seed
 
@@ -49,52 +55,11 @@ def _run_quietly(seed: int, *, hours: float, brokers: int | None) -> SeedResult:
     return run_seed(seed, hours=hours, brokers=brokers)
 
 
-class Figures:
-    """The sums over all seeds so far."""
-
-    def __init__(self) -> None:
-        self._began_s = time.perf_counter()
-        self.seeds = 0
-        self.simulated_hours = 0.0
-        self.events_checked = 0
-        self.changes_checked = 0
-        self.acknowledged = 0
-        self.consumed = 0
-        self.faults: Counter[str] = Counter()
-        self.states: Counter[str] = Counter()
-        self.failed: list[SeedResult] = []
-
-    def add(self, result: SeedResult) -> None:
-        self.seeds += 1
-        self.simulated_hours += result.simulated_hours
-        self.events_checked += result.events_checked
-        self.changes_checked += result.changes_checked
-        self.acknowledged += result.acknowledged
-        self.consumed += result.consumed
-        self.faults.update(result.faults)
-        self.states.update(result.states)
-        if result.violation:
-            self.failed.append(result)
-
-    @property
-    def wall_seconds(self) -> float:
-        return time.perf_counter() - self._began_s
-
-    def as_json(self) -> dict[str, object]:
-        wall_seconds = self.wall_seconds
-        return {
-            "seeds": self.seeds,
-            "simulated_hours": round(self.simulated_hours, 2),
-            "simulated_to_wall": round(self.simulated_hours * 3_600 / wall_seconds, 1),
-            "events_checked": self.events_checked,
-            "changes_checked": self.changes_checked,
-            "faults": self.faults.total(),
-            "faults_by_kind": dict(sorted(self.faults.items())),
-            "acknowledged": self.acknowledged,
-            "consumed": self.consumed,
-            "violations": [{"seed": result.seed, "what": result.violation} for result in self.failed],
-            "wall_seconds": round(wall_seconds, 1),
-        }
+def put_mutants_back(report: str) -> MutantFigures:
+    """Has bugs put back one by one by a program, which tells what became of them: a JSON object on its last line."""
+    process = subprocess.run([sys.executable, report], stdout=subprocess.PIPE, text=True, check=True)
+    facts = json.loads(process.stdout.splitlines()[-1])
+    return MutantFigures(facts["mutants"], facts["killed"], facts["alive"])
 
 
 def one_of_each_rule_first(failed: list[SeedResult]) -> list[SeedResult]:
@@ -107,7 +72,7 @@ def one_of_each_rule_first(failed: list[SeedResult]) -> list[SeedResult]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kavka.simulator.campaign", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=300, help="how many")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first one")
     parser.add_argument("--seed", type=int, help="this one alone, and what happened in it")
     parser.add_argument("--hours", type=float, default=HOURS, help="simulated hours of a seed, without its healing")
@@ -116,6 +81,8 @@ def main() -> int:
     parser.add_argument(
         "--shrink-seconds", type=float, default=SHRINK_SECONDS, help="for each failing seed to be made smaller; 0: not"
     )
+    parser.add_argument("--twins", type=int, default=0, help="run so many seeds twice, with two hash seeds")
+    parser.add_argument("--mutants", help="the program that puts bugs back (tests/simulation/mutant_report.py)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -135,17 +102,40 @@ def main() -> int:
             print(f"seed {result.seed}: {result.violation}\n    again: {again} --seed {result.seed}", flush=True)
         if arguments.minutes is not None and figures.wall_seconds > 60 * arguments.minutes:
             break
-    summary = figures.as_json()
+    figures.seeds_done()
     if arguments.shrink_seconds > 0:
         for result in one_of_each_rule_first(figures.failed)[:MAX_SHRUNK]:
             shrunk = shrink(result, max_seconds=arguments.shrink_seconds)
             told = shrunk.found.as_python() if shrunk.found is not None else ""
             print(f"seed {result.seed}, {result.rule}: {shrunk}\n{told}", flush=True)
-    for name, value in summary.items():
-        print(f"{name:20} {value}")
-    print(json.dumps(summary))
-    return 1 if figures.failed else 0
+    if arguments.twins:
+        first = twins.FIRST
+        for twin in twins.run_twins(range(first, first + arguments.twins), twins.HOURS):
+            figures.twins.append(twin)
+            if twin.parted:
+                print(f"seed {twin.seed} is two runs: {twin.parted}", flush=True)
+    if arguments.mutants:
+        figures.mutants = put_mutants_back(arguments.mutants)
+        for name in figures.mutants.alive:
+            print(f"not found when it was put back: {name}", flush=True)
+    return tell(figures)
+
+
+def tell(figures: Figures) -> int:
+    """Prints the figures; the exit status."""
+    rows = figures.rows()
+    print(table(rows))
+    if missing := figures.missing_states:
+        print(f"states never reached: {'; '.join(missing)}")
+    print(json.dumps(figures.as_json()))
+    is_whole = figures.seeds >= SEEDS
+    parted = any(twin.parted for twin in figures.twins)
+    alive = figures.mutants is not None and figures.mutants.alive
+    missed = is_whole and any(row.is_met is False for row in rows)
+    return 1 if figures.failed or parted or alive or missed else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # Nothing of a simulation is to be ended in order (scheduler.py, I2).
