@@ -7,8 +7,8 @@ Decides the order of what several brokers recorded, and what of it is an event. 
                 things happened; on several it is as good as their clocks agree
     stored      a leader and an ISR are in ZooKeeper when anybody is known to know it: the controller that wrote them, a
                 leader that was answered, a broker that was told. Each version once, the first time
-    followers   as their leader saw them: a follower's log ends where it fetches. Their own high watermark is at least
-                that of the answer before; it is shown as the lower of its log end and the leader's
+    followers   as their leader saw them: a follower's log ends where it fetches. Its own high watermark is shown as the
+                lower of its log end and the leader's. Whom it follows it says itself, where its own ring is there
     killed      a broker whose next life began without an end of the one before; when is told by its last entry
 
     I1  bounds: one block of each ring, and a trace, are in memory at a time; the partitions' states beside
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kavka.broker.flight_format import REFUSED, Check, Fetch, state_of
+from kavka.broker.flight_format import REFUSED, REPEATED, Check, Fetch, state_of
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, TopicPartition
 from kavka.simulator.replay import BrokerReplay, Difference, Happened, ReplayedPartition
@@ -153,6 +153,7 @@ class _Teller:
         self._now_ms = 0
         self._last_ms: dict[BrokerId, int] = {}
         self._nodes: dict[str, tuple[str, str]] = {}
+        """Whose rings are read: their latest begin or end."""
         self._looks: dict[tuple[str, TopicPartition], ReplicaLook] = {}
         self._controller = ""
         self._is_open = False
@@ -274,9 +275,18 @@ class _Teller:
 
     def _on_fetch(self, node: str, found: ReplayedPartition, fetch: Fetch) -> None:
         self._look(node, found)
+        if fetch.flags & REPEATED:
+            return  # It tells of what was seen before, and moves nothing.
         follower = f"broker-{fetch.broker_id}"
+        before = self._looks.get((follower, found.topic_partition))
+        epoch = found.partition.leader_epoch
+        if follower in self._nodes:
+            if before is None or before.is_leader or before.leader_epoch != epoch:
+                return
+        elif before is not None and before.leader_epoch > epoch:
+            return
         high_watermark = min(fetch.offset, found.log.high_watermark)
-        look = ReplicaLook(False, found.partition.leader_epoch, (), fetch.offset, high_watermark)
+        look = ReplicaLook(False, epoch, (), fetch.offset, high_watermark)
         self._on_look(follower, found.topic_partition, look)
 
     def _on_look(self, node: str, partition: TopicPartition, look: ReplicaLook) -> None:
