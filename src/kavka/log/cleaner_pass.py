@@ -10,8 +10,9 @@ log: whoever runs it (`broker.log_cleaner`) has each step done by a worker, and 
     any other record, and all behind the last offset of the map   stays
 
     batch without a record left   goes, but for the last one of a producer that is still known (its sequence and epoch),
-                                  the last one of the pass, and the last one of each new segment: of those the header
-                                  stays. So a new segment is never empty, and tells itself which offsets it covers
+                                  and the last one of the pass (its offset): of those the header stays. For the last
+                                  batch of a new segment a header without a producer stands in, so that the segment is
+                                  never empty, and tells itself which offsets it covers
 
 Invariants
   I1  What stays is read as before: offsets, timestamps, keys, values, headers, epochs, sequences.
@@ -27,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
-from kavka.log.cleaner_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
+from kavka.log.cleaner_batches import Entry, emptied, placeholder, read_entries, retain_entries, with_delete_horizon
 from kavka.log.cleaner_offsets import OffsetMap
 from kavka.log.cleaner_transactions import CleanedTransactions
 from kavka.log.index import AbortedTransaction
@@ -139,7 +140,7 @@ class CleaningPass:
             for position, batch in scan_batches(source.file, 0, source.size):
                 left = self._filter(batch, retention)
                 if left is None and number == len(sources) and position + len(batch.view) == source.size:
-                    left = batch if not batch.header.record_count else _batch(emptied(batch))
+                    left = _batch(placeholder(batch))
                 read += len(batch.view)
                 if left is not None:
                     kept.append(left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from kavka.records.control import ControlType
 from kavka.records.record import Record
 from kavka.runtime.disk import LocalFileSystem
 
+CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
+TOPIC_ID = uuid.UUID(int=0xABC << 64)
 RETENTION_MS = 1_000_000
 COMPACTED = LogConfig(
     segment_bytes=900,
@@ -49,10 +52,10 @@ class Store:
     def open(self) -> None:
         """As a broker that starts."""
         self.logs = LogManager(
-            self.filesystem, [str(self.path)], LogManagerSettings(1, "cluster"), lambda topic: self.config
+            self.filesystem, [str(self.path)], LogManagerSettings(1, CLUSTER_ID), lambda topic: self.config
         )
         self.logs.load(self.now_ms)
-        self.log: UnifiedLog = self.logs.get_or_create(PARTITION, None, self.now_ms)
+        self.log: UnifiedLog = self.logs.get_or_create(PARTITION, TOPIC_ID, self.now_ms)
         self.log.set_high_watermark(self.log.log_end_offset)
         self.cleaner = self.new_cleaner()
 
@@ -82,6 +85,15 @@ class Store:
             grant(self.log, sent.header)
         self.log.append_as_leader(data, 0, self.now_ms)
         self.log.advance_high_watermark(self.log.log_end_offset)
+
+    def fill(self, rounds: int = 12, *, first: int = 0) -> None:
+        """Keys that are written again and again, tombstones, aborted and committed transactions; then a new segment."""
+        for number in range(first, first + rounds):
+            self.put((b"a", b"%d" % number), (b"b%d" % number, b"x" * 40), (b"c", None if number % 3 else b"c"))
+            stamp = ProducerStamp(7, 0, number, is_transactional=True)
+            self.put((b"t", b"%d" % number), stamp=stamp)
+            self.end(ControlType.ABORT if number % 2 else ControlType.COMMIT, 7)
+        self.roll()
 
     def end(self, control_type: ControlType, producer_id: int, epoch: int = 0) -> None:
         """The transaction's marker."""

@@ -35,16 +35,6 @@ def offsets(store: Store) -> list[int]:
     return [one.record.offset for one in committed(store.log)]
 
 
-def fill(store: Store, rounds: int = 12) -> None:
-    """Keys that are written again and again, tombstones, an aborted and a committed transaction; then a new segment."""
-    for number in range(rounds):
-        store.put((b"a", b"%d" % number), (b"b%d" % number, b"x" * 40), (b"c", None if number % 3 else b"c"))
-        stamp = ProducerStamp(7, 0, number, is_transactional=True)
-        store.put((b"t", b"%d" % number), stamp=stamp)
-        store.end(ControlType.ABORT if number % 2 else ControlType.COMMIT, 7)
-    store.roll()
-
-
 def test_the_active_segment_and_an_open_transaction_are_never_touched(store: Store) -> None:
     store.put((b"a", b"1"), (b"a", b"2"))
     store.clean()
@@ -138,7 +128,7 @@ def test_segments_are_joined_as_long_as_together_they_fit_into_one(store: Store)
 
 
 def test_a_restart_goes_on_where_the_last_pass_ended(store: Store) -> None:
-    fill(store)
+    store.fill()
     store.clean()
     end = store.log.cleaned_to
     assert end == store.log.log_end_offset
@@ -155,7 +145,7 @@ def test_ages_and_ratios_decide_when_a_log_is_due(tmp_path: Path) -> None:
 
     base = {"segment_bytes": 900, "cleanup_compact": True, "cleanup_delete": False}
     store = Store(tmp_path / "logs")
-    fill(store)
+    store.fill()
     assert due(NOW_MS)
     assert not due(NOW_MS + 100, min_compaction_lag_ms=1_000)
     assert due(NOW_MS + 1_100, min_compaction_lag_ms=1_000)
@@ -173,7 +163,7 @@ def test_ages_and_ratios_decide_when_a_log_is_due(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_cannot_be_right_has_all_of_it_cleaned_again(store: Store) -> None:
-    fill(store)
+    store.fill()
     store.clean()
     for wrong in (store.log.log_end_offset + 1, -1):
         store.log.cleaned_to = wrong
@@ -181,7 +171,7 @@ def test_a_checkpoint_that_cannot_be_right_has_all_of_it_cleaned_again(store: St
 
 
 def test_a_truncation_in_the_middle_has_the_pass_given_up(store: Store) -> None:
-    fill(store)
+    store.fill()
     steps = iter(range(1_000_000))
 
     def truncate_at(step: int) -> None:
@@ -199,11 +189,11 @@ def test_a_truncation_in_the_middle_has_the_pass_given_up(store: Store) -> None:
         store.open()
         assert all(offset < 5 for offset in offsets(store)) or step > 30
         store.logs.truncate_fully_and_start_at(PARTITION, 0, store.now_ms)
-        fill(store)
+        store.fill()
 
 
 def test_a_reader_goes_on_over_a_swap(store: Store) -> None:
-    fill(store)
+    store.fill()
     log = store.log
     before = {one.record.offset: one for one in committed(log)}
     read = log.read(0, 400, max_offset=log.high_watermark, min_one_batch=True)
@@ -218,7 +208,7 @@ def test_a_reader_goes_on_over_a_swap(store: Store) -> None:
 
 
 def test_damage_leaves_the_log_alone_and_is_told_once(store: Store) -> None:
-    fill(store)
+    store.fill()
     path = store.path / str(PARTITION) / f"{0:020d}.log"
     damaged = bytearray(path.read_bytes())
     damaged[70:90] = b"\xff" * 20
@@ -299,7 +289,7 @@ def test_a_kill_at_any_step_leaves_the_old_log_or_the_new_one(tmp_path: Path) ->
     while not ended:
         filesystem = KillableFileSystem()
         store = Store(tmp_path / f"at-{step}", filesystem=filesystem)
-        fill(store, rounds=9)
+        store.fill(rounds=9)
         expected = table(committed(store.log))
         everything = {one.record.offset: one for one in committed(store.log)}
         end = store.log.log_end_offset
@@ -336,7 +326,7 @@ def test_a_disk_that_fails_in_a_pass_is_told_to_who_asked(tmp_path: Path) -> Non
 
     filesystem = FullFileSystem()
     store = Store(tmp_path / "logs", filesystem=filesystem)
-    fill(store)
+    store.fill()
     filesystem.is_full = True
     with pytest.raises(StorageError):
         store.clean()
