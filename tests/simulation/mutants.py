@@ -476,4 +476,98 @@ MUTANTS = [
         (Change(f"{CONTROLLER}.topic_deletion:TopicDeletions._complete", "if any(", "if False and any("),),
         ("S36",),
     ),
+    # Logs and disks.
+    Mutant(
+        "recovery believes what it reads",
+        "S37: after a crash the CRC of a batch is not looked at",
+        (Change("kavka.log.log_loader:_LogLoader._recover_segment", "if not batch.crc_is_right():", "if False:"),),
+        ("S37",),
+    ),
+    Mutant(
+        "segments behind a hole count",
+        "S37: recovery cuts the damaged segment, and leaves those behind it",
+        (
+            Change(
+                "kavka.log.log_loader:_LogLoader._recover",
+                "if self._recover_segment(segments[number], following):",
+                "if self._recover_segment(segments[number], following) and False:",
+            ),
+        ),
+        ("S37",),
+    ),
+    Mutant(
+        "the mark of a clean stop stays",
+        "KAFKA-15375: a start that is broken off leaves the mark, and the next one does not recover",
+        (Change("kavka.log.log_manager:LogManager._load_home", "self._filesystem.remove(mark)", "pass"),),
+        ("S38",),
+    ),
+    Mutant(
+        "an append goes on after an error",
+        "KAFKA-10778: a log whose write failed takes the next one",
+        (
+            Change(f"{LOG}.append_as_leader", "if self.failure is not None:", "if False:"),
+            Change(
+                "kavka.replication.replica_manager:ReplicaManager.append", "self._on_storage_error(failure)", "pass"
+            ),
+        ),
+        ("S39",),
+    ),
+    Mutant(
+        "one bad record ends the fetcher",
+        "KAFKA-4384: a fetcher dies of one partition's damage, and all its partitions stop",
+        (Change(f"{FOLLOWED}._take_partition", "self._on_bad_records(state, str(refused), now_ms)", "raise"),),
+        ("S40",),
+    ),
+    Mutant(
+        "a follower does not look at what it is sent",
+        "KAFKA-9617: a damaged batch of the leader's is copied",
+        (Change("kavka.log.unified_log:validate_replicated", "if not batch.crc_is_right():", "if False:"),),
+        ("S40",),
+    ),
+    Mutant(
+        "lag by the wall clock",
+        "KAFKA-8803's family: a clock that is set throws followers out",
+        (
+            Change(
+                f"{STATE_CHANGES}.__init__", "self._wall_ms = wall_ms", "self._wall_ms = replicas.wall_ms = wall_ms"
+            ),
+            Change(
+                "kavka.replication.replica_manager:ReplicaManager.now_ms",
+                "int(self._loop.time() * 1000 + self._clock_offset_ms)",
+                "self.wall_ms()",
+            ),
+        ),
+        ("S41",),
+    ),
+    # Producers.
+    Mutant(
+        "followers know no producers",
+        "Redpanda 21.10.1: what a follower appends does not count when it leads",
+        (
+            Change(
+                f"{LOG}._append_run",
+                "aborted = note_producer(self._producers, batch, header.base_offset)",
+                "aborted = None",
+            ),
+        ),
+        ("S42",),
+    ),
+    Mutant(
+        "producers remember what was cut off",
+        "KAFKA-12153: a truncation leaves the producers' state as it was",
+        (Change(f"{LOG}.truncate_to", "self._rebuild_producers(now_ms)", "pass"),),
+        ("S43",),
+    ),
+    Mutant(
+        "no snapshot, no producers",
+        "KAFKA-7298: a start without a snapshot does not read the producers from the records",
+        (Change("kavka.log.log_loader:_LogLoader._replay", "if header.producer_id >= 0:", "if False:"),),
+        ("S43",),
+    ),
+    Mutant(
+        "any producer epoch will do",
+        "KIP-360: a producer's former self writes on",
+        (Change("kavka.log.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"),),
+        ("S43",),
+    ),
 ]

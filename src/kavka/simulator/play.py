@@ -130,6 +130,7 @@ class Play:
         self._asked: list[asyncio.Task[None]] = []
         """Questions that nobody waits for."""
         self._client: NodeLoop = self.world.clients.node("client")
+        self._damaged: dict[BrokerId, None] = {}
         self.decisions: list[Decision] = []
         """What brokers decided, and why, as they recorded it."""
         brokers = self.world.brokers
@@ -366,6 +367,9 @@ class Play:
         for broker_id in broker_ids:
             self._note("kill", broker_id)
             self.world.brokers[broker_id].kill()
+            if broker_id in self._damaged:
+                del self._damaged[broker_id]
+                self.world.observer.on_power_cut(broker_id)
 
     def power_cut(self, *broker_ids: BrokerId) -> None:
         for broker_id in broker_ids:
@@ -451,6 +455,11 @@ class Play:
             if other != broker_id:
                 self.heal(broker_id, other)
 
+    def jump(self, broker_id: BrokerId, seconds: float) -> None:
+        """The wall clock of the broker's machine is set."""
+        self._note(f"clock set by {seconds} s,", broker_id)
+        self.world.brokers[broker_id].clock_skew_ms += round(seconds * 1_000)
+
     def lose_session(self, broker_id: BrokerId) -> None:
         """ZooKeeper ends the broker's session."""
         broker = self.world.brokers[broker_id].broker
@@ -470,6 +479,48 @@ class Play:
 
     def _note(self, what: str, broker_id: BrokerId) -> None:
         self.world.note(f"{what} broker {broker_id}")
+
+    # -- disks
+
+    def files(self, broker_id: BrokerId, ending: str, which: TopicPartition = PARTITION) -> list[str]:
+        """Paths of the files of a replica whose names end so, in order."""
+        disk = self.world.brokers[broker_id].disk
+        inside = f"/{which.topic}-{which.partition}/"
+        return sorted(path for path in disk.files if inside in path and path.endswith(ending))
+
+    def flip_bit(self, broker_id: BrokerId, offset: Offset, which: TopicPartition = PARTITION) -> None:
+        """Flips a bit of the last byte of the batch that holds the record at `offset`."""
+        disk = self.world.brokers[broker_id].disk
+        for path in self.files(broker_id, ".log", which):
+            position = 0
+            for batch in iterate_batches(memoryview(bytes(disk.files[path].data))):
+                position += len(batch.view)
+                if batch.header.base_offset <= offset <= batch.header.last_offset:
+                    disk.damage(path, position - 1)
+                    self._on_damage(broker_id)
+                    return
+        raise Unexpected(f"broker {broker_id} has no record at {offset}")
+
+    def tear(self, broker_id: BrokerId, size_bytes: int) -> None:
+        """Takes the last bytes of a replica's log away."""
+        data = self.world.brokers[broker_id].disk.files[self.files(broker_id, ".log")[-1]].data
+        del data[-size_bytes:]
+        self._on_damage(broker_id)
+
+    def _on_damage(self, broker_id: BrokerId) -> None:
+        """What the broker comes back with is not known any more."""
+        if self.world.brokers[broker_id].is_alive:
+            self._damaged[broker_id] = None
+        else:
+            self.world.observer.on_power_cut(broker_id)
+
+    def overwrite(self, broker_id: BrokerId, path: str, data: bytes) -> None:
+        """Somebody, or a file system after a crash, put something else into a file."""
+        self.world.brokers[broker_id].disk.files[path].data[:] = data
+        self._on_damage(broker_id)
+
+    def remove(self, broker_id: BrokerId, path: str) -> None:
+        del self.world.brokers[broker_id].disk.files[path]
 
     # -- clients
 
@@ -530,7 +581,8 @@ class Play:
             return Answer(value, None)
         part = response.responses[0].partition_responses[0]
         error = ErrorCode(part.error_code)
-        if error is ErrorCode.NONE and request.acks == -1:
+        is_known = observer.acked.get(which, {}).get(part.base_offset) == value  # It was sent again.
+        if error is ErrorCode.NONE and request.acks == -1 and not is_known:
             observer.on_acked(which, part.base_offset, value, sent_after)
         return Answer(value, error, part.base_offset)
 
@@ -588,6 +640,10 @@ class Play:
             )
         return peer
 
+    def lose_answers(self, broker_id: BrokerId) -> None:
+        """What the broker answers to `write` does not arrive."""
+        self.world.network.cut(_node(broker_id), self._client.name, both=False)
+
     def read(self) -> dict[Offset, bytes]:
         """What a reader that begins at the beginning finds now."""
         loop = self.world.clients.node("reader")
@@ -610,7 +666,8 @@ class Play:
         self.require(not answered, "a partition without a leader was read")
 
     def commit(self, group: str, offset: Offset) -> None:
-        """Commits an offset of the partition for a group."""
+        """Commits an offset of the partition for a group, as one that has read everything below it."""
+        self.world.observer.groups.delivered[group, PARTITION] = dict.fromkeys(range(offset))
         answer = self.admin(lambda admin: admin.set_group_offsets(group, {PARTITION: offset}))
         self.require(answer is None, f"commit of {offset}: {answer!r}")
 

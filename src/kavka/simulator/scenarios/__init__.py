@@ -8,9 +8,11 @@ where a rule is broken on the way. Leader A, followers B and C, controller D: se
     divergence  S1 to S12: where two logs part, and which of them is cut back
     isr         S13 to S24: who may join the ISR, who must leave, what is committed
     controller  S25 to S36: who decides, who is told, who is too late
+    storage     S37 to S41: crashes, damage, disks that fail, clocks
+    producers   S42 and S43: what is sent twice is there once
 """
 
-from kavka.simulator.scenarios import articles, divergence, isr, controller  # isort: skip # in the order they are listed
+from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers  # isort: skip # in the order they are listed
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -24,5 +26,7 @@ __all__ = [
     "isr",
     "lose_last_standing",
     "play",
+    "producers",
     "scenario",
+    "storage",
 ]
