@@ -176,7 +176,8 @@ def _tell_finding(run: RecordedRun, tell: Callable[[str], None]) -> None:
         return
     from kavka.simulator.trace import COLUMNS
 
-    tell(f"\nBroken: {finding.rule}, at {finding.at_ms / 1000:.3f} s of virtual time\n    {finding.what}\n")
+    promise = f": {finding.promise}" if finding.promise else ""
+    tell(f"\nBroken: {finding.rule}, at {finding.at_ms / 1000:.3f} s of virtual time{promise}\n    {finding.what}\n")
     tell(f"What led to it, the last {len(run.led_to_it)} events:\n  {COLUMNS}")
     for event in run.led_to_it:
         tell(f"  {event.line}")

@@ -30,6 +30,25 @@ NEVER_S: Final = 1e9
 """The mean pause between two faults where there are to be none: thirty years of virtual time."""
 LED_TO_IT: Final = 25
 """How many events are shown that led to a violation."""
+PROMISES: Final[Mapping[str, str]] = {
+    "R1": "every member of the stored ISR has all that is committed",
+    "R2": "what is in a log is what a producer wrote, at the offset that the leader gave it",
+    "R3": "a leader is a member of the ISR",
+    "R4": "two replicas are equal below the lesser of their high watermarks",
+    "R5": "who leads has everything that ever was committed",
+    "R6": "a committed record stays in the log of every member of the ISR",
+    "R7": "every acknowledged record is there in the end",
+    "R8": "the leader waits for every member of the stored ISR before a record is committed",
+    "R9": "log start <= high watermark <= log end, and a leader's high watermark does not fall",
+    "R13": "leader epochs only rise",
+    "R15": "an epoch has one leader, and there is one controller",
+    "R16": "what is acknowledged with acks=all is committed",
+    "R17": "records of a producer are in the order in which they were sent, none twice",
+    "R18": "a reader sees only what is committed",
+    "R19": "an offset never shows two values",
+    "R20": "once all is healed, everything comes together within its bound",
+}
+"""The rules in a sentence each, where there is one that a stranger understands; reliability.md has them in full."""
 BEFELL: Final = ("killed", "power lost", "stopping", "paused", "cut", "clogged", "disk slow", "session ended")
 """Kinds of events that a scenario made, which counts no faults itself."""
 
@@ -81,7 +100,12 @@ class Finding:
     detail: str
 
     def as_json(self) -> dict[str, object]:
-        return {"rule": self.rule, "at_ms": self.at_ms, "what": self.what}
+        return {"rule": self.rule, "at_ms": self.at_ms, "what": self.what, "promise": self.promise}
+
+    @property
+    def promise(self) -> str:
+        """What the rule says; empty where it is none of Kafka's promises."""
+        return PROMISES.get(self.rule, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +229,9 @@ def _play(wish: Wish, trace: Trace) -> tuple[Finding | None, str, None]:
 
 def _finding(rule: str, at_ms: int, text: str, detail: str) -> Finding:
     """What a Violation says begins with its rule and time, which the finding has by itself."""
-    return Finding(rule, at_ms, text.removeprefix(f"{rule} at {at_ms} ms: "), detail)
+    for known in (f"{rule} at {at_ms} ms: ", "SimulationStuck: ", f"{rule}: "):
+        text = text.removeprefix(known)
+    return Finding(rule, at_ms, text, detail)
 
 
 def _mix(seed: int, kinds: Sequence[str] | None) -> FaultMix | None:

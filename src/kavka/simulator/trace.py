@@ -181,6 +181,15 @@ class Trace:
             text="; ".join(said),
         )
 
+    def on_topic_removed(self, topic: str) -> None:
+        """A topic's znodes are gone: another one may get its name."""
+        of_it = [partition for partition in self._isrs if partition.topic == topic]
+        for partition in of_it:
+            del self._isrs[partition]
+        for key in [key for key in self._looks if key[1].topic == topic]:
+            del self._looks[key]
+        self._add(ZOOKEEPER, "topic removed", text=topic)
+
     def on_replica(self, node: str, partition: TopicPartition, look: ReplicaLook) -> None:
         """A replica is not what it was: it leads or follows another epoch, or its offsets moved."""
         before = self._looks.get((node, partition))
