@@ -3,6 +3,7 @@
 connection   one connection to one broker: versions, requests in flight
 cluster      brokers, topics, leaders, coordinators; retries
 producer     records in, batches out, deliveries
+transactions a transactional producer's talk with its coordinator
 consumer     partitions or a group in, records out
 group        one member of a consumer group
 admin        topics, configurations, records, groups, log directories

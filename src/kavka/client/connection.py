@@ -50,6 +50,7 @@ class BrokerConnection:
     def __init__(self, connection: Connection, address: str, settings: ClientSettings) -> None:
         self.address = address
         self.versions: dict[int, VersionRange] = {}
+        self.finalized_features: dict[str, int] = {}
         """What the broker speaks, by API key."""
         self._connection = connection
         self._settings = settings
@@ -153,6 +154,9 @@ class BrokerConnection:
                 entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys
             }
             if answer.error_code == ErrorCode.NONE:
+                self.finalized_features = {
+                    feature.name: feature.max_version_level for feature in answer.finalized_features
+                }
                 return
             theirs = self.versions.get(ApiKey.API_VERSIONS, VersionRange(0, 0))
             lower = min(theirs.highest, version - 1)

@@ -28,6 +28,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.group import CommittedOffset, GroupMember, MemberState
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.settings import ConsumerSettings, OffsetReset
+from kavka.client.transactions import GroupMetadata
 from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, KavkaError, OffsetOutOfRange, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
@@ -189,6 +190,14 @@ class Consumer:
     def membership(self) -> tuple[str, int]:
         """(member id, generation) in the group; ("", -1) outside of one."""
         return ("", -1) if self._member is None else (self._member.member_id, self._member.generation)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction`. Raises `RequestError`."""
+        if self._settings.group_id is None:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID, "the consumer has no group_id")
+        member_id, generation = self.membership
+        return GroupMetadata(self._settings.group_id, generation, member_id, self._settings.group_instance_id)
 
     def assign(
         self, partitions: Iterable[TopicPartition], *, offsets: Mapping[TopicPartition, int] | None = None

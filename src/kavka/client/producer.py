@@ -13,7 +13,10 @@ Invariants
       stays unknown a new producer id is taken, because the broker may or may not have moved on.
   I4  At most `buffer_memory` bytes of records wait; `send` waits at the bound (one record always passes).
 
-Source: KIP-98 (idempotence), KIP-91 (delivery time-out), KIP-480 (sticky partitions). Transactions are not supported.
+  I5  With a transactional id nothing is sent outside of a transaction, and to no partition before it is part of it
+      (transactions.py). A batch that failed breaks the transaction: it can only be aborted then.
+
+Source: KIP-98 (idempotence, transactions), KIP-91 (delivery time-out), KIP-480 (sticky partitions).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kavka.client.answers import error_name, error_of, raise_for
@@ -29,6 +32,14 @@ from kavka.client.backoff import backoff_ms
 from kavka.client.cluster import Cluster, TopicMetadata
 from kavka.client.partitioner import StickyPartitioner, partition_for_key
 from kavka.client.settings import ProducerSettings
+from kavka.client.transactions import (
+    HIGHEST_PRODUCE_BEFORE_BUMPS,
+    GroupMetadata,
+    OffsetToSend,
+    ProducerTransaction,
+    TransactionBroken,
+    WrongState,
+)
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.model import NO_TIMESTAMP, TopicPartition
 from kavka.protocol.api import ApiKey
@@ -206,6 +217,11 @@ class Producer:
         self._dispatch_soon = False
         self._room: list[asyncio.Future[None]] = []
         self._producer: tuple[int, int] | None = None
+        self._transaction: ProducerTransaction | None = None
+        if self._settings.transactional_id is not None:
+            self._transaction = ProducerTransaction(
+                cluster, self._settings.transactional_id, self._settings.transaction_timeout_ms
+            )
         self._helper: asyncio.Task[None] | None = None
         self._flushing = 0
         self._closed = False
@@ -340,10 +356,93 @@ class Producer:
                 self._fail_head(queue, ConnectionFailed("the producer was closed before the record was delivered"))
         self._make_room()
 
+    # -- transactions
+
+    async def init_transactions(self) -> None:
+        """Takes the transactional id over, once: whoever had it before is fenced, and its open transaction aborted.
+
+        Raises `RequestError` or `ConnectionFailed` where that was not possible in `api_timeout_ms`, and
+        `ProducerFenced` where the cluster refuses the id.
+        """
+        transaction = self._transactional()
+        await transaction.init()
+        self._producer = transaction.producer
+
+    def begin_transaction(self) -> None:
+        """Begins a transaction: what is sent from now on is visible together, or not at all. Raises `WrongState`."""
+        self._transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int | OffsetToSend], group: GroupMetadata
+    ) -> None:
+        """Has a group go on from these offsets if the transaction is committed. Raises as `commit_transaction`."""
+        found = {
+            partition: OffsetToSend(offset) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+        await self._transactional().send_offsets(found, group)
+
+    async def commit_transaction(self) -> None:
+        """Sends what waits, and commits.
+
+        Raises `TransactionBroken` where the transaction can only be aborted, `ProducerFenced` where another producer
+        has the transactional id; `RequestError` or `ConnectionFailed` where it is unknown after `api_timeout_ms`
+        whether it is committed: then `commit_transaction` may be called again, and nothing else.
+        """
+        transaction = self._transactional()
+        transaction.prepare_end(commit=True)
+        await self.flush()
+        await transaction.end(commit=True)
+        self._producer = transaction.producer
+
+    async def abort_transaction(self) -> None:
+        """Drops what waits, and aborts. Raises as `commit_transaction`."""
+        transaction = self._transactional()
+        transaction.prepare_end(commit=False)
+        await self._drop(TransactionBroken("the transaction was aborted"))
+        await transaction.end(commit=False)
+        self._producer = transaction.producer
+
+    def _transactional(self) -> ProducerTransaction:
+        if self._transaction is None:
+            raise WrongState("the producer has no transactional_id in its settings")
+        return self._transaction
+
+    async def _drop(self, why: KavkaError) -> None:
+        """Fails all batches; those that are under way are waited for once."""
+        while self._active:
+            self._fail_idle(why)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        if self._helper is not None:
+            # A partition that becomes part of it after its end would begin the next one.
+            await asyncio.wait([self._helper])
+
+    def _fail_idle(self, why: KavkaError) -> None:
+        """Fails the batches that are not under way."""
+        for queue in list(self._active.values()):
+            while queue.batches and not queue.in_flight:
+                self._break(why, may_be_written=queue.batches[0].was_sent)
+                self._fail_head(queue, why)
+
+    def _break(self, why: KavkaError, *, may_be_written: bool) -> None:
+        if self._transaction is not None:
+            self._transaction.fail(why, may_be_written=may_be_written)
+
+    async def _add_to_transaction(self, partitions: Sequence[TopicPartition]) -> None:
+        transaction = self._transactional()
+        try:
+            await transaction.add(partitions)
+        except KavkaError as failure:
+            transaction.fail(failure, may_be_written=False)
+            self._fail_idle(failure)
+
     async def _topic(self, topic: str) -> TopicMetadata:
         if self._closed:
             raise ConnectionFailed("the producer is closed")
-        if self._settings.idempotent and self._producer is None:
+        if self._transaction is not None:
+            self._transaction.check_open()
+        elif self._settings.idempotent and self._producer is None:
             await self._take_producer_id()
         return await self._cluster.topic(topic, may_create=True)
 
@@ -415,6 +514,7 @@ class Producer:
         now = asyncio.get_running_loop().time()
         linger_s = 0.0 if self._flushing else self._settings.linger_ms / 1000
         due: dict[int, list[_Queue]] = {}
+        to_add: list[TopicPartition] = []
         wake_at = float("inf")
         without_leader = False
         for queue in list(self._active.values()):
@@ -432,11 +532,16 @@ class Producer:
             if ready_at > now:
                 wake_at = min(wake_at, ready_at)
                 continue
+            if self._transaction is not None and not self._transaction.holds(queue.partition):
+                to_add.append(queue.partition)
+                continue
             leader = self._cluster.leader(queue.partition)
             if leader < 0:
                 without_leader = True
             else:
                 due.setdefault(leader, []).append(queue)
+        if to_add:
+            self._help(self._add_to_transaction(to_add))
         if due and self._settings.idempotent and self._producer is None:
             self._help(self._take_producer_id())
         else:
@@ -473,7 +578,8 @@ class Producer:
         if queue.producer_id != self._producer:
             queue.producer_id = self._producer
             queue.next_sequence = 0
-        batch.stamp = ProducerStamp(*self._producer, queue.next_sequence)
+        is_transactional = self._transaction is not None
+        batch.stamp = ProducerStamp(*self._producer, queue.next_sequence, is_transactional=is_transactional)
 
     async def _send_request(self, leader: int, queues: list[_Queue]) -> None:
         """One Produce request; afterwards every batch in it is decided or waits to be sent again."""
@@ -508,8 +614,16 @@ class Producer:
                 entry = topics[topic] = TopicProduceData(name=topic, partition_data=[])
             entry.partition_data.append(data)
         request = ProduceRequest(
-            acks=self._settings.acks, timeout_ms=self._settings.timeout_ms, topic_data=list(topics.values())
+            transactional_id=self._settings.transactional_id,
+            acks=self._settings.acks,
+            timeout_ms=self._settings.timeout_ms,
+            topic_data=list(topics.values()),
         )
+        highest = HIGHEST_PRODUCE
+        if self._transaction is not None:
+            self._transaction.on_sent()
+            if not self._transaction.bumps_epoch:
+                highest = HIGHEST_PRODUCE_BEFORE_BUMPS
         for queue in queues:
             queue.batches[0].was_sent = True
         if self._settings.acks == 0:
@@ -520,7 +634,7 @@ class Producer:
             }
         timeout_ms = self._settings.timeout_ms + self._cluster.settings.request_timeout_ms
         answer = await connection.request(
-            ApiKey.PRODUCE, request, ProduceResponse, highest=HIGHEST_PRODUCE, timeout_ms=timeout_ms
+            ApiKey.PRODUCE, request, ProduceResponse, highest=highest, timeout_ms=timeout_ms
         )
         return {
             TopicPartition(topic.name, partition.index): partition
@@ -541,14 +655,17 @@ class Producer:
     def _on_error(self, queue: _Queue, code: ErrorCode, message: str) -> None:
         """The broker refused the batch, or took it and could not tell the replicas."""
         batch = queue.batches[0]
-        if code in _LOST_SEQUENCE and batch.stamp is not None and not batch.resent_as_new:
+        is_alone = self._transaction is None
+        if is_alone and code in _LOST_SEQUENCE and batch.stamp is not None and not batch.resent_as_new:
             if self._producer == batch.stamp[:2]:
                 self._producer = None
             batch.stamp = None
             batch.resent_as_new = True
             return
         if not code.retriable:
-            self._fail_head(queue, RequestError(code, f"{queue.partition} refused a batch: {message}"))
+            refused = RequestError(code, f"{queue.partition} refused a batch: {message}")
+            self._break(refused, may_be_written=True)
+            self._fail_head(queue, refused)
             return
         self._back_off(queue)
         if code in _STALE_LEADER:
@@ -583,19 +700,14 @@ class Producer:
         batch = queue.batches[0]
         what = f"after {self._settings.delivery_timeout_ms} ms"
         if batch.was_sent:
-            if batch.stamp is not None and self._producer == batch.stamp[:2]:
+            if self._transaction is None and batch.stamp is not None and self._producer == batch.stamp[:2]:
                 self._producer = None
-            self._fail_head(
-                queue,
-                RequestError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"{what} and {batch.failures} failures it is unknown whether {queue.partition} has the batch",
-                ),
-            )
+            what += f" and {batch.failures} failures it is unknown whether {queue.partition} has the batch"
         else:
-            self._fail_head(
-                queue, RequestError(ErrorCode.REQUEST_TIMED_OUT, f"{what} the batch for {queue.partition} was not sent")
-            )
+            what += f" the batch for {queue.partition} was not sent"
+        late = RequestError(ErrorCode.REQUEST_TIMED_OUT, what)
+        self._break(late, may_be_written=batch.was_sent)
+        self._fail_head(queue, late)
 
     def _fail_head(self, queue: _Queue, failure: KavkaError) -> None:
         batch = queue.batches.popleft()

@@ -76,12 +76,18 @@ class ProducerSettings:
     """How long a record may wait and be tried again in all before it fails."""
     timeout_ms: int = 30_000
     """How long the broker may wait for the in-sync replicas."""
+    transactional_id: str | None = None
+    """Who the producer is over its restarts: with it records are sent in transactions."""
+    transaction_timeout_ms: int = 60_000
+    """How long a transaction may be open before the coordinator aborts it."""
 
     def __post_init__(self) -> None:
         if self.acks not in (-1, 0, 1):
             raise ConfigError(f"acks is {self.acks}, expected -1 (all), 0 or 1")
         if self.enable_idempotence and self.acks != -1:
             raise ConfigError(f"enable_idempotence needs acks -1 (all), not {self.acks}")
+        if self.transactional_id is not None and not self.idempotent:
+            raise ConfigError("transactional_id needs acks -1 (all) and enable_idempotence")
         if self.linger_ms < 0:
             raise ConfigError(f"linger_ms is {self.linger_ms}, expected 0 or more")
         _positive(
@@ -90,6 +96,7 @@ class ProducerSettings:
             max_request_size=self.max_request_size,
             buffer_memory=self.buffer_memory,
             delivery_timeout_ms=self.delivery_timeout_ms,
+            transaction_timeout_ms=self.transaction_timeout_ms,
             timeout_ms=self.timeout_ms,
         )
 
