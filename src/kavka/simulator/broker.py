@@ -79,6 +79,8 @@ class SimulatedBroker:
         self.disk = SimulatedDisk(scheduler.new_random())
         self.disk_delay_s = 0.0
         self.clock_skew_ms = 0
+        self.is_given_up = False
+        """Nobody starts or wakes it any more, whatever was planned before."""
         self.clock_rate = 1.0
         """How much faster its clocks go than time does."""
         self.life = 0
@@ -116,6 +118,8 @@ class SimulatedBroker:
     def start(self) -> None:
         """Begins another life on the same disk; it serves some time later."""
         assert not self.is_alive, f"{self.node} runs already"
+        if self.is_given_up:
+            return
         self.life += 1
         if self._trace is not None:
             self._trace.on_broker_began(self.node, f"life {self.life}")
@@ -149,6 +153,8 @@ class SimulatedBroker:
 
     def resume(self) -> None:
         assert self.loop is not None
+        if self.is_given_up:
+            return
         self._tell("resumed")
         self.loop.resume()
 
@@ -335,7 +341,9 @@ class _Connection:
         finally:
             self._slots.close()
             self._endpoint.close()
-            self._context.end()
+            # Not at once: a handler that is cancelled before it began leaves a coroutine that nobody awaits, of which
+            # Python warns whenever it is collected; in the frame of a NamedTuple that warning itself fails.
+            loop.call_soon(self._context.end)
 
     def _tell(self, exchange: Exchange | None, response: Response) -> None:
         """Whoever watches the wire hears of the answer; that a rule was broken ends the simulation."""
