@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.simulator.fault_group import FaultGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.fault_group import Arguments
@@ -41,14 +41,16 @@ REPLACED: Final = 0.4
 class BrokerFaults(FaultGroup):
     """See the module."""
 
-    def heal(self) -> None:
-        for broker in self.world.brokers.values():
-            self._heal(broker)
+    def heal(self, brokers: Collection[int]) -> None:
+        for broker_id in brokers:
+            self._heal(self.world.brokers[broker_id])
 
-    @staticmethod
-    def _heal(broker: SimulatedBroker) -> None:
+    def _heal(self, broker: SimulatedBroker) -> None:
+        broker.is_given_up = False
         broker.disk_delay_s = 0.0
-        broker.disk.repair()
+        if broker.disk.is_broken:
+            broker.disk.repair()
+            self.world.tell(broker.node, "disk repaired")
         if broker.is_paused:
             broker.resume()
         if broker.is_alive and broker.has_offline_directory:
@@ -165,6 +167,7 @@ class BrokerFaults(FaultGroup):
     def _mend(self, owner: SimulatedBroker, directory: str, *, replaced: bool) -> None:
         world = self.world
         owner.disk.volume(directory).repair()
+        self.world.tell(owner.node, "disk repaired", directory)
         if replaced and world.observer.bears_loss_at(owner.broker_id):
             if owner.is_alive:
                 owner.kill()

@@ -6,7 +6,7 @@ cannot be had now), `power_cut` does it with just those arguments, and returns F
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class FaultGroup:
         self.random = random
         self.bearable = bearable
 
-    def heal(self) -> None:
-        """Undoes what this group did and still is."""
+    def heal(self, brokers: Collection[int]) -> None:
+        """Undoes what this group did and still is, of brokers to these."""
 
     # -- chance
 

@@ -18,7 +18,7 @@ can be given instead of a mix: then just these strike, and leaving one out leave
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -136,11 +136,16 @@ class Faults:
         """Between `start` and `stop`."""
         return self._active
 
-    def heal(self) -> None:
-        """Everybody runs, hears everybody, and has a disk that is quick and whole."""
+    def heal(self, brokers: Collection[int] | None = None) -> None:
+        """Everybody, or of the brokers these, runs, hears everybody, and has a disk that is quick and whole."""
         self.stop()
+        chosen = self._world.brokers if brokers is None else brokers
         for group in self._groups:
-            group.heal()
+            group.heal(chosen)
+
+    def heal_surroundings(self) -> None:
+        """The network, ZooKeeper and clients are well; brokers are as they are."""
+        self.heal(())
 
     def _next(self) -> None:
         if self._schedule is None:

@@ -133,6 +133,11 @@ class Observer(View):
         node = self._zookeeper.embedded.database.tree.by_path.get(CONTROLLER_PATH)
         return ControllerNode.decode(node.data).broker_id if node is not None else -1
 
+    def paths_below(self, path: str) -> list[str]:
+        """The znodes right below `path`, as ZooKeeper has them."""
+        node = self._zookeeper.embedded.database.tree.by_path.get(path) if self._zookeeper.is_serving else None
+        return [f"{path}/{name}" for name in node.child_names()] if node is not None else []
+
     # -- after a step
 
     def check_broker(self, broker: SimulatedBroker, now_ms: int) -> None:
@@ -540,31 +545,6 @@ class Observer(View):
         self.note(f"read {partition} {offset}")
 
     # -- at the end
-
-    def check_converged(self, brokers: dict[int, SimulatedBroker]) -> list[str]:
-        """What is missing for R20, in words; empty when everything has come together."""
-        missing: list[str] = []
-        for partition, stored in self.stored.items():
-            replicas = self.assigned[partition]
-            if stored.state.leader == NO_LEADER or set(stored.state.isr) != set(replicas):
-                missing.append(f"{partition}: leader {stored.state.leader}, ISR {stored.state.isr} of {replicas}")
-                continue
-            logs: dict[int, tuple[Offset, Offset]] = {}
-            mirrors: list[LogMirror] = []
-            for replica in replicas:
-                self.check_broker(brokers[replica], self.now_ms)
-                hosted = brokers[replica].broker
-                found = hosted.replicas.partition(*partition) if hosted is not None else None
-                if found is None:
-                    missing.append(f"{partition}: not at broker {replica}")
-                    continue
-                seen = self.replicas[partition][replica]
-                seen.follow()
-                mirrors.append(seen.mirror)
-                logs[replica] = (found.log.log_end_offset, found.log.high_watermark)
-            if len(set(logs.values())) > 1 or any(differ(mirrors[0], each, each.end) for each in mirrors):
-                missing.append(f"{partition}: logs differ: {logs}")
-        return missing
 
     def check_nothing_lost(self, values: dict[TopicPartition, dict[Offset, bytes]]) -> None:
         """R7: every acknowledged record is where it was said to be. `values`: what a reader found in the end."""

@@ -21,6 +21,7 @@ from kavka.model import TopicPartition
 from kavka.simulator.fault_group import FaultGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from random import Random
 
     from kavka.simulator.fault_group import Arguments
@@ -132,7 +133,7 @@ class Members:
 class MemberFaults(FaultGroup):
     """See the module."""
 
-    def heal(self) -> None:
+    def heal(self, brokers: Collection[int]) -> None:
         self.world.members.heal()
 
     def _draw_place(self) -> int | None:

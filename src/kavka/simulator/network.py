@@ -46,6 +46,8 @@ class Link:
     least_delay_s: float = 0.000_05
     mean_delay_s: float = 0.000_1
     cut: bool = False
+    is_cut_for_good: bool = False
+    """Until `let_go`, whoever heals it meanwhile."""
     clogged_until_s: float = 0.0
 
     def delay_s(self, now_s: float, random: Random) -> float:
@@ -338,7 +340,7 @@ class SimulatedNetwork:
     def heal(self, source: str, target: str, *, both: bool = True) -> None:
         for one, other in ((source, target), (target, source)) if both else ((source, target),):
             link = self.link(one, other)
-            if not link.cut:
+            if not link.cut or link.is_cut_for_good:
                 continue
             link.cut = False
             if self.trace is not None:
@@ -375,6 +377,17 @@ class SimulatedNetwork:
             why = self._lingering.pop(endpoint)
             self.carry(endpoint)
             self._tell_end(endpoint, why)
+
+    def cut_for_good(self, one: str, other: str) -> None:
+        """Nothing goes between the two until one of them is let go."""
+        self.cut(one, other)
+        self.link(one, other).is_cut_for_good = self.link(other, one).is_cut_for_good = True
+
+    def let_go(self, node: str) -> None:
+        """What was cut for good from or to the node may be healed again."""
+        for key, link in self._links.items():
+            if node in key:
+                link.is_cut_for_good = False
 
     def heal_all(self) -> None:
         for source, target in [key for key, link in self._links.items() if link.cut]:

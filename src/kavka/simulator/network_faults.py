@@ -18,7 +18,7 @@ from kavka.simulator.fault_group import FaultGroup
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kavka.simulator.fault_group import Arguments
 
@@ -29,7 +29,9 @@ BOTH, IN, OUT = "both", "in", "out"
 class NetworkFaults(FaultGroup):
     """See the module."""
 
-    def heal(self) -> None:
+    def heal(self, brokers: Collection[int]) -> None:
+        for broker_id in brokers:
+            self.world.network.let_go(self.world.brokers[broker_id].node)
         self.world.network.heal_all()
         if not self.world.zookeeper.is_up:
             self.world.zookeeper.start()

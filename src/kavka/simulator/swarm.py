@@ -38,6 +38,7 @@ class Plan:
     settings: dict[str, str] = field(default_factory=dict)
     clock_drift: float = 0.0
     members: int = 0
+    core_first: bool = False
 
     @staticmethod
     def draw(seed: int, *, brokers: int | None = None) -> Plan:
@@ -69,6 +70,7 @@ class Plan:
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
             members=random.choice((0, 0, 2, 3)),
+            core_first=random.random() < 0.5,
         )
 
 
@@ -133,7 +135,7 @@ def run_plan(
     try:
         world.start()
         world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s, members=plan.members)
-        world.settle()
+        world.settle(core_first=plan.core_first)
     except (Violation, BrokerBug) as failure:
         violation, rule, detail = str(failure), rule_of(failure), _trace_of(failure, world)
     except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
