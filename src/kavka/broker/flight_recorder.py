@@ -94,7 +94,7 @@ class FlightRecorder(Witness):
     def _begin_file(self) -> None:
         self.fact({"f": "life", "began": self._began_ms, "again": self.file > 0, **self._life})
         if self.file:
-            self.fact({"f": "brokers", "live": self._live})
+            self._tell_live()
 
     def start(self) -> None:
         """The log directories are this broker's own: what was told until now, and what follows, is written."""
@@ -131,7 +131,10 @@ class FlightRecorder(Witness):
         live = sorted(broker_ids)
         if live != self._live:
             self._live = live
-            self.fact({"f": "brokers", "live": live})
+            self._tell_live()
+
+    def _tell_live(self) -> None:
+        self.fact({"f": "brokers", "at": self._clock_ms(), "live": self._live})
 
     def on_stopped(self, topic_partition: TopicPartition, *, delete: bool) -> None:
         """The controller has a replica of this broker stopped."""

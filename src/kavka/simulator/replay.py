@@ -298,10 +298,11 @@ class BrokerReplay:
         if name in ("lead", "follow", "answer"):
             feed = {"lead": self._on_lead, "follow": self._on_follow, "answer": self._on_answer}[name]
             return self._on_input(told, fact["p"], fact["at"], lambda found: feed(found, fact))
-        at_ms = fact["at"] + told.wall_ahead_ms if "at" in fact else max(told.wall_ms, self._at_ms)
+        at_ms = fact["at"] + told.wall_ahead_ms if "at" in fact else self._at_ms or told.wall_ms
         found: ReplayedPartition | None = None
         match name:
             case "life":
+                at_ms = at_ms if fact["again"] else fact["began"]
                 self._on_life(fact)
             case "partition":
                 found = self._on_whole(fact)
@@ -408,15 +409,13 @@ class BrokerReplay:
     def _on_decision(self, told: Told, decision: Decision) -> Happened:
         self.counts[decision.kind.value] += 1
         topic_partition = decision.partition
-        is_controllers = decision.controller_epoch >= 0
-        # The controller tells times by the wall clock, all others by their own.
-        at_ms = told.wall_ms if topic_partition is None or is_controllers else decision.at_ms + told.wall_ahead_ms
+        # Partitions tell times by the clock that never jumps, all others by the wall clock.
+        at_ms = min(decision.at_ms, told.wall_ms)
         if topic_partition is None:
             if decision.kind is DecisionKind.CONTROLLER_ELECTED:
                 self._controller.forget()
-            return Happened(min(at_ms, told.wall_ms), self.broker_id, decision)
-        if is_controllers:
-            at_ms = min(decision.at_ms, told.wall_ms)
+            return Happened(at_ms, self.broker_id, decision)
+        if decision.controller_epoch >= 0:
             if self._wanted(topic_partition):
                 self._at_ms = at_ms
                 made_again = self._controller.on_decision(topic_partition, decision)
@@ -425,6 +424,8 @@ class BrokerReplay:
                 self.isr_changes += made_again and decision.kind in _ISR_CHANGES
             return Happened(at_ms, self.broker_id, decision)
         found = self._by_name.get(topic_partition)
+        if _is_partitions(decision):
+            at_ms = decision.at_ms + told.wall_ahead_ms
         if found is not None and not found.is_lost and _is_partitions(decision):
             found.recorded.append(decision)
             if decision.kind is DecisionKind.PRODUCE_REFUSED or "asked_epoch" in decision.evidence:

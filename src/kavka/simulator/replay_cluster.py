@@ -9,7 +9,8 @@ Decides the order of what several brokers recorded, and what of it is an event. 
                 leader that was answered, a broker that was told. Each version once, the first time
     followers   as their leader saw them: a follower's log ends where it fetches. Its own high watermark is shown as the
                 lower of its log end and the leader's. Whom it follows it says itself, where its own ring is there
-    killed      a broker whose next life began without an end of the one before; when is told by its last entry
+    killed      a broker whose next life began without an end of the one before; it was after its last entry. Where no
+                next life is recorded it may be dead or have nothing to tell: its recording ends
 
     I1  bounds: one block of each ring, and a trace, are in memory at a time; the partitions' states beside
     I2  with a window of time what was before it is told at its beginning as it stood then
@@ -22,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kavka.broker.flight_format import REFUSED, REPEATED, Check, Fetch, state_of
 from kavka.decisions import Decision, DecisionKind
@@ -117,7 +118,6 @@ def replay_cluster(
     teller = _Teller(brokers, around_ms)
     for at_ms, _index, _number, happened in heapq.merge(*told):
         teller.tell(at_ms, happened)
-    teller.end()
     return ReplayedCluster(
         teller.trace,
         sorted(brokers, key=lambda broker: broker.broker_id),
@@ -131,10 +131,16 @@ def replay_cluster(
 
 def _in_order(
     happened: Iterator[Happened], broker: BrokerReplay, index: int
-) -> Iterator[tuple[int, int, int, Happened | Difference]]:
+) -> Iterator[tuple[int, int, int, Happened | Difference | Silence]]:
     """With the times never going back: what was told late (a fetch that repeats the one before) has its time passed."""
     latest_ms = number = differences = 0
+    is_over = True
     for each in happened:
+        fact = each.told if isinstance(each.told, dict) else {}
+        if fact.get("f") == "life" and not fact["again"] and not is_over:
+            number += 1
+            yield latest_ms, index, number, Silence(each.broker_id, each.at_ms - latest_ms)
+        is_over = fact.get("f") == "end"
         latest_ms = max(latest_ms, each.at_ms)
         number += 1
         yield latest_ms, index, number, each
@@ -142,6 +148,15 @@ def _in_order(
             number += 1
             yield latest_ms, index, number, difference
         differences = len(broker.differences)
+    if not is_over:
+        yield latest_ms, index, number + 1, Silence(broker.broker_id, None)
+
+
+class Silence(NamedTuple):
+    """No more was recorded; the next life began `until_next_ms` later, if one is recorded."""
+
+    broker_id: BrokerId
+    until_next_ms: int | None
 
 
 class _Teller:
@@ -151,7 +166,6 @@ class _Teller:
         self._brokers = brokers
         self._around_ms = around_ms
         self._now_ms = 0
-        self._last_ms: dict[BrokerId, int] = {}
         self._nodes: dict[str, tuple[str, str]] = {}
         """Whose rings are read: their latest begin or end."""
         self._looks: dict[tuple[str, TopicPartition], ReplicaLook] = {}
@@ -168,7 +182,7 @@ class _Teller:
     def duration_ms(self) -> int:
         return self._now_ms - self.began_ms if self.began_ms is not None else 0
 
-    def tell(self, at_ms: int, happened: Happened | Difference) -> None:
+    def tell(self, at_ms: int, happened: Happened | Difference | Silence) -> None:
         around_ms = self._around_ms
         if around_ms is not None and at_ms > around_ms + AROUND_MS:
             self._is_open = False
@@ -181,8 +195,10 @@ class _Teller:
             if self._is_open:
                 self.trace.on_node(SIMULATOR, "replay differs", str(happened))
             return
-        self._happen(at_ms, happened)
-        self._last_ms[happened.broker_id] = at_ms
+        if isinstance(happened, Silence):
+            self._on_silence(happened)
+        else:
+            self._happen(happened)
 
     def _open(self, at_ms: int) -> None:
         """The window begins: as things stand."""
@@ -197,11 +213,7 @@ class _Teller:
         for (node, partition), look in self._looks.items():
             self.trace.on_replica(node, partition, look)
 
-    def end(self) -> None:
-        if self._is_open:
-            self.trace.on_node(SIMULATOR, "recording ends", "what came later is in no file that was read")
-
-    def _happen(self, at_ms: int, happened: Happened) -> None:
+    def _happen(self, happened: Happened) -> None:
         node = f"broker-{happened.broker_id}"
         told = happened.told
         match told:
@@ -214,17 +226,19 @@ class _Teller:
                 if happened.partition is not None:
                     self._look(node, happened.partition)
             case dict():
-                self._on_fact(at_ms, node, happened, told)
+                self._on_fact(node, happened, told)
 
     # -- a broker
 
-    def _on_fact(self, at_ms: int, node: str, happened: Happened, fact: dict[str, Any]) -> None:
+    def _on_fact(self, node: str, happened: Happened, fact: dict[str, Any]) -> None:
         match fact["f"]:
             case "life" if not fact["again"] or node not in self._nodes:
-                self._on_life(at_ms, node, happened.broker_id, fact)
+                self._on_life(node, fact)
             case "end":
                 self._on_node(node, "stopped", "in order")
             case "brokers":
+                if self._nodes.get(node, ("", ""))[0] == "started":
+                    self._on_node(node, "serves", "the controller has told it of the cluster")
                 if self._is_open:
                     live = ", ".join(map(str, fact["live"])) or "nobody"
                     self.trace.on_node(node, "hears who lives", live)
@@ -239,14 +253,17 @@ class _Teller:
                     self._on_state(happened.partition.topic_partition, state_of(fact["state"]))
                 self._look(node, happened.partition)
 
-    def _on_life(self, at_ms: int, node: str, broker_id: BrokerId, fact: dict[str, Any]) -> None:
-        before = self._nodes.get(node)
-        if before is not None and before[0] != "stopped":
-            self.faults["killed"] += 1
-            last_ms = at_ms - self._last_ms.get(broker_id, at_ms)
-            self._on_node(
-                node, "killed", f"no end was recorded; it was last heard of {last_ms} ms before it began anew"
-            )
+    def _on_silence(self, silence: Silence) -> None:
+        node = f"broker-{silence.broker_id}"
+        if silence.until_next_ms is None:
+            if self._is_open:
+                self.trace.on_node(node, "recording ends", "what came later is in no file that was read")
+            return
+        self.faults["killed"] += 1
+        text = f"at this moment or later: it recorded no end, and its next life began {silence.until_next_ms} ms after"
+        self._on_node(node, "killed", text)
+
+    def _on_life(self, node: str, fact: dict[str, Any]) -> None:
         for key in [key for key in self._looks if key[0] == node]:
             del self._looks[key]
         self._nodes[node] = ("started", f"kavka {fact['kavka']}")
@@ -262,7 +279,7 @@ class _Teller:
 
     def _look(self, node: str, found: ReplayedPartition) -> None:
         partition, log = found.partition, found.log
-        if found.is_lost:
+        if found.is_lost or partition.leader_epoch < 0:
             return
         look = ReplicaLook(
             partition.is_leader,
