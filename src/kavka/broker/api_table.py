@@ -74,6 +74,9 @@ SERVED: dict[int, Served] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _row("allocate_producer_ids", 0, 0),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _row("consumer_group_heartbeat", 0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _row("consumer_group_describe", 0, 1),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _row("get_telemetry_subscriptions", 0, 0),
+    ApiKey.PUSH_TELEMETRY: _row("push_telemetry", 0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: _row("list_config_resources", 0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _row("describe_topic_partitions", 0, 0),
 }
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
 from kavka.broker.api_table import SERVED
+from kavka.broker.client_telemetry import ClientTelemetry, Push
 from kavka.broker.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
 from kavka.broker.controller_link import ControllerLink
 from kavka.broker.coordinator_log import CoordinatorLog
@@ -80,6 +81,7 @@ from kavka.replication.replica_selector import RACK_AWARE
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
 from kavka.zookeeper.port import CreateMode, Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
 from kavka.zookeeper.znodes import (
+    CLIENT_METRICS_ENTITY,
     LOG_DIR_EVENT_PREFIX,
     LOG_DIR_FAILURE,
     TOPICS_PATH,
@@ -90,6 +92,7 @@ from kavka.zookeeper.znodes import (
     PartitionState,
     UncleanShutdowns,
     partition_state_path,
+    random_uuid,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +124,7 @@ class Ports(NamedTuple):
     opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
     later, so that what lies in the log directories is all that the cluster has. `on_decision` is told of each decision
     when it is made, besides what the broker itself does with it. `place` is where no two processes can listen on one
-    port (predecessor.py), empty where that is not known.
+    port (predecessor.py), empty where that is not known. `on_client_metrics` is given the metrics that clients push.
     """
 
     zookeeper: ZooKeeper
@@ -136,6 +139,7 @@ class Ports(NamedTuple):
     is_alone: bool = True
     on_decision: RecordDecision = forget
     place: str = "here"
+    on_client_metrics: Callable[[Push], None] = lambda push: None
 
 
 class Broker:
@@ -181,6 +185,13 @@ class Broker:
             spawn=self.spawn,
         )
         self.features = Features(ports.zookeeper, self.spawn)
+        self.telemetry = ClientTelemetry(
+            lambda: [self.configs.client_metrics(name) for name in self.configs.named(CLIENT_METRICS_ENTITY)],
+            lambda: self.configs.changes_of_client_metrics,
+            max_bytes=lambda: self.config.telemetry_max_bytes,
+            new_id=lambda: random_uuid(ports.random.randbytes(16)),
+            on_push=ports.on_client_metrics,
+        )
         self.metadata = MetadataCache("")
         self.replicas = ReplicaManager(
             loop,

@@ -1,4 +1,4 @@
-"""DynamicConfigs: settings that change at run time, of topics and of brokers, as they are in ZooKeeper.
+"""DynamicConfigs: settings that change at run time, of topics, brokers, groups and client metrics, as in ZooKeeper.
 
 Keeps the overrides and makes the effective settings of them. Must not decide what may be changed (`config.alter`), how
 a change is written (`controller.config_admin`), nor what follows from it (`on_topic_change`, `on_broker_change`).
@@ -8,7 +8,8 @@ a change is written (`controller.config_admin`), nor what follows from it (`on_t
     I3  changes are listened to before anything is read, so that none falls in between
 
 Source: Kafka's AdminZkClient and DynamicConfigManager: the settings in /config, and a notification in /config/changes
-by which the other brokers learn of a change.
+by which the other brokers learn of a change. Those of groups and of subscriptions to clients' metrics, which Kafka has
+in KRaft only, lie in /config/groups and /config/client-metrics, in the same form.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from kavka.model import BrokerId
 from kavka.zookeeper.port import ZooKeeper
 from kavka.zookeeper.znodes import (
     BROKERS_ENTITY,
+    CLIENT_METRICS_ENTITY,
     DEFAULT_ENTITY,
+    GROUPS_ENTITY,
     TOPICS_ENTITY,
     ConfigEntity,
     MalformedZNode,
@@ -43,6 +46,8 @@ RETRY_S: Final = 1.0
 
 SETTINGS_PATIENCE_S: Final = 2.0
 """How long a partition waits for its topic's settings before it takes up its role with the defaults."""
+
+_OTHER_ENTITIES: Final = (GROUPS_ENTITY, CLIENT_METRICS_ENTITY)
 
 Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set now to what is to be set; raises RequestError to refuse."""
@@ -70,12 +75,14 @@ class DynamicConfigs:
         self._wall_ms = wall_ms
         self._broker_id = broker_id
         self._overrides: dict[str, Mapping[str, str]] = {}
-        self._groups: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
         self._on_topic_change = on_topic_change
         self._on_broker_change = on_broker_change
         self._on_topic_read = on_topic_read
         self._spawn = spawn
+        self._others: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _OTHER_ENTITIES}
+        self.changes_of_client_metrics = 0
+        """How often the subscriptions changed: what was made of them before is to be made anew."""
         self._read: set[str] = set()
         self._reading_later: set[str] = set()
         self._changes = ConfigChanges(zookeeper, self._apply, on_failure=_log_unread)
@@ -83,6 +90,9 @@ class DynamicConfigs:
     async def start(self) -> None:
         """Listens to changes that are made through other brokers (I3). Raises ZooKeeperError."""
         await self._changes.start()
+        for kind in _OTHER_ENTITIES:
+            found = await self._admin.read_all(kind)
+            self._others[kind] = {name: entity.config for name, entity in found.items() if entity.config}
 
     async def stop(self) -> None:
         await self._changes.stop()
@@ -101,6 +111,8 @@ class DynamicConfigs:
             await self.load_broker()
             self._topics.clear()
             self._on_broker_change(self.broker)
+        elif entity_type in self._others:
+            self._set_other(entity_type, name, entity.config)
 
     # -- reading
 
@@ -190,10 +202,6 @@ class DynamicConfigs:
         """What the topic sets itself."""
         return self._overrides.get(topic, {})
 
-    def group(self, group_id: str) -> Mapping[str, str]:
-        """What a group sets itself."""
-        return self._groups.get(group_id, {})
-
     def topic(self, name: str) -> TopicConfig:
         """The topic's effective settings. An override that cannot be used any more is left out."""
         known = self._topics.get(name)
@@ -205,6 +213,26 @@ class DynamicConfigs:
                 known = TopicConfig({}, self.broker)
             self._topics[name] = known
         return known
+
+    def group(self, group_id: str) -> Mapping[str, str]:
+        """What a group sets itself."""
+        return self._others[GROUPS_ENTITY].get(group_id, {})
+
+    def client_metrics(self, name: str) -> Mapping[str, str]:
+        """What a subscription to clients' metrics sets."""
+        return self._others[CLIENT_METRICS_ENTITY].get(name, {})
+
+    def named(self, entity_type: str) -> list[str]:
+        """The groups (GROUPS_ENTITY) or subscriptions (CLIENT_METRICS_ENTITY) that set something, by name."""
+        return sorted(self._others[entity_type])
+
+    def _set_other(self, entity_type: str, name: str, config: Mapping[str, str]) -> None:
+        if config:
+            self._others[entity_type][name] = config
+        else:
+            self._others[entity_type].pop(name, None)
+        if entity_type == CLIENT_METRICS_ENTITY:
+            self.changes_of_client_metrics += 1
 
     def forget_topic(self, name: str) -> None:
         """The topic was deleted."""
@@ -233,6 +261,13 @@ class DynamicConfigs:
             await self.load_broker()
             self._topics.clear()
             self._on_broker_change(self.broker)
+
+    async def change_other(self, entity_type: str, name: str, decide: Decide, *, validate_only: bool = False) -> None:
+        """Replaces what a group or a subscription sets. Raises as `change_topic`."""
+        wanted = await self._admin.change(f"{entity_type}/{name}", decide, validate_only=validate_only)
+        if not validate_only:
+            await self._admin.purge_changes(self._wall_ms())
+            self._set_other(entity_type, name, wanted.config)
 
     async def _change(self, entity_path: str, decide: Decide, *, validate_only: bool) -> None:
         await self._admin.change(entity_path, decide, validate_only=validate_only)

@@ -22,6 +22,13 @@ from typing import Final, NamedTuple
 
 from kavka.config.broker import BrokerConfig, setting_named
 from kavka.config.broker_settings import DynamicOnlySettings
+from kavka.config.group import (
+    MAX_PUSH_INTERVAL_MS,
+    MIN_PUSH_INTERVAL_MS,
+    ClientMetricsSettings,
+    GroupSettings,
+    parse_match,
+)
 from kavka.config.setting import AnySetting, InvalidValue, Mode, Type, parse_list
 from kavka.config.topic import TieredStorageDisabled, TopicSettings, validate_overrides
 from kavka.errors import ConfigError, ErrorCode, RequestError
@@ -44,6 +51,21 @@ class Change(NamedTuple):
     value: str | None
 
 
+_GROUP_BOUNDS: Final = {
+    "consumer.session.timeout.ms": (
+        "group_consumer_min_session_timeout_ms",
+        "group_consumer_max_session_timeout_ms",
+    ),
+    "consumer.heartbeat.interval.ms": (
+        "group_consumer_min_heartbeat_interval_ms",
+        "group_consumer_max_heartbeat_interval_ms",
+    ),
+    "consumer.assignment.interval.ms": (
+        "group_consumer_min_assignment_interval_ms",
+        "group_consumer_max_assignment_interval_ms",
+    ),
+}
+"""The broker's settings that bound what a group may ask for."""
 _THREADS: Final = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
 _NEEDS_LISTENER: Final = frozenset(
     {
@@ -100,6 +122,61 @@ def alter_broker_incrementally(changes: Sequence[Change], broker: BrokerConfig, 
     texts = _applied(current, changes, {**broker.rows, **DynamicOnlySettings.rows})
     _validate_broker(texts, broker, per_broker=per_broker)
     return texts
+
+
+def alter_group_incrementally(
+    group_id: str, current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig
+) -> dict[str, str]:
+    """What a group sets after IncrementalAlterConfigs. Raises RequestError."""
+    _refuse_duplicates(change.name for change in changes)
+    _refuse_nulls(changes)
+    if not group_id:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    texts = _applied(current, changes, GroupSettings.rows)
+    try:
+        for name, text in texts.items():
+            value = _row(GroupSettings.rows, name, "Unknown group config name").parse(text)
+            bounds = _GROUP_BOUNDS.get(name)
+            if bounds is not None:
+                least, most = (getattr(broker, attribute) for attribute in bounds)
+                if not least <= value <= most:
+                    raise InvalidValue(name, value, f"Value must be at least {least} and at most {most}")
+    except ConfigError as error:
+        raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return texts
+
+
+def alter_client_metrics_incrementally(
+    subscription: str, current: Mapping[str, str], changes: Sequence[Change]
+) -> dict[str, str]:
+    """What a subscription to clients' metrics says after IncrementalAlterConfigs. Raises RequestError."""
+    _refuse_duplicates(change.name for change in changes)
+    _refuse_nulls(changes)
+    if not subscription:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    texts = _applied(current, changes, ClientMetricsSettings.rows)
+    try:
+        for name, text in texts.items():
+            _row(ClientMetricsSettings.rows, name, "Unknown client metrics configuration").parse(text)
+        if "match" in texts:
+            parse_match(texts["match"])
+    except ConfigError as error:
+        raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    interval_ms = texts.get("interval.ms")
+    if interval_ms is not None and not MIN_PUSH_INTERVAL_MS <= int(interval_ms) <= MAX_PUSH_INTERVAL_MS:
+        raise RequestError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_PUSH_INTERVAL_MS} and "
+            f"{MAX_PUSH_INTERVAL_MS} (1 hour)",
+        )
+    return texts
+
+
+def _row(rows: Mapping[str, AnySetting], name: str, unknown: str) -> AnySetting:
+    row = rows.get(name)
+    if row is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{unknown}: {name}")
+    return row
 
 
 def is_this_broker(resource: str, broker_id: int, *, describing: bool = False) -> bool:

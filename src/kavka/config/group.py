@@ -7,7 +7,22 @@ Source: Kafka's GroupConfig and ClientMetricsConfigs of 4.3 (3.9 has the client 
 
 from __future__ import annotations
 
-from kavka.config.setting import MEDIUM, Range, Settings, at_least, boolean, integer, one_of, string, string_list
+import re
+from typing import Final
+
+from kavka.config.setting import (
+    MEDIUM,
+    Range,
+    Settings,
+    at_least,
+    boolean,
+    integer,
+    one_of,
+    parse_list,
+    string,
+    string_list,
+)
+from kavka.errors import ConfigError
 
 
 class AutoOffsetReset(Range):
@@ -52,3 +67,31 @@ class ClientMetricsSettings(Settings):
     interval_ms = integer(300_000)
     match = string_list("")
     metrics = string_list("")
+
+
+MIN_PUSH_INTERVAL_MS: Final = 100
+MAX_PUSH_INTERVAL_MS: Final = 3_600_000
+MATCHED_BY: Final = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+"""What a subscription may ask of a client, each with a regular expression."""
+MAX_PATTERN_LENGTH: Final = 1_000
+
+
+def parse_match(text: str) -> dict[str, re.Pattern[str]]:
+    """A subscription's `match`: names out of MATCHED_BY with what the whole value must be like. Raises ConfigError."""
+    patterns: dict[str, re.Pattern[str]] = {}
+    for element in parse_list(text):
+        name, separator, pattern = (part.strip() for part in element.partition("="))
+        if not separator or name not in MATCHED_BY or not pattern or len(pattern) > MAX_PATTERN_LENGTH:
+            raise ConfigError(f"Illegal client matching pattern: {element}")
+        try:
+            patterns[name] = re.compile(pattern)
+        except (re.error, RecursionError) as error:
+            raise ConfigError(f"Illegal client matching pattern: {element}: {error}") from error
+    return patterns

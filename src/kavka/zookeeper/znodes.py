@@ -64,6 +64,11 @@ BROKERS_ENTITY: Final = "brokers"
 USERS_ENTITY: Final = "users"
 CLIENTS_ENTITY: Final = "clients"
 IPS_ENTITY: Final = "ips"
+GROUPS_ENTITY: Final = "groups"
+"""Settings of consumer groups. Of this and the next one Kafka has no znodes: they came after ZooKeeper. Its brokers log
+an error for a notification of either, and go on."""
+CLIENT_METRICS_ENTITY: Final = "client-metrics"
+"""Subscriptions to clients' metrics (KIP-714)."""
 ENTITY_TYPES: Final = (TOPICS_ENTITY, CLIENTS_ENTITY, USERS_ENTITY, BROKERS_ENTITY, IPS_ENTITY)
 DEFAULT_ENTITY: Final = "<default>"
 """The name that stands for all brokers, users, clients or addresses without a configuration of their own."""

@@ -88,9 +88,9 @@ def _describe(broker: Broker, resource: DescribeConfigsResource) -> tuple[list[C
                 return describe_broker(configs.broker, names), broker_documentation
             return describe_broker_default(configs.broker, names), broker_documentation
         case _ if resource.resource_type == CLIENT_METRICS:
-            return describe_client_metrics({}, names), client_metrics_documentation
+            return describe_client_metrics(configs.client_metrics(name), names), client_metrics_documentation
         case _ if resource.resource_type == GROUP:
-            return describe_group({}, configs.broker, names), group_documentation
+            return describe_group(configs.group(name), configs.broker, names), group_documentation
         case _:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 

@@ -1,7 +1,9 @@
-"""IncrementalAlterConfigs (key 44): changes single settings of a topic, or of a broker at run time (KIP-339).
+"""IncrementalAlterConfigs (key 44): changes single settings of a topic, a broker at run time, a group, or a
+subscription to clients' metrics (KIP-339, KIP-714, KIP-848).
 
+Behaviour   What groups and subscriptions set lies in znodes that Apache Kafka does not know (`broker.dynamic_configs`).
 Versions    0; 1 flexible.
-Not supported  Groups, metrics subscriptions and loggers: INVALID_REQUEST.
+Not supported  Loggers: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -11,8 +13,15 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.alter_configs import require_topic
-from kavka.broker.api.describe_configs import BROKER, TOPIC
-from kavka.config.alter import Change, alter_broker_incrementally, alter_topic_incrementally, is_this_broker
+from kavka.broker.api.describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.config.alter import (
+    Change,
+    alter_broker_incrementally,
+    alter_client_metrics_incrementally,
+    alter_group_incrementally,
+    alter_topic_incrementally,
+    is_this_broker,
+)
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -22,6 +31,7 @@ from kavka.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -74,9 +84,23 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
             per_broker=per_broker,
             validate_only=validate_only,
         )
+    elif resource.resource_type == GROUP:
+        await configs.change_other(
+            GROUPS_ENTITY,
+            name,
+            lambda current: alter_group_incrementally(name, current, changes, configs.broker),
+            validate_only=validate_only,
+        )
+    elif resource.resource_type == CLIENT_METRICS:
+        await configs.change_other(
+            CLIENT_METRICS_ENTITY,
+            name,
+            lambda current: alter_client_metrics_incrementally(name, current, changes),
+            validate_only=validate_only,
+        )
     else:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
-            "IncrementalAlterConfigs is only supported for topics and brokers, "
+            "IncrementalAlterConfigs is only supported for topics, brokers, groups and client metrics, "
             f"but resource type is {resource.resource_type}",
         )

@@ -1,0 +1,46 @@
+"""ListConfigResources (key 74): which topics, brokers, groups and metrics subscriptions have configurations (KIP-1142).
+
+Behaviour   Version 0 asks for subscriptions to clients' metrics only. Without types all are meant. Topics and brokers
+            are all there are, groups and subscriptions those that set something. A type that has no configurations is
+            UNSUPPORTED_VERSION.
+Versions    0 (ListClientMetricsResources, KIP-714); 1 types. Apache Kafka 3.9 on ZooKeeper does not serve it.
+Not supported  Loggers of a broker: there are no log4j loggers here, so none are listed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from kavka.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    brokers = [str(each.broker_id) for each in broker.metadata.brokers()]
+    listed = {
+        TOPIC: sorted(topic.name for topic in broker.metadata.topics()),
+        BROKER: brokers,
+        BROKER_LOGGER: [],
+        CLIENT_METRICS: broker.configs.named(CLIENT_METRICS_ENTITY),
+        GROUP: broker.configs.named(GROUPS_ENTITY),
+    }
+    wanted = message.resource_types or list(listed)
+    if request.header.api_version == 0:
+        wanted = [CLIENT_METRICS]
+    if any(kind not in listed for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, names in listed.items()
+            if kind in wanted
+            for name in names
+        ]
+    )

@@ -1,0 +1,35 @@
+"""PushTelemetry (key 72): metrics of a client, in OpenTelemetry's form (KIP-714).
+
+Behaviour   The rules are in `broker.client_telemetry`: what is pushed is inflated up to telemetry.max.bytes, counted,
+            and given to the host's exporter.
+Versions    0. Apache Kafka 3.9 on ZooKeeper does not serve it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.api.get_telemetry_subscriptions import identity
+from kavka.errors import RequestError
+from kavka.protocol.messages.push_telemetry_request import PushTelemetryRequest
+from kavka.protocol.messages.push_telemetry_response import PushTelemetryResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: PushTelemetryRequest) -> PushTelemetryResponse:
+    try:
+        broker.telemetry.push(
+            message.client_instance_id,
+            identity(request, message.client_instance_id),
+            broker.now_ms(),
+            subscription_id=message.subscription_id,
+            is_last=message.terminating,
+            codec=message.compression_type,
+            metrics=message.metrics,
+        )
+    except RequestError as refused:
+        return PushTelemetryResponse(error_code=refused.code)
+    return PushTelemetryResponse()

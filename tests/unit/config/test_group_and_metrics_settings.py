@@ -1,0 +1,70 @@
+"""What groups and subscriptions to clients' metrics may set."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.config.alter import Change, Operation, alter_client_metrics_incrementally, alter_group_incrementally
+from kavka.config.broker import BrokerConfig
+from kavka.errors import RequestError
+
+BROKER = BrokerConfig.from_properties({"zookeeper.connect": "localhost"})
+
+
+def set_to(name: str, value: str | None) -> list[Change]:
+    return [Change(name, Operation.SET, value)]
+
+
+def test_a_group_sets_what_the_broker_allows() -> None:
+    set_once = alter_group_incrementally("g", {}, set_to("consumer.session.timeout.ms", "50000"), BROKER)
+    assert set_once == {"consumer.session.timeout.ms": "50000"}
+    again = alter_group_incrementally("g", set_once, set_to("consumer.heartbeat.interval.ms", "6000"), BROKER)
+    assert again == {**set_once, "consumer.heartbeat.interval.ms": "6000"}
+    removal = [Change("consumer.session.timeout.ms", Operation.DELETE, None)]
+    assert alter_group_incrementally("g", set_once, removal, BROKER) == {}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value"),
+    [
+        ("", "consumer.session.timeout.ms", "50000"),
+        ("g", "consumer.session.timeout.ms", "60001"),
+        ("g", "consumer.session.timeout.ms", "44999"),
+        ("g", "consumer.session.timeout.ms", "soon"),
+        ("g", "consumer.session.timeout.ms", None),
+        ("g", "retention.ms", "1"),
+    ],
+)
+def test_a_group_sets_nothing_else(group: str, name: str, value: str | None) -> None:
+    with pytest.raises(RequestError):
+        alter_group_incrementally(group, {}, set_to(name, value), BROKER)
+
+
+def test_a_subscription_says_what_of_whom_and_how_often() -> None:
+    changes = [
+        Change("metrics", Operation.SET, "org.apache.kafka.consumer."),
+        Change("interval.ms", Operation.SET, "100"),
+        Change("match", Operation.SET, "client_id=app-[0-9]+, client_source_port=4711"),
+    ]
+    said = alter_client_metrics_incrementally("s", {}, changes)
+    assert said["interval.ms"] == "100"
+    appended = alter_client_metrics_incrementally("s", said, [Change("metrics", Operation.APPEND, "x")])
+    assert appended["metrics"] == "org.apache.kafka.consumer.,x"
+
+
+@pytest.mark.parametrize(
+    ("subscription", "name", "value"),
+    [
+        ("", "interval.ms", "1000"),
+        ("s", "interval.ms", "99"),
+        ("s", "interval.ms", "3600001"),
+        ("s", "match", "client_id"),
+        ("s", "match", "client_id=("),
+        ("s", "match", "colour=red"),
+        ("s", "match", f"client_id={'x' * 1001}"),
+        ("s", "retention.ms", "1"),
+    ],
+)
+def test_a_subscription_says_nothing_else(subscription: str, name: str, value: str) -> None:
+    with pytest.raises(RequestError):
+        alter_client_metrics_incrementally(subscription, {}, set_to(name, value))
