@@ -1,0 +1,435 @@
+"""The flow around transactions: what is prepared gets its markers, whoever coordinates; nothing is answered before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import pytest
+
+from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.coordinator.transaction_coordinator import (
+    InitWish,
+    Surroundings,
+    TransactionCoordinator,
+    TransactionLimits,
+)
+from kavka.coordinator.transaction_records import decode_transaction_record, transaction_record
+from kavka.coordinator.transaction_state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+
+NAME = "tx"
+TIMEOUT_MS = 60_000
+A, B = TopicPartition("a", 0), TopicPartition("b", 1)
+
+
+class MemoryLog:
+    """`__transaction_state` in memory. `error` is what appends are answered with; `gate` holds them back while it is
+    closed, `settled` the ones whose outcome is unknown."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, list[CoordinatorRecord]] = {}
+        self.error = ErrorCode.NONE
+        self.gate: asyncio.Event | None = None
+        self.settled = asyncio.Event()
+        self.is_committed = True
+
+    async def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is ErrorCode.NONE or self.is_unknown(self.error):
+            self.records.setdefault(partition, []).extend(records)
+        return self.error
+
+    async def settle(self, partition: int) -> bool:
+        await self.settled.wait()
+        return self.is_committed
+
+    def is_unknown(self, error: ErrorCode) -> bool:
+        return error is ErrorCode.REQUEST_TIMED_OUT
+
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
+        yield list(self.records.get(partition, []))
+
+    def states(self) -> list[str]:
+        """The states of all records, in order."""
+        found = []
+        for records in self.records.values():
+            for record in records:
+                decoded = decode_transaction_record(record.key, record.value)
+                assert decoded is not None
+                found.append("gone" if decoded.transaction is None else decoded.transaction.state.name)
+        return found
+
+
+class MemoryMarkers:
+    """The partitions of transactions: (producer id, epoch, committed, coordinator epoch, partitions) of each marker."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[int, int, bool, int, frozenset[TopicPartition]]] = []
+        self.gate: asyncio.Event | None = None
+        self.is_fenced = False
+
+    async def write(self, transaction: Transaction, coordinator_epoch: int) -> bool:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.is_fenced:
+            return False
+        committed = transaction.state is TransactionState.PREPARE_COMMIT
+        self.written.append((*transaction.producer, committed, coordinator_epoch, transaction.partitions))
+        return True
+
+
+class Room:
+    """A coordinator with what it needs."""
+
+    def __init__(self, log: MemoryLog | None = None, *, version: int = 0) -> None:
+        self.log = log or MemoryLog()
+        self.markers = MemoryMarkers()
+        self.version = version
+        self.now_ms = 1_000_000
+        self.next_id = 100
+        self.bugs: list[BaseException] = []
+        self.coordinator = TransactionCoordinator(
+            asyncio.get_running_loop(),
+            self.log,
+            self.markers,
+            Surroundings(
+                wall_ms=lambda: self.now_ms,
+                next_producer_id=self._next_id,
+                transaction_version=lambda: self.version,
+                limits=lambda: TransactionLimits(900_000, 604_800_000),
+                on_bug=self.bugs.append,
+            ),
+        )
+        self.coordinator.set_partition_count(1)
+
+    async def _next_id(self) -> int:
+        await asyncio.sleep(0)
+        self.next_id += 1
+        return self.next_id
+
+    async def loaded(self, leader_epoch: int = 0) -> Room:
+        await self.coordinator.load(0, leader_epoch)
+        return self
+
+    async def init(self, timeout_ms: int = TIMEOUT_MS) -> ProducerIdAndEpoch:
+        return await self.coordinator.init_producer_id(NAME, InitWish(timeout_ms))
+
+    async def add(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition) -> None:
+        await self.coordinator.add_partitions(NAME, producer, partitions or (A,), version=self.version)
+
+    async def end(self, producer: ProducerIdAndEpoch, *, commit: bool = True) -> ProducerIdAndEpoch:
+        return await self.coordinator.end_transaction(NAME, producer, commit=commit, version=self.version)
+
+    @property
+    def state(self) -> TransactionState:
+        return self.coordinator.describe(NAME).state
+
+    async def until(self, state: TransactionState) -> None:
+        await until(lambda: self.state is state)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - nobody tells when it holds
+        await asyncio.sleep(0)
+
+
+async def code(work: Awaitable[object]) -> ErrorCode:
+    with pytest.raises(RequestError) as refused:
+        await work
+    return refused.value.code
+
+
+def runs(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(scenario(), 10)
+
+    asyncio.run(bounded())
+
+
+def test_a_transaction_from_its_begin_to_its_markers() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded(leader_epoch=4)
+        producer = await room.init()
+        assert producer == (101, 0)
+        await room.add(producer, A, B)
+        assert await room.end(producer) == producer
+        await room.until(TransactionState.COMPLETE_COMMIT)
+        assert room.markers.written == [(101, 0, True, 4, frozenset({A, B}))]
+        assert room.log.states() == ["EMPTY", "ONGOING", "PREPARE_COMMIT", "COMPLETE_COMMIT"]
+        assert room.bugs == []
+
+    runs(scenario)
+
+
+def test_with_version_2_every_end_brings_the_next_epoch() -> None:
+    async def scenario() -> None:
+        room = await Room(version=2).loaded()
+        producer = await room.init()
+        for number in range(1, 4):
+            await room.add(producer)
+            producer = await room.end(producer, commit=bool(number % 2))
+            assert producer == (101, number)
+            await until(lambda: not room.state.is_ending)
+        assert [marker[1:3] for marker in room.markers.written] == [(1, True), (2, False), (3, True)]
+
+    runs(scenario)
+
+
+def test_with_version_2_the_producer_id_changes_with_the_last_epoch() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        last = Transaction(NAME, 7, MAX_EPOCH, TIMEOUT_MS, TransactionState.COMPLETE_COMMIT, updated_ms=1)
+        log.records[0] = [transaction_record(last, transaction_version=2)]
+        room = await Room(log, version=2).loaded()
+        await room.add(last.producer)
+        assert await room.end(last.producer) == (101, 0)
+        await room.until(TransactionState.COMPLETE_COMMIT)
+        assert room.coordinator.describe(NAME).producer == (101, 0)
+        assert room.markers.written[0][:2] == (7, MAX_EPOCH + 1)
+
+    runs(scenario)
+
+
+def test_nothing_is_answered_or_decided_before_the_record_is_committed() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        room.log.gate = asyncio.Event()
+        adding = asyncio.ensure_future(room.add(producer))
+        await asyncio.sleep(0.01)
+        assert not adding.done()
+        assert room.state is TransactionState.EMPTY
+        assert await code(room.end(producer)) is ErrorCode.CONCURRENT_TRANSACTIONS
+        room.log.gate.set()
+        await adding
+        assert room.state is TransactionState.ONGOING
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_who_takes_over_ends_what_was_prepared_and_leaves_open_what_was_open(commit: bool) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        former = await Room(log).loaded()
+        former.markers.gate = asyncio.Event()
+        producer = await former.init()
+        await former.add(producer, A, B)
+        await former.end(producer, commit=commit)
+        former.coordinator.unload(0, 1)
+
+        after = await Room(log).loaded(leader_epoch=1)
+        await after.until(TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+        assert after.markers.written == [(101, 0, commit, 1, frozenset({A, B}))]
+        former.markers.gate.set()
+        await asyncio.sleep(0.01)
+        assert former.markers.written == [], "the former one sends no more"
+        await after.add(producer, A)
+        again = await Room(log).loaded(leader_epoch=2)
+        assert again.state is TransactionState.ONGOING
+        assert again.markers.written == []
+        await again.end(producer)
+        await again.until(TransactionState.COMPLETE_COMMIT)
+
+    runs(scenario)
+
+
+def test_a_producer_that_begins_anew_aborts_what_was_open() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        zombie = await room.init()
+        await room.add(zombie)
+        assert await code(room.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
+        await room.until(TransactionState.COMPLETE_ABORT)
+        assert room.markers.written == [(101, 1, False, 0, frozenset({A}))], "with an epoch that fences the records'"
+        assert await room.init() == (101, 2)
+        assert await code(room.add(zombie)) is ErrorCode.PRODUCER_FENCED
+        assert await code(room.end(zombie)) is ErrorCode.PRODUCER_FENCED
+
+    runs(scenario)
+
+
+def test_a_record_that_is_refused_changes_nothing() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        for error, told in (
+            (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ):
+            room.log.error = error
+            assert await code(room.add(producer)) is told
+            assert room.state is TransactionState.EMPTY
+        room.log.error = ErrorCode.NONE
+        await room.add(producer)
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_while_it_is_unknown_whether_an_outcome_is_committed_nothing_else_is_decided(committed: bool) -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        await room.add(producer)
+        room.log.error = ErrorCode.REQUEST_TIMED_OUT
+        assert await code(room.end(producer)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        room.log.error = ErrorCode.NONE
+        for attempt in (room.end(producer), room.end(producer, commit=False), room.init(), room.add(producer, B)):
+            assert await code(attempt) is ErrorCode.CONCURRENT_TRANSACTIONS
+        room.now_ms += 10 * TIMEOUT_MS
+        await room.coordinator.abort_timed_out()
+        assert room.markers.written == []
+        room.log.is_committed = committed
+        room.log.settled.set()
+        if committed:
+            await room.until(TransactionState.COMPLETE_COMMIT)
+            assert [marker[2] for marker in room.markers.written] == [True]
+        else:
+            await asyncio.sleep(0.01)
+            assert room.state is TransactionState.ONGOING
+            assert room.markers.written == []
+
+    runs(scenario)
+
+
+def test_the_end_is_written_until_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kavka.coordinator.transaction_coordinator.RETRY_S", 0.001)
+
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        await room.add(producer)
+        room.markers.gate = asyncio.Event()
+        await room.end(producer)
+        room.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        room.markers.gate.set()
+        await asyncio.sleep(0.02)
+        assert room.state is TransactionState.PREPARE_COMMIT
+        room.log.error = ErrorCode.REQUEST_TIMED_OUT
+        await until(lambda: len(room.log.states()) == 4)
+        await asyncio.sleep(0.02)
+        assert room.log.states()[3:] == ["COMPLETE_COMMIT"], "what may be committed is not written again meanwhile"
+        room.log.settled.set()
+        await room.until(TransactionState.COMPLETE_COMMIT)
+
+    runs(scenario)
+
+
+def test_a_coordinator_that_is_fenced_writes_no_end() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        await room.add(producer)
+        room.markers.is_fenced = True
+        await room.end(producer)
+        await asyncio.sleep(0.01)
+        assert room.log.states()[-1] == "PREPARE_COMMIT"
+
+    runs(scenario)
+
+
+def test_transactions_time_out_one_by_one() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init(timeout_ms=1_000)
+        await room.add(producer)
+        room.now_ms += 1_000
+        await room.coordinator.abort_timed_out()
+        assert room.state is TransactionState.ONGOING
+        room.now_ms += 1
+        await room.coordinator.abort_timed_out()
+        await room.until(TransactionState.COMPLETE_ABORT)
+        assert room.markers.written == [(101, 1, False, 0, frozenset({A}))]
+        assert await code(room.end(producer)) is ErrorCode.PRODUCER_FENCED
+
+    runs(scenario)
+
+
+def test_ids_that_nobody_uses_are_forgotten() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        await room.init()
+        room.now_ms += 604_800_000
+        await room.coordinator.forget_expired()
+        assert await code(_described(room)) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        assert room.log.states()[-1] == "gone"
+        assert await room.init() == (102, 0), "another producer id: of the former one's epochs nobody knows any more"
+
+    async def _described(room: Room) -> object:
+        return room.coordinator.describe(NAME)
+
+    runs(scenario)
+
+
+def test_bad_wishes_are_refused() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        ask = room.coordinator.init_producer_id
+        assert await code(ask("", InitWish(TIMEOUT_MS))) is ErrorCode.INVALID_REQUEST
+        for timeout_ms in (-1, 0, 900_001):
+            assert await code(ask(NAME, InitWish(timeout_ms))) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        two_phases = InitWish(TIMEOUT_MS, two_phase_commit=True)
+        assert await code(ask(NAME, two_phases)) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert await code(ask(NAME, InitWish(TIMEOUT_MS, keep_prepared=True))) is ErrorCode.UNSUPPORTED_VERSION
+        assert room.log.states() == []
+
+    runs(scenario)
+
+
+def test_who_does_not_coordinate_or_still_reads_changes_nothing() -> None:
+    async def scenario() -> None:
+        room = Room()
+        assert await code(room.init()) is ErrorCode.NOT_COORDINATOR
+        loading = room.coordinator.load(0, 3)
+        assert await code(room.init()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        with pytest.raises(RequestError):
+            room.coordinator.transactions()
+        await loading
+        assert room.coordinator.transactions() == []
+        await room.coordinator.load(0, 2)
+        room.coordinator.unload(0, 2)
+        await room.init()
+        room.coordinator.unload(0, 4)
+        assert await code(room.init()) is ErrorCode.NOT_COORDINATOR
+        room.coordinator.set_partition_count(0)
+        assert await code(room.init()) is ErrorCode.NOT_COORDINATOR
+
+    runs(scenario)
+
+
+def test_garbage_in_the_log_is_passed_over() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        await room.init()
+        good = room.log.records[0][0]
+        room.log.records[0] = [
+            CoordinatorRecord(b"", b""),
+            CoordinatorRecord(b"\x7f\xff", b"x"),
+            CoordinatorRecord(b"\x00\x00\xff", b"x"),
+            good,
+            CoordinatorRecord(good.key, b"\x00\x00\x01"),
+            CoordinatorRecord(good.key, (good.value or b"")[:16] + b"\x09" + (good.value or b"")[17:]),
+        ]
+        after = await Room(room.log).loaded(leader_epoch=1)
+        assert after.coordinator.describe(NAME).producer == (101, 0)
+
+    runs(scenario)
+
+
+def test_after_a_shut_down_those_who_wait_are_told() -> None:
+    async def scenario() -> None:
+        room = await Room().loaded()
+        producer = await room.init()
+        room.log.gate = asyncio.Event()
+        adding = asyncio.ensure_future(room.add(producer))
+        await asyncio.sleep(0)
+        room.coordinator.shut_down()
+        assert await code(adding) is ErrorCode.NOT_COORDINATOR
+
+    runs(scenario)
