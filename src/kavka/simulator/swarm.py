@@ -66,7 +66,7 @@ class Plan:
             brokers=count,
             partitions=random.choice((1, 3, 3, 6)),
             producers=random.choice((1, 2, 2)),
-            mean_pause_s=random.choice((0.3, 1.0, 3.0)),
+            mean_pause_s=random.choice((1.0, 2.0, 5.0)),
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
             members=random.choice((0, 0, 2, 3)),
