@@ -1,89 +1,14 @@
-"""Bugs put back, one by one, to see that the simulator finds them.
+"""The bugs that are put back, one by one, to see that the simulator finds them; `mutation` tells how.
 
-A mutant is a change of a function's source, made while a test runs and undone after it: production code has no switch.
-What a mutant replaces must be there, so that code that moves on takes its mutants along. `killers` are the scenarios
-that must find it (one is enough); where there are none, `seeds` of the swarm must.
+By theme, as the scenarios are: the four TLA+ variants that are not safe, divergence, the ISR, the controller, disks,
+producers. Each says whose bug it was.
 """
 
 from __future__ import annotations
-import __future__
 
-import importlib
-import inspect
-import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
+from mutation import Change, Mutant, put_back
 
-from kavka.simulator.scenarios import SCENARIOS
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """`target` is module:Class.function or module:function; `old` in its source becomes `new`."""
-
-    target: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """`bug` says what is wrong with it, and whose bug it was."""
-
-    name: str
-    bug: str
-    changes: tuple[Change, ...]
-    killers: tuple[str, ...] = ()
-    seeds: int = 0
-    hours: float = 0.05
-
-    def scenarios(self) -> list[str]:
-        """Full names: `killers` has their beginnings."""
-        names = [name for killer in self.killers for name in SCENARIOS if name.startswith(killer)]
-        assert names or not self.killers, f"{self.name}: no scenario is named like {self.killers}"
-        return names
-
-
-@contextmanager
-def put_back(mutant: Mutant) -> Iterator[None]:
-    """The bug is in the code while this lasts."""
-    undo: list[tuple[Any, str, Any]] = []
-    try:
-        for target in dict.fromkeys(change.target for change in mutant.changes):
-            changes = [change for change in mutant.changes if change.target == target]
-            undo.append(_apply(target, changes))
-        yield
-    finally:
-        for owner, name, before in reversed(undo):
-            setattr(owner, name, before)
-
-
-def _apply(target: str, changes: Sequence[Change]) -> tuple[Any, str, Any]:
-    module_name, _, path = target.partition(":")
-    owner: Any = importlib.import_module(module_name)
-    *owners, name = path.split(".")
-    for each in owners:
-        owner = getattr(owner, each)
-    before = inspect.getattr_static(owner, name)
-    function = before.fget if isinstance(before, property) else before
-    assert isinstance(function, FunctionType), target
-    source = textwrap.dedent(inspect.getsource(function))
-    for change in changes:
-        assert change.old in source, f"{target} has no {change.old!r} any more"
-        source = source.replace(change.old, change.new)
-    space: dict[str, Any] = {}
-    future = __future__.annotations.compiler_flag
-    code = compile(source, inspect.getfile(function), "exec", flags=future)
-    exec(code, dict(function.__globals__), space)
-    after = space[name]
-    mutated = FunctionType(after.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
-    mutated.__kwdefaults__ = function.__kwdefaults__
-    setattr(owner, name, property(mutated) if isinstance(before, property) else mutated)
-    return owner, name, before
-
+__all__ = ["MUTANTS", "Change", "Mutant", "put_back"]
 
 CONTROLLER = "kavka.controller"
 REPLICA = "kavka.replication.replica:RemoteReplica"

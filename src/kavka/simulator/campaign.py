@@ -59,7 +59,7 @@ def put_mutants_back(report: str) -> MutantFigures:
     """Has bugs put back one by one by a program, which tells what became of them: a JSON object on its last line."""
     process = subprocess.run([sys.executable, report], stdout=subprocess.PIPE, text=True, check=True)
     facts = json.loads(process.stdout.splitlines()[-1])
-    return MutantFigures(facts["mutants"], facts["killed"], facts["alive"])
+    return MutantFigures(facts["mutants"], facts["killed"], facts["alive"], facts["median_tries"])
 
 
 def one_of_each_rule_first(failed: list[SeedResult]) -> list[SeedResult]:
