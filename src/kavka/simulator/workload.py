@@ -102,6 +102,7 @@ class Clients:
                 self.sent += 1
                 value = f"{name}:{number}".encode()
                 task = loop.create_task(self._send(producer, partition, value))
+                self.watch(task)  # A rule that its answer breaks ends the simulation.
                 waiting[task] = None
                 task.add_done_callback(lambda task: waiting.pop(task, None))
         while waiting:
