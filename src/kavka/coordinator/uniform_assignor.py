@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from kavka.coordinator.assignors import GroupSpec, MutableAssignment, frozen
@@ -71,7 +72,7 @@ def _assign_same_topics(group: GroupSpec) -> dict[str, Assignment]:
             room.append((member.member_id, left))
     unassigned = iter(free)
     for member_id, left in room:
-        for (topic_id, partition), _ in zip(unassigned, range(left), strict=False):
+        for topic_id, partition in islice(unassigned, left):
             result[member_id].setdefault(topic_id, set()).add(partition)
     return {member_id: frozen(assignment) for member_id, assignment in result.items()}
 

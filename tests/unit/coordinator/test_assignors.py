@@ -1,0 +1,90 @@
+"""Assignors: every partition once, fair, and sticky."""
+
+from __future__ import annotations
+
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kavka.coordinator.assignors import Assignor, GroupSpec, MemberSpec, assign_range
+from kavka.coordinator.consumer_group import Assignment
+from kavka.coordinator.uniform_assignor import assign_uniform
+
+
+def topic(number: int) -> uuid.UUID:
+    return uuid.UUID(int=number)
+
+
+@st.composite
+def groups(draw: st.DrawFn, *, homogeneous: bool | None = None) -> GroupSpec:
+    counts = {topic(number): draw(st.integers(0, 7)) for number in range(draw(st.integers(1, 5)))}
+    everything = sorted(counts)
+    same = draw(st.booleans()) if homogeneous is None else homogeneous
+    members = []
+    free = [(topic_id, partition) for topic_id in everything for partition in range(counts[topic_id])]
+    for number in range(draw(st.integers(1, 6))):
+        topics = everything if same else draw(st.lists(st.sampled_from(everything), unique=True))
+        kept = [place for place in free if draw(st.booleans()) and draw(st.booleans())]
+        free = [place for place in free if place not in kept]
+        assigned: dict[uuid.UUID, frozenset[int]] = {}
+        for topic_id, partition in kept:
+            assigned[topic_id] = assigned.get(topic_id, frozenset()) | {partition}
+        instance = f"i{number}" if draw(st.integers(0, 3)) == 0 else None
+        members.append(MemberSpec(f"m{number}", instance, sorted(topics), assigned))
+    return GroupSpec(members, counts)
+
+
+def check_complete(group: GroupSpec, assigned: dict[str, Assignment]) -> None:
+    given_to: dict[tuple[uuid.UUID, int], str] = {}
+    for member in group.members:
+        for topic_id, partitions in assigned.get(member.member_id, {}).items():
+            assert topic_id in member.topics, "a member gets what it does not read"
+            for partition in partitions:
+                assert (topic_id, partition) not in given_to, "given twice"
+                given_to[topic_id, partition] = member.member_id
+    read = {topic_id for member in group.members for topic_id in member.topics}
+    assert set(given_to) == {(name, number) for name in read for number in range(group.partition_counts[name])}
+
+
+def sizes(assigned: dict[str, Assignment]) -> list[int]:
+    return [sum(map(len, one.values())) for one in assigned.values()]
+
+
+@given(groups(), st.sampled_from([assign_range, assign_uniform]))
+def test_every_partition_that_is_read_is_given_to_one_who_reads_it(group: GroupSpec, assignor: Assignor) -> None:
+    assigned = assignor(group)
+    check_complete(group, assigned)
+    assert assignor(group) == assigned
+
+
+@given(groups(homogeneous=True))
+def test_uniform_is_fair_and_changes_nothing_when_asked_again(group: GroupSpec) -> None:
+    assigned = assign_uniform(group)
+    found = sizes(assigned)
+    assert not found or max(found) - min(found) <= 1
+    again = [member._replace(assigned=assigned.get(member.member_id, {})) for member in group.members]
+    assert assign_uniform(GroupSpec(again, group.partition_counts)) == assigned
+
+
+@given(groups(homogeneous=True))
+def test_uniform_moves_no_more_than_it_must(group: GroupSpec) -> None:
+    total = sum(group.partition_counts.values())
+    quota, extra = divmod(total, len(group.members))
+    assigned = assign_uniform(group)
+    for index, member in enumerate(group.members):
+        had = {(name, number) for name, numbers in member.assigned.items() for number in numbers}
+        has = {(name, number) for name, numbers in assigned.get(member.member_id, {}).items() for number in numbers}
+        assert len(had & has) == min(len(had), quota + (1 if index < extra else 0))
+
+
+def test_range_gives_members_the_same_numbers_of_each_topic() -> None:
+    members = [MemberSpec(name, None, [topic(1), topic(2)], {}) for name in ("b", "a")]
+    assigned = assign_range(GroupSpec(members, {topic(1): 3, topic(2): 3}))
+    assert assigned["a"] == {topic(1): {0, 1}, topic(2): {0, 1}}
+    assert assigned["b"] == {topic(1): {2}, topic(2): {2}}
+
+
+def test_static_members_come_first_by_their_instance_ids() -> None:
+    members = [MemberSpec("a", None, [topic(1)], {}), MemberSpec("z", "i", [topic(1)], {})]
+    assert assign_range(GroupSpec(members, {topic(1): 3}))["z"] == {topic(1): {0, 1}}
