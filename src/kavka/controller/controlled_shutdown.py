@@ -52,7 +52,8 @@ def leave(
     remaining = tuple(member for member in state.isr if member != broker_id)
     if remaining == state.isr or not remaining:
         return None
-    return Succession(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None)
+    why = f"broker {broker_id} is shutting down; leader {state.leader} goes on with {list(remaining)}"
+    return Succession(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None, why)
 
 
 class Leaving(NamedTuple):

@@ -321,6 +321,8 @@ class Leaders:
     def _adopt_decided(self, decided: Sequence[_Decided]) -> list[PartitionOrder]:
         reign = self._reign
         for partition, succession, before in decided:
+            if succession.election is None and not succession.why and succession.state.isr == before.state.isr:
+                continue  # A new epoch and nothing else: whoever wanted it says why.
             reign.record(
                 succession_decision(
                     partition,

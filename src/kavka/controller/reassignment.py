@@ -188,7 +188,10 @@ def settle(
             "Wait until one of these has caught up."
         )
     if state.leader in keep and state.leader in live:
-        return Succession(_next_epoch(state, state.leader, isr, controller_epoch), None, staying=tuple(keep))
+        gone = [member for member in state.isr if member not in isr]
+        leave = f"replicas {gone} leave; leader {state.leader} goes on with {list(isr)}"
+        why = f"the partition moves to {list(keep)}: {leave}" if gone else ""
+        return Succession(_next_epoch(state, state.leader, isr, controller_epoch), None, why, tuple(keep))
     election: ElectionResult = elect_for_reassignment(keep, isr, live)
     if isinstance(election, Elected):
         return Succession(_next_epoch(state, election.leader, isr, controller_epoch), election, staying=tuple(keep))

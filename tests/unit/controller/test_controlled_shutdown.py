@@ -51,6 +51,12 @@ def test_a_follower_leaves_the_isr_unless_it_is_the_last_of_it() -> None:
     assert left(state(-1, 1)) is None
 
 
+def test_who_leaves_the_isr_is_not_called_dead() -> None:
+    succession = leave(BrokerId(1), ids(1, 2, 3), state(2, 1, 2), ids(1, 2, 3), ids(1), controller_epoch=2)
+    assert succession is not None
+    assert succession.why == "broker 1 is shutting down; leader 2 goes on with [2]"
+
+
 def test_a_recovering_partition_stays_recovering() -> None:
     after = left(state(2, 1, 2, recovery=RECOVERING))
     assert after is not None

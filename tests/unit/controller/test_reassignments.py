@@ -93,6 +93,22 @@ def test_a_partition_moves_step_by_step(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_an_isr_shrank_only_where_a_member_left_and_the_reason_is_the_move(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        controller = await begin(world)
+        await ask(controller, {T0: (1, 2)})
+        await rests_on(world, 1, 2)
+        await ask(controller, {T0: (1, 2, 3)})
+        await world.run_on([T0])
+        await rests_on(world, 1, 2, 3)
+        shrunk = [decision for decision in world.decisions if decision.kind is DecisionKind.ISR_SHRUNK]
+        assert [(decision.evidence["removed"], decision.why) for decision in shrunk] == [
+            (ids(3), "the partition moves to [1, 2]: replicas [3] leave; leader 1 goes on with [1, 2]")
+        ]
+
+    run(tmp_path, scenario)
+
+
 def test_it_is_not_finished_before_every_target_is_in_sync(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         controller = await begin(world)
