@@ -529,7 +529,7 @@ class BrokerSettings(Settings):
     kavka_decisions_retention_ms = long(30 * DAY_MS, at_least(-1), LOW)
     # kavka's own: the recording that kavka replay reads (broker/flight_recorder.py).
     kavka_flight_recorder_enable = boolean(True, LOW)
-    kavka_flight_recorder_bytes = integer(32 * MIB, at_least(1 * MIB), LOW)
+    kavka_flight_recorder_bytes = integer(32 * MIB, at_least(64 * KIB), LOW)
     # kavka's own: who is in sync, and what that commits (replication/).
     kavka_replica_lag_policy = string("time", one_of("time", "messages"), MEDIUM)
     kavka_replica_lag_max_messages = long(4_000, at_least(1), LOW)
