@@ -58,7 +58,8 @@ def _assign_same_topics(group: GroupSpec) -> dict[str, Assignment]:
     room: list[tuple[str, int]] = []
     subscribed = frozenset(topics)
     for index, member in enumerate(group.members):
-        left = quota + (1 if index < with_extra else 0)
+        gets_extra = with_extra > 0
+        left = quota + (1 if gets_extra else 0)
         keeps: MutableAssignment = {}
         for topic_id, partitions in member.assigned.items():
             if topic_id not in subscribed:
@@ -68,6 +69,12 @@ def _assign_same_topics(group: GroupSpec) -> dict[str, Assignment]:
             free.extend((topic_id, partition) for partition in in_order[left:])
             left -= len(keeps[topic_id])
         result[member.member_id] = keeps
+        if left and gets_extra and len(group.members) - index > with_extra:
+            # It does not fill its extra place with what it has; some member behind it may.
+            left -= 1
+            gets_extra = False
+        if gets_extra:
+            with_extra -= 1
         if left:
             room.append((member.member_id, left))
     unassigned = iter(free)
