@@ -57,6 +57,7 @@ SERVED: dict[int, Served] = {
     ApiKey.TXN_OFFSET_COMMIT: _row("txn_offset_commit", 0, 5),
     ApiKey.DESCRIBE_CONFIGS: _row("describe_configs", 1, 4),
     ApiKey.ALTER_CONFIGS: _row("alter_configs", 0, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _row("alter_replica_log_dirs", 1, 2),
     ApiKey.DESCRIBE_LOG_DIRS: _row("describe_log_dirs", 1, 4),
     ApiKey.CREATE_PARTITIONS: _row("create_partitions", 0, 3),
     ApiKey.DELETE_GROUPS: _row("delete_groups", 0, 2),

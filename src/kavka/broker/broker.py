@@ -37,6 +37,7 @@ from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
 from kavka.broker.log_cleaner import LogCleaner
 from kavka.broker.log_maintenance import LogMaintenance
+from kavka.broker.log_moves import LogMoves
 from kavka.broker.metadata_cache import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -274,6 +275,7 @@ class Broker:
             on_decision=self._on_decision,
         )
         self.logs: LogManager
+        self.moves: LogMoves
         self.state_changes: StateChanges
         self._controller: Controller
         self._maintenance: LogMaintenance
@@ -334,6 +336,14 @@ class Broker:
         if self._recorder is not None:
             self._recorder.start()
         self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories, self._ports.place)
+        self.moves = LogMoves(
+            self.logs,
+            rate=lambda: self.throttles.move_rate,
+            wall_ms=self._ports.wall_ms,
+            run_blocking=self._ports.run_blocking,
+            on_storage_error=self.on_storage_error,
+            spawn=self.spawn,
+        )
         self.state_changes = StateChanges(
             self.broker_id,
             metadata=self.metadata,

@@ -28,6 +28,8 @@ class Throttles:
         self.follower = Throttle(broker_id, samples=samples, window_ms=window_ms)
         self._leader = Throttle(broker_id, samples=samples, window_ms=window_ms)
         self._now_ms = now_ms
+        self.move_rate = NO_LIMIT
+        """Bytes a second that moves between log directories may copy."""
         self.set_rates(config)
 
     def withholds(self, topic_partition: TopicPartition, broker_id: BrokerId) -> bool:
@@ -43,6 +45,7 @@ class Throttles:
         """The broker's settings changed."""
         self._leader.rate = _rate(config, "leader.replication.throttled.rate")
         self.follower.rate = _rate(config, "follower.replication.throttled.rate")
+        self.move_rate = _rate(config, "replica.alter.log.dirs.io.max.bytes.per.second")
 
     def set_topic(self, topic: str, overrides: Mapping[str, str]) -> None:
         """What a topic sets itself changed."""

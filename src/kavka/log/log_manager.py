@@ -19,11 +19,12 @@ Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; ru
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.errors import ErrorCode, InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.log.checkpoint import (
     CLEAN_SHUTDOWN,
@@ -46,6 +47,7 @@ from kavka.log.checkpoint import (
 )
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import MARK_IGNORED, LoadRequest, RecoveryReason, create_log, load_log
+from kavka.log.log_move import MOVED_MARK, LogMove
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
 from kavka.log.unified_log import DeletedSegments, UnifiedLog
 from kavka.logger import Logger
@@ -57,6 +59,9 @@ STRAY_SUFFIX = "-stray"
 MAX_NAME_LENGTH = 255
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """A KRaft broker's own log, which no other broker may touch."""
+MAX_PREFERENCES = 10_000
+"""Partitions without a log here of which it is remembered in which directory they are to be."""
+_FUTURE = re.compile(r"(.+)-([0-9]+)\.[^.]+-future")
 STRAYS_NAMED = 20
 """Stray logs that the line about them names, of one directory."""
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
@@ -158,6 +163,10 @@ class LogManager:
         self._checkpointed: dict[str, bytes] = {}
         self._offline: dict[str, StorageError] = {}
         self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._preferred: dict[TopicPartition, str] = {}
+        self._moves: dict[TopicPartition, LogMove] = {}
+        self._moved: dict[TopicPartition, str] = {}
+        self._marks: list[str] = []
         self.broker_id = settings.broker_id
         self.cluster_id = settings.cluster_id
 
@@ -180,6 +189,7 @@ class LogManager:
         self._require_one_directory()
         self._agree_on_identity()
         report = LoadReport(0, 0, [], dict(self._offline), {})
+        self._find_moved()
         for home in list(self._homes.values()):
             try:
                 report = self._load_home(home, now_ms, report)
@@ -190,9 +200,23 @@ class LogManager:
                 self.on_storage_error(home.path, error)
                 report.offline[home.path] = error
         self._require_one_directory()
+        for mark in self._marks if not self._offline else ():
+            # Now nobody could take the other one for the log.
+            self._filesystem.remove(mark)
         marked = report.broker_epochs.keys() >= set(self._directories)
         believed = all(reason.what != MARK_IGNORED and reason.offset < 0 for _, reason in report.reasons)
         return report._replace(was_clean=marked and believed and not report.offline)
+
+    def _find_moved(self) -> None:
+        """Looks for logs whose move was ended by a crash: two directories have their names, and one of them a mark."""
+        for path in self._homes:
+            try:
+                for name in self._filesystem.list_directory(path):
+                    partition = parse_directory_name(name)
+                    if partition is not None and self._filesystem.exists(f"{path}/{name}/{MOVED_MARK}"):
+                        self._moved[partition] = path
+            except StorageError as error:
+                _logger.warning("log directory not read", directory=path, why=str(error))
 
     def _open_home(self, path: str) -> _Home:
         self._filesystem.make_directory(path)
@@ -266,6 +290,7 @@ class LogManager:
         recovery_points_agree = was_clean
         loaded = 0
         strays = []
+        marked = []
         for name in names:
             directory = f"{path}/{name}"
             if name.endswith(DELETE_SUFFIX):
@@ -273,8 +298,17 @@ class LogManager:
                 continue
             partition = parse_directory_name(name)
             if partition is None:
-                if name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+                copied = _FUTURE.fullmatch(name)
+                if copied is not None and self._is_claimed(TopicPartition(copied[1], int(copied[2]))):
+                    # A move that did not come to its end: the log is where it was.
+                    home.pending.append(_DeletedDirectory(now_ms, directory))
+                elif name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
                     strays.append(name)
+                continue
+            if self._moved.get(partition, path) != path:
+                deleted = f"{path}/{self._unique_name(partition, DELETE_SUFFIX)}"
+                self._filesystem.rename(directory, deleted)
+                home.pending.append(_DeletedDirectory(now_ms, deleted))
                 continue
             if partition.topic == CLUSTER_METADATA_TOPIC:
                 continue
@@ -302,7 +336,10 @@ class LogManager:
             log.cleaned_to = cleaned_to.get(partition)
             home.logs[partition] = self._logs[partition] = log
             loaded += 1
+            if partition in self._moved:
+                marked.append(f"{directory}/{MOVED_MARK}")
         home.fully_loaded = True
+        self._marks.extend(marked)
         if strays:
             _logger.warning(
                 "logs left alone",
@@ -389,6 +426,9 @@ class LogManager:
         if not is_new and self._offline:
             offline = next(iter(self._offline))
             raise StorageError(offline, f"is offline, and {partition} may be in it")
+        preferred = self._preferred.pop(partition, None)
+        if directory is None and preferred in self._homes:
+            directory = preferred
         home = self._home_for_new(directory)
         if config is None:
             config = self._config_for(partition.topic)
@@ -454,6 +494,7 @@ class LogManager:
         log = self._logs.pop(partition, None)
         if log is None:
             return False
+        self.end_move(partition)
         home = self._home_of(log)
         home.logs.pop(partition, None)
         log.abandon()
@@ -467,6 +508,70 @@ class LogManager:
         home.pending.append(_DeletedDirectory(now_ms + delay_ms, path))
         _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
         return True
+
+    # -- moves between log directories
+
+    def check_directory(self, directory: str) -> ErrorCode:
+        """LOG_DIR_NOT_FOUND for one that is not of this broker, KAFKA_STORAGE_ERROR for one that is offline."""
+        if directory not in self._directories:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        return ErrorCode.NONE if directory in self._homes else ErrorCode.KAFKA_STORAGE_ERROR
+
+    def prefer_directory(self, partition: TopicPartition, directory: str) -> None:
+        """The partition's log, which is not here yet, is to be made in this directory."""
+        self._preferred.pop(partition, None)
+        self._preferred[partition] = directory
+        while len(self._preferred) > MAX_PREFERENCES:
+            del self._preferred[next(iter(self._preferred))]
+
+    def begin_move(self, partition: TopicPartition, directory: str) -> LogMove | None:
+        """A move of the partition's log into another directory, in the place of one that was under way; None where it
+        is there already. Raises `StorageError`."""
+        log = self._logs[partition]
+        under_way = self._moves.get(partition)
+        if under_way is not None and under_way.path.startswith(f"{directory}/"):
+            return under_way
+        self.end_move(partition)
+        if self._home_of(log).path == directory:
+            return None
+        path = f"{directory}/{self._unique_name(partition, FUTURE_SUFFIX)}"
+        self._filesystem.make_directory(path)
+        move = self._moves[partition] = LogMove(self._filesystem, log, path)
+        return move
+
+    def is_under_way(self, move: LogMove) -> bool:
+        """Whether it is the present move of a log that is still here, with both directories in use."""
+        log, partition = move.log, move.log.topic_partition
+        is_wanted = self._moves.get(partition) is move and self._logs.get(partition) is log and log.failure is None
+        return is_wanted and self.directory_of(move.path) is not None
+
+    def finish_move(self, move: LogMove, now_ms: int) -> None:
+        """Puts the copy in the place of the log's directory. Blocks for a few syncs. Raises `StorageError`."""
+        log, partition = move.log, move.log.topic_partition
+        source, target = self._home_of(log), self._homes[move.path.rpartition("/")[0]]
+        former = move.finish(f"{target.path}/{partition}")
+        del self._moves[partition]
+        source.logs.pop(partition, None)
+        target.logs[partition] = log
+        deleted = f"{source.path}/{self._unique_name(partition, DELETE_SUFFIX)}"
+        self._filesystem.rename(former, deleted)
+        self._filesystem.sync_directory(source.path)
+        source.pending.append(_DeletedDirectory(now_ms + log.config.file_delete_delay_ms, deleted))
+        self._filesystem.remove(f"{log.directory}/{MOVED_MARK}")
+        for home in (target, source):
+            for name, offset_of in _CHECKPOINTS.items():
+                self.write_checkpoint(self._checkpoint(home, name, offset_of))
+
+    def end_move(self, partition: TopicPartition) -> None:
+        """A move that is under way is so no more; its copy is removed with the deleted directories."""
+        move = self._moves.pop(partition, None)
+        home = None if move is None else self._homes.get(move.path.rpartition("/")[0])
+        if move is not None and home is not None:
+            home.pending.append(_DeletedDirectory(0, move.path))
+
+    def moves(self, directory: str) -> list[LogMove]:
+        """The moves into a directory."""
+        return [move for move in self._moves.values() if move.path.startswith(f"{directory}/")]
 
     def truncate_to(self, partition: TopicPartition, offset: Offset, now_ms: int) -> bool:
         """Truncates a partition's log, and checkpoints the recovery points if its own went back (I4).
@@ -536,7 +641,7 @@ class LogManager:
         """Removes files and directories for good. Blocks. Raises `StorageError`."""
         for path in paths:
             try:
-                if path.endswith(DELETE_SUFFIX):
+                if path.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
                     self._filesystem.remove_directory(path)
                 else:
                     self._filesystem.remove(path)
@@ -725,6 +830,14 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     if not partition.isascii() or not partition.isdigit() or name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
         return None
     return TopicPartition(topic, int(partition))
+
+
+_CHECKPOINTS: Final[Mapping[str, Callable[[UnifiedLog], Offset | None]]] = {
+    RECOVERY_POINT_CHECKPOINT: lambda log: log.recovery_point,
+    LOG_START_OFFSET_CHECKPOINT: lambda log: _explicit_log_start(log),
+    HIGH_WATERMARK_CHECKPOINT: lambda log: log.high_watermark,
+    CLEANER_OFFSET_CHECKPOINT: lambda log: log.cleaned_to,
+}
 
 
 def _log_set_aside(partition: TopicPartition, path: str) -> None:

@@ -559,6 +559,11 @@ class Segment:
                 largest = TimeEntry(header.max_timestamp, header.base_offset + header.last_offset_delta)
         return largest
 
+    def reopen(self) -> None:
+        """Has the .log opened where it lies now, when it is needed next."""
+        self._directory.open_segments.forget(self)
+        self._file = None
+
     def release(self) -> None:
         """Lets go of the descriptor, and of the indexes if their files have all of them."""
         self._file = None

@@ -197,7 +197,8 @@ class UnifiedLog:
         self.cleaned_to: Offset | None = None
         """Up to here compaction has been; None where it never was."""
         self.truncations = 0
-        """How often something was taken from the end: whoever read segments before knows nothing of them any more."""
+        """How often something was taken from the end, or the files moved: whoever read segments before knows nothing of
+        them any more."""
         self._swapping: Segment | None = None
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
@@ -1036,6 +1037,16 @@ class UnifiedLog:
         for segment in self._segments:
             self._directory.open_segments.forget(segment)
             segment.release()
+
+    def relocate(self, path: str) -> None:
+        """The log's files lie in the directory `path` from now on, whole and durable; readers keep what they have."""
+        self._directory.path = path
+        self.truncations += 1
+        self._read_ends.clear()
+        self._removals = []
+        self._files_to_sync = []
+        for segment in self._segments:
+            segment.reopen()
 
     def rename_directory(self, path: str) -> None:
         """Moves the log's directory; open files stay open. Raises `StorageError`."""

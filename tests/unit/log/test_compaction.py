@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from compaction_support import COMPACTED, RETENTION_MS, Store, committed, pairs_batch, table
+from killable_disk import KillableFileSystem, Killed
 from log_support import NOW_MS, PARTITION
 
 from kavka.errors import StorageError
-from kavka.filesystem import Buffer
 from kavka.log.cleaner_choice import filthiest, look_at
 from kavka.log.cleaner_offsets import DIRECT_KEY_BYTES, OffsetMap
 from kavka.log.log_config import LogConfig
@@ -19,7 +19,7 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import BatchHeader
 from kavka.records.builder import ProducerStamp
 from kavka.records.control import ControlType
-from kavka.runtime.disk import LocalFile, LocalFileSystem
+from kavka.runtime.disk import LocalFileSystem
 
 
 @pytest.fixture
@@ -231,57 +231,6 @@ def test_an_offset_map_is_full_at_its_bound_and_tells_long_keys_apart() -> None:
     assert not offsets.put(b"b", 4)
     assert offsets.put(b"a", 5), "a key that is there needs no room"
     assert [offsets.get(key) for key in (b"a", long, long + b"x", b"b")] == [5, 2, 3, -1]
-
-
-class Killed(BaseException):
-    """The process ended here."""
-
-
-class KillableFileSystem(LocalFileSystem):
-    """Dies at the `fatal`-th change of the disk, before it is made."""
-
-    def __init__(self) -> None:
-        self.fatal = -1
-        self.changes = 0
-
-    def change(self) -> None:
-        if self.changes == self.fatal:
-            raise Killed
-        self.changes += 1
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> LocalFile:
-        if create and not self.exists(path):
-            self.change()
-        return KillableFile(self, super().open(path, create=create, read_only=read_only))
-
-    def rename(self, source: str, target: str) -> None:
-        self.change()
-        super().rename(source, target)
-
-    def remove(self, path: str) -> None:
-        self.change()
-        super().remove(path)
-
-    def write_atomically(self, path: str, data: Buffer, *, durable: bool = True) -> None:
-        self.change()
-        super().write_atomically(path, data, durable=durable)
-
-
-class KillableFile(LocalFile):
-    __slots__ = ("_disk",)
-
-    def __init__(self, disk: KillableFileSystem, file: LocalFile) -> None:
-        super().__init__(file.path, file._descriptor)
-        file._descriptor = -1
-        self._disk = disk
-
-    def append(self, data: Buffer) -> None:
-        self._disk.change()
-        super().append(data)
-
-    def truncate(self, size: int) -> None:
-        self._disk.change()
-        super().truncate(size)
 
 
 def test_a_kill_at_any_step_leaves_the_old_log_or_the_new_one(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """DescribeLogDirs (key 35): log directories, the sizes of the logs in them, the space on their volumes.
 
-Behaviour   A failed directory is listed with KAFKA_STORAGE_ERROR and without its logs. No topics (null) means all.
+Behaviour   A failed directory is listed with KAFKA_STORAGE_ERROR and without its logs. No topics (null) means all. A
+            log on its way into a directory is listed there as a future one, with what is copied and what is not.
 Versions    1; 2 flexible; 3 error above all; 4 total and usable bytes (KIP-827).
-Not supported  Version 0. Future replicas: nothing moves between directories yet.
+Not supported  Version 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kavka.errors import ErrorCode
 from kavka.log.log_manager import LogDirectoryInfo
+from kavka.log.log_move import LogMove
 from kavka.log.unified_log import UnifiedLog
 from kavka.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from kavka.protocol.messages.describe_log_dirs_response import (
@@ -30,19 +33,23 @@ def handle(broker: Broker, request: Request, message: DescribeLogDirsRequest) ->
     if message.topics is not None:
         wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        error_code=ErrorCode.NONE, results=[_directory(info, wanted) for info in broker.logs.describe()]
+        error_code=ErrorCode.NONE,
+        results=[_directory(info, broker.logs.moves(info.path), wanted) for info in broker.logs.describe()],
     )
 
 
-def _directory(info: LogDirectoryInfo, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _directory(
+    info: LogDirectoryInfo, moves: Sequence[LogMove], wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
     if info.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=info.path, topics=[])
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for log in info.logs:
-        if wanted is None or log.topic_partition in wanted:
-            topics.setdefault(
-                log.topic_partition.topic, DescribeLogDirsTopic(name=log.topic_partition.topic, partitions=[])
-            ).partitions.append(_log(log))
+    listed = [(log.topic_partition, _log(log)) for log in info.logs]
+    listed += [(move.log.topic_partition, _move(move)) for move in moves]
+    for partition, described in listed:
+        if wanted is None or partition in wanted:
+            topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic, partitions=[]))
+            topic.partitions.append(described)
     return DescribeLogDirsResult(
         error_code=ErrorCode.NONE,
         log_dir=info.path,
@@ -59,4 +66,14 @@ def _log(log: UnifiedLog) -> DescribeLogDirsPartition:
         # How far this replica is behind the high watermark; a leader never is.
         offset_lag=max(log.high_watermark - log.log_end_offset, 0),
         is_future_key=False,
+    )
+
+
+def _move(move: LogMove) -> DescribeLogDirsPartition:
+    progress = move.progress
+    return DescribeLogDirsPartition(
+        partition_index=move.log.topic_partition.partition,
+        partition_size=progress.size_bytes,
+        offset_lag=max(move.log.log_end_offset - progress.offset, 0),
+        is_future_key=True,
     )

@@ -1,0 +1,45 @@
+"""AlterReplicaLogDirs (key 34): moves partitions' logs to other log directories of this broker (KIP-113).
+
+Behaviour   The answer comes when the moves have begun; DescribeLogDirs tells how far they are. LOG_DIR_NOT_FOUND for a
+            directory that is none of this broker's, KAFKA_STORAGE_ERROR for one that is offline. A partition without a
+            replica here (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION) is made in the directory if it comes.
+            To name the directory that a log is in ends a move elsewhere.
+Versions    1; 2 flexible.
+Not supported  Version 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.model import TopicPartition
+from kavka.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from kavka.protocol.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in message.dirs:
+        for topic in directory.topics:
+            result = topics.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[]))
+            for number in topic.partitions:
+                error = _move(broker, TopicPartition(topic.name, number), directory.path)
+                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
+
+
+def _move(broker: Broker, partition: TopicPartition, directory: str) -> ErrorCode:
+    error = broker.moves.request(partition, directory)
+    if error is ErrorCode.REPLICA_NOT_AVAILABLE:
+        is_known = broker.metadata.partition(*partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return error

@@ -1,0 +1,228 @@
+"""Logs that move between log directories: nothing is lost, whatever happens meanwhile and wherever a kill strikes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+from compaction_support import pairs_batch
+from killable_disk import KillableFileSystem, Killed
+from log_support import NOW_MS, PARTITION, append, batch, records
+
+from kavka.broker.log_moves import LogMoves
+from kavka.errors import ErrorCode, StorageError
+from kavka.log import log_move
+from kavka.log.log_config import LogConfig
+from kavka.log.log_manager import LogManager, LogManagerSettings
+from kavka.log.producer_state import AppendOrigin
+from kavka.log.unified_log import UnifiedLog
+from kavka.model import TopicPartition
+from kavka.records.builder import ProducerStamp
+from kavka.records.control import ControlType, EndTransactionMarker, build_marker
+from kavka.runtime.disk import LocalFileSystem
+
+CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=300, file_delete_delay_ms=0)
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_move, "SLICE_BYTES", 700)
+    monkeypatch.setattr(log_move, "REST_BYTES", 300)
+
+
+class Disks:
+    """A broker's logs in two directories, and the log of one partition in the first."""
+
+    def __init__(self, path: Path, filesystem: LocalFileSystem | None = None) -> None:
+        self.first, self.second = str(path / "first"), str(path / "second")
+        self.filesystem = filesystem or LocalFileSystem()
+        self.open()
+
+    def open(self) -> None:
+        self.logs = LogManager(
+            self.filesystem,
+            [self.first, self.second],
+            LogManagerSettings(1, "cluster"),
+            lambda topic: CONFIG,
+            draw=lambda limit: 7,
+        )
+        self.logs.load(NOW_MS)
+        self.log: UnifiedLog = self.logs.get_or_create(PARTITION, None, NOW_MS, directory=self.first)
+        self.log.set_high_watermark(self.log.log_end_offset)
+        self.failures: list[StorageError] = []
+
+    def fill(self, count: int = 40) -> None:
+        for number in range(count):
+            append(self.log, batch([b"%d" % number * 40], timestamp=NOW_MS + number))
+        stamp = ProducerStamp(5, 0, 0, is_transactional=True)
+        append(self.log, pairs_batch(((b"k", b"aborted"),), NOW_MS, stamp))
+        marker = build_marker(
+            EndTransactionMarker(ControlType.ABORT, 0), producer_id=5, producer_epoch=0, timestamp=NOW_MS
+        )
+        self.log.append_as_leader(bytearray(marker), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+        append(self.log, batch([b"last"]))
+
+    def move(self, directory: str, between: Callable[[int], None] = lambda step: None) -> ErrorCode:
+        """Moves the log; `between` is called with a number before each slice."""
+
+        async def scenario() -> ErrorCode:
+            flows: list[Coroutine[None, None, None]] = []
+            steps = iter(range(1 << 30))
+
+            async def run_blocking(work: Callable[[], None]) -> None:
+                between(next(steps))
+                work()
+
+            moves = LogMoves(
+                self.logs,
+                rate=lambda: 1 << 60,
+                wall_ms=lambda: NOW_MS,
+                run_blocking=run_blocking,
+                on_storage_error=self.failures.append,
+                spawn=flows.append,
+            )
+            answer = moves.request(PARTITION, directory)
+            for flow in flows:
+                await asyncio.wait_for(flow, 30)
+            return answer
+
+        return asyncio.run(scenario())
+
+    def names(self, directory: str) -> list[str]:
+        return sorted(name for name in self.filesystem.list_directory(directory) if name.startswith("orders"))
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Disks:
+    return Disks(tmp_path)
+
+
+def test_a_log_moves_with_all_that_is_known_of_it(disks: Disks) -> None:
+    disks.fill()
+    log, before = disks.log, records(disks.log)
+    read = log.read(0, 500, max_offset=log.high_watermark, min_one_batch=True)
+    state = (log.log_end_offset, log.high_watermark, log.producer_ids(), log.epoch_entries, log.latest_epoch)
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert disks.move(disks.second) is ErrorCode.NONE
+    assert disks.logs.get(PARTITION) is log
+    assert log.directory == f"{disks.second}/orders-0"
+    assert records(log) == before
+    assert b"".join(chunk.tobytes() for chunk in read.chunks), "slices of the old files can still be sent"
+    assert (log.log_end_offset, log.high_watermark, log.producer_ids(), log.epoch_entries, log.latest_epoch) == state
+    append(log, batch([b"goes on"]))
+    disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
+    assert (disks.names(disks.first), disks.names(disks.second)) == ([], ["orders-0"])
+    for is_clean in (True, False):
+        if is_clean:
+            disks.logs.close(NOW_MS)
+        else:
+            disks.logs.release()
+        disks.open()
+        assert records(disks.log)[:-1] == before
+        assert disks.log.aborted_transactions(0, disks.log.log_end_offset) == aborted
+        assert disks.log.producer_ids() == [5]
+    names = [path.name for path in Path(disks.log.directory).iterdir()]
+    assert log_move.MOVED_MARK not in names
+
+
+def test_what_is_written_rolled_deleted_and_truncated_meanwhile_counts(disks: Disks) -> None:
+    disks.fill()
+    happened = []
+
+    def between(step: int) -> None:
+        log = disks.log
+        if step % 3 == 0 and step < 60:
+            append(log, batch([b"meanwhile %d" % step * 9]), leader_epoch=step)
+        if step == 7:
+            log.delete_records(log.segments[1].base_offset + 3)
+            log.delete_old_segments(NOW_MS)
+            happened.append("deleted")
+        if step in (5, 11):
+            disks.logs.truncate_to(PARTITION, log.log_end_offset - 12, NOW_MS)
+            happened.append("truncated")
+            append(log, batch([b"another"]), leader_epoch=step)
+
+    assert disks.move(disks.second, between) is ErrorCode.NONE
+    assert sorted(happened) == ["deleted", "truncated", "truncated"]
+    before, epochs = records(disks.log), disks.log.epoch_entries
+    assert disks.log.directory.startswith(disks.second)
+    disks.logs.release()
+    disks.open()
+    assert records(disks.log, before[0].offset) == before
+    # The log start was not checkpointed: the first epoch begins where the first segment does.
+    assert disks.log.epoch_entries[1:] == epochs[1:]
+    assert epochs[-1].epoch > 11
+
+
+def test_an_empty_log_moves_and_is_written_there(disks: Disks) -> None:
+    assert disks.move(disks.second) is ErrorCode.NONE
+    append(disks.log, batch([b"first"]))
+    disks.logs.close(NOW_MS)
+    disks.open()
+    assert disks.log.directory.startswith(disks.second)
+    assert [record.value for record in records(disks.log)] == [b"first"]
+
+
+def test_a_kill_at_any_step_leaves_one_whole_log(tmp_path: Path) -> None:
+    step, ended, moved = 0, False, set()
+    while not ended:
+        filesystem = KillableFileSystem()
+        disks = Disks(tmp_path / f"at-{step}", filesystem)
+        disks.fill(20)
+        before = records(disks.log)
+        filesystem.changes, filesystem.fatal = 0, step
+        try:
+            disks.move(disks.second)
+            ended = True
+        except Killed:
+            pass
+        filesystem.fatal = -1
+        disks.logs.release()
+        disks.open()
+        assert records(disks.log) == before, f"killed at step {step}"
+        moved.add(disks.log.directory.startswith(disks.second))
+        disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
+        assert len(disks.names(disks.first) + disks.names(disks.second)) == 1
+        disks.logs.close(NOW_MS)
+        step += 1
+    assert moved == {True, False}
+
+
+def test_requests_that_cannot_be_obeyed_are_answered(disks: Disks, tmp_path: Path) -> None:
+    disks.fill(3)
+    assert disks.move(str(tmp_path / "elsewhere")) is ErrorCode.LOG_DIR_NOT_FOUND
+    assert disks.move(disks.first) is ErrorCode.NONE
+    disks.logs.on_storage_error(disks.second, StorageError(disks.second, "input/output error"))
+    assert disks.move(disks.second) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_partition_that_is_not_here_is_made_where_it_was_wanted(disks: Disks) -> None:
+    later = TopicPartition("orders", 9)
+    disks.logs.prefer_directory(later, disks.second)
+    disks.logs.get_or_create(later, None, NOW_MS)
+    assert disks.names(disks.second) == ["orders-9"]
+
+
+def test_a_move_that_is_called_back_leaves_no_copy(disks: Disks) -> None:
+    disks.fill()
+
+    def between(step: int) -> None:
+        if step == 4:
+            (move,) = disks.logs.moves(disks.second)
+            assert 0 < move.progress.size_bytes < disks.log.size_bytes
+            assert move.progress.offset < disks.log.log_end_offset
+            assert disks.logs.begin_move(PARTITION, disks.first) is None
+
+    disks.move(disks.second, between)
+    assert disks.log.directory.startswith(disks.first)
+    disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
+    assert disks.names(disks.second) == []
+
+
+def test_a_partition_deleted_in_the_middle_takes_its_copy_along(disks: Disks) -> None:
+    disks.fill()
+    disks.move(disks.second, lambda step: (step == 4 and disks.logs.delete(PARTITION, NOW_MS), None)[1])
+    disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
+    assert disks.names(disks.first) + disks.names(disks.second) == []
