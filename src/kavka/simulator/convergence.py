@@ -68,6 +68,8 @@ def _missing_of_logs(
         seen.follow()
         mirrors.append(seen.mirror)
         ends[replica] = (found.log.log_end_offset, found.log.high_watermark)
+        if found.is_leader and found.log.last_stable_offset < found.log.high_watermark:
+            return [f"{partition}: a transaction is open at {found.log.last_stable_offset}"]
     if len(set(ends.values())) > 1 or any(differ(mirrors[0], each, each.end) for each in mirrors):
         return [f"{partition}: logs differ: {ends}"]
     return []
@@ -104,12 +106,12 @@ def _missing_at(observer: Observer, broker: SimulatedBroker) -> list[str]:
 def differing_bytes(observer: Observer) -> list[str]:
     """Partitions whose replicas do not hold the same bytes, where all have some."""
     found = []
-    for partition, replicas in observer.replicas.items():
-        start = max((seen.partition.log.log_start_offset for seen in replicas.values()), default=0)
+    for partition, assigned in observer.assigned.items():
+        replicas = [observer.replicas[partition][broker_id] for broker_id in assigned]
+        start = max(seen.partition.log.log_start_offset for seen in replicas)
         held = {
             seen.name: b"".join(bytes(batch.view) for batch in seen.batches(start, seen.partition.log.log_end_offset))
-            for seen in replicas.values()
-            if seen.is_present
+            for seen in replicas
         }
         if len(set(held.values())) > 1:
             found.append(f"{partition}: { ({name: len(data) for name, data in held.items()}) } bytes from {start} on")

@@ -5,7 +5,8 @@ brokers have lost what was not synced, or a disk, for replication factor 3 and m
 Pauses, cuts, kills and lost sessions may hit all of them at once: they cost availability, not records.
 
 The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), of members of a
-consumer group (`members`), and what administrators do in the middle of it (`operations`).
+consumer group (`members`), of transactional producers (`transactors`), and what administrators do in the middle of it
+(`operations`).
 
 A fault is a `Strike`: when, which kind, and everything about it that was left to chance. What strikes is recorded, and
 can be given instead of a mix: then just these strike, and leaving one out leaves the others as they are (`shrink`).
@@ -23,18 +24,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from kavka.simulator import broker_faults, members, network_faults, operations
+from kavka.simulator import broker_faults, members, network_faults, operations, transactors
 from kavka.simulator.broker_faults import BrokerFaults
 from kavka.simulator.fault_group import Argument, Arguments, FaultGroup
 from kavka.simulator.members import MemberFaults
 from kavka.simulator.network_faults import NetworkFaults
 from kavka.simulator.operations import Operations
 from kavka.simulator.trace import SIMULATOR
+from kavka.simulator.transactors import TransactorFaults
 
 if TYPE_CHECKING:
     from kavka.simulator.world import World
 
-KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS, *members.KINDS)
+KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS, *members.KINDS, *transactors.KINDS)
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
 
@@ -103,12 +105,14 @@ class Faults:
         brokers = BrokerFaults(world, self._random, bearable)
         administrators = Operations(world, self._random, bearable)
         readers = MemberFaults(world, self._random, bearable)
-        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers)
+        writers = TransactorFaults(world, self._random, bearable)
+        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers, writers)
         self._group_of: dict[str, FaultGroup] = {
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
             **dict.fromkeys(operations.KINDS, administrators),
             **dict.fromkeys(members.KINDS, readers),
+            **dict.fromkeys(transactors.KINDS, writers),
         }
         self._active = False
         self._began_ns = 0

@@ -266,11 +266,21 @@ class GroupRules:
 
     # -- at the end
 
+    def positions(self, group: str) -> dict[TopicPartition, Offset]:
+        """What the group has committed, below high watermarks."""
+        return {
+            partition: commits[-1]
+            for (name, partition), commits in self._commits.items()
+            if name == group and commits[-1] is not None
+        }
+
     def check_at_least_once(self, values: Mapping[TopicPartition, Mapping[Offset, bytes]]) -> None:
         """G4, against what a reader found in the end."""
         for key, commits in self._commits.items():
             group, partition = key
             last = commits[-1]
+            if key not in self.delivered:
+                continue  # No group of members.
             if last is None or partition not in values or self._view.allows_loss(partition) or self._is_excused(group):
                 continue
             given = self.delivered.get(key, {})

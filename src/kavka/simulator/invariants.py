@@ -47,6 +47,7 @@ from kavka.simulator.replica_view import Look, Seen, Stored, View
 from kavka.simulator.replica_view import Violation as Violation
 from kavka.simulator.states import States
 from kavka.simulator.trace import ZOOKEEPER, ReplicaLook
+from kavka.simulator.transaction_rules import LEDGER, TransactionRules
 from kavka.zookeeper.znodes import (
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
@@ -101,6 +102,8 @@ class Observer(View):
         self._joins = JoinRules(self)
         self.groups = GroupRules(self)
         self.watchers: list[Watcher] = [self.states, self._joins, FencingRules(self), self.groups]
+        self.transactions = TransactionRules(self)
+        self.watchers.append(self.transactions)
         """Who is told of what is asked and answered."""
         self._zxid = -1
         self._topics_pzxid = -1
@@ -450,6 +453,8 @@ class Observer(View):
             self.true_high_watermark[partition] = high_watermark
             if partition.topic == OFFSETS_TOPIC:
                 self.groups.on_committed(partition, seen.batches(known, high_watermark))
+            elif partition.topic == LEDGER:
+                self.transactions.on_committed(partition, seen.batches(known, high_watermark))
             committed = self.committed.get(partition)
             if committed is None:
                 committed = self.committed[partition] = LogMirror()

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.simulator import convergence
 from kavka.simulator.scheduler import SimulationStuck
+from kavka.simulator.transaction_rules import LEDGER
+from kavka.simulator.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from kavka.model import Offset, TopicPartition
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.world import World
 
@@ -73,16 +76,31 @@ class Liveness:
         """The last phase: everything is well, and everything must have come together."""
         world = self._world
         world.faults.heal()
-        world.clients.is_writing = False
+        world.clients.is_writing = world.transactors.is_writing = False
         self._until(lambda: _waiting(world) + self._missing(), CONVERGENCE_S, "all")
-        loop = world.clients.node("auditor")
-        task = loop.create_task(world.clients.read_all(loop))
-        world.run_until(task.done, within_s=60)
+        found = self._read()
+        ledger = self._read(LEDGER)
         observer = world.observer
-        observer.check_nothing_lost(task.result())
-        observer.groups.check_at_least_once(task.result())
+        observer.check_nothing_lost(found)
+        observer.groups.check_at_least_once(found)
+        observer.transactions.check(ledger)
+        observer.transactions.check_inputs(ledger, found, observer.groups.positions(TRANSFORMERS))
         different = convergence.differing_bytes(observer)
         observer.require("R20", not different, f"{different}")
+
+    def _read(self, topic: str | None = None) -> dict[TopicPartition, dict[Offset, bytes]]:
+        """What a new reader finds; of `topic` only what is committed."""
+        world = self._world
+        loop = world.clients.node("auditor")
+        if topic is None:
+            task = loop.create_task(world.clients.read_all(loop))
+        else:
+            partitions = [partition for partition in world.observer.stored if partition.topic == topic]
+            if not partitions:
+                return {}
+            task = loop.create_task(world.clients.read_all(loop, partitions, read_committed=True))
+        world.run_until(task.done, within_s=60)
+        return task.result()
 
     def _missing(self) -> list[str]:
         world = self._world
@@ -126,4 +144,7 @@ class Liveness:
 
 
 def _waiting(world: World) -> list[str]:
-    return [f"{world.clients.writers} producers wait for answers"] if world.clients.writers else []
+    found = [f"{world.clients.writers} producers wait for answers"] if world.clients.writers else []
+    if not world.transactors.is_writing and world.transactors.waiting:
+        found.append(f"{world.transactors.waiting} transactional producers wait for an outcome")
+    return found

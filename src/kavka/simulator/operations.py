@@ -11,7 +11,8 @@
 They are strikes as faults are, so that a failing run can be made smaller by leaving them out. Nobody waits for what
 comes of them, and any of them may fail: an operator's wish may meet a cluster that cannot have it.
 
-    I1  topic "orders" is never deleted nor shortened by retention: what is acknowledged there must be there in the end
+    I1  topics "orders" and "ledger" are never deleted nor shortened by retention: what is acknowledged there must be
+        there in the end; of the ledger's records none is deleted: its transactions must be whole
     I2  what may remove records is told to the observer first
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.client.admin import ConfigChange, ConfigResource, ElectionType, NewTopic, ResourceType
 from kavka.model import TopicPartition
 from kavka.simulator.fault_group import FaultGroup
+from kavka.simulator.transaction_rules import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +144,7 @@ class Operations(FaultGroup):
 
     def draw_delete_records(self) -> Arguments | None:
         partition = self._draw_partition()
-        if partition is None or partition.topic.startswith("__"):
+        if partition is None or partition.topic.startswith("__") or partition.topic == LEDGER:
             return None
         return {"topic": partition.topic, "partition": partition.partition, "share": round(self.random.random(), 2)}
 

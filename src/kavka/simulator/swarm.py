@@ -38,6 +38,7 @@ class Plan:
     settings: dict[str, str] = field(default_factory=dict)
     clock_drift: float = 0.0
     members: int = 0
+    transactors: int = 0
     core_first: bool = False
 
     @staticmethod
@@ -56,6 +57,10 @@ class Plan:
             "unclean.leader.election.enable": "false",
             "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
             "kavka.eligible.leader.replicas.enable": random.choice(("true", "false")),
+            "transaction.state.log.num.partitions": "2",
+            "transaction.state.log.replication.factor": str(min(3, count)),
+            "transaction.state.log.min.isr": str(min(2, count - 1)),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "4000",
             "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
             "offsets.topic.replication.factor": str(min(3, count)),
             "log.retention.check.interval.ms": "20000",
@@ -70,6 +75,7 @@ class Plan:
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
             members=random.choice((0, 0, 2, 3)),
+            transactors=random.choice((0, 0, 1, 2)),
             core_first=random.random() < 0.5,
         )
 
@@ -134,7 +140,13 @@ def run_plan(
     lines = sink.set(world.observer.states.on_line)
     try:
         world.start()
-        world.run_swarm(hours=hours, producers=plan.producers, mean_pause_s=plan.mean_pause_s, members=plan.members)
+        world.run_swarm(
+            hours=hours,
+            producers=plan.producers,
+            mean_pause_s=plan.mean_pause_s,
+            members=plan.members,
+            transactors=plan.transactors,
+        )
         world.settle(core_first=plan.core_first)
     except (Violation, BrokerBug) as failure:
         violation, rule, detail = str(failure), rule_of(failure), _trace_of(failure, world)

@@ -22,6 +22,7 @@ from kavka.model import Offset, TopicPartition
 from kavka.simulator.invariants import Observer
 from kavka.simulator.network import SimulatedNetwork
 from kavka.simulator.scheduler import NodeLoop, Scheduler
+from kavka.simulator.transaction_rules import LEDGER
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class Clients:
         self.acked = 0
         self.failed = 0
         self.consumed = 0
+
+    @property
+    def now_ms(self) -> int:
+        return self._scheduler.now_ms
 
     def node(self, kind: str) -> NodeLoop:
         self._count += 1
@@ -149,16 +154,24 @@ class Clients:
                         observer.on_consumed(partition, record.offset, bytes(record.value))
 
     def partitions(self) -> list[TopicPartition]:
-        """Of all topics that clients write."""
-        return [partition for partition in self._observer.stored if not partition.topic.startswith("__")]
+        """Of all topics that clients write without transactions."""
+        return [
+            partition
+            for partition in self._observer.stored
+            if not partition.topic.startswith("__") and partition.topic != LEDGER
+        ]
 
-    async def read_all(self, loop: NodeLoop) -> dict[TopicPartition, dict[Offset, bytes]]:
-        """Everything that is there, by partition and offset: for the end, when all is healed."""
-        partitions = self.partitions()
+    async def read_all(
+        self, loop: NodeLoop, partitions: list[TopicPartition] | None = None, *, read_committed: bool = False
+    ) -> dict[TopicPartition, dict[Offset, bytes]]:
+        """Everything that is there, by partition and offset: for the end, when all is healed. `partitions`: else those
+        that are written without transactions."""
+        partitions = self.partitions() if partitions is None else partitions
+        settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=read_committed)
         found: dict[TopicPartition, dict[Offset, bytes]] = {partition: {} for partition in partitions}
         async with (
             self.cluster(loop) as cluster,
-            Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer,
+            Consumer(cluster, settings) as consumer,
         ):
             consumer.assign(partitions)
             ends = await consumer.end_offsets()

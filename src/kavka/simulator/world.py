@@ -25,6 +25,9 @@ from kavka.simulator.members import GROUP, Members
 from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.trace import current_trace
+from kavka.simulator.transaction_rules import LEDGER
+from kavka.simulator.transactors import PARTITIONS as LEDGER_PARTITIONS
+from kavka.simulator.transactors import Transactors
 from kavka.simulator.wire import Wire
 from kavka.simulator.workload import Clients
 from kavka.simulator.zookeeper import SimulatedZooKeeper
@@ -104,6 +107,7 @@ class World:
         for broker in self.brokers.values():
             broker.clock_rate = 1.0 + clock_drift * (2 * random.random() - 1)
         self.members = Members(self, TOPIC)
+        self.transactors = Transactors(self, TOPIC)
         self._min_in_sync = int(own["min.insync.replicas"])
         self.mix = mix or FaultMix.draw(random)
         self.faults = Faults(self, self.mix, schedule=schedule)
@@ -136,12 +140,12 @@ class World:
             broker.start()
         self.run_until(lambda: all(broker.is_serving for broker in self.brokers.values()), within_s=60)
         self.run_for(1.0)  # Brokers learn of each other.
-        self.run_in_client("admin", self._create_topic)
+        self.run_in_client("admin", lambda cluster: self._create(cluster, TOPIC, len(self.partitions)))
         self.run_until(self.is_fully_replicated, within_s=60)
 
-    async def _create_topic(self, cluster: Cluster) -> None:
-        topic = NewTopic(TOPIC, len(self.partitions), self.replicas)
-        for failure in (await Admin(cluster).create_topics([topic])).values():
+    async def _create(self, cluster: Cluster, topic: str, partitions: int) -> None:
+        new = NewTopic(topic, partitions, self.replicas)
+        for failure in (await Admin(cluster).create_topics([new])).values():
             if failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # An answer was lost, and it was asked for again.
                 raise failure
 
@@ -170,8 +174,17 @@ class World:
 
         self.clients.watch(loop.create_task(run()))
 
-    def run_swarm(self, *, hours: float, producers: int = 2, mean_pause_s: float = 0.5, members: int = 0) -> None:
-        """Writes, reads and faults for so long. `members`: of a consumer group."""
+    def run_swarm(
+        self,
+        *,
+        hours: float,
+        producers: int = 2,
+        mean_pause_s: float = 0.5,
+        members: int = 0,
+        transactors: int = 0,
+    ) -> None:
+        """Writes, reads and faults for so long. `members`: of a consumer group; `transactors`: producers with
+        transactions, every other one of which makes something of what it reads."""
         for _ in range(producers):
             self.clients.add_producer(mean_pause_s=mean_pause_s)
         self.clients.add_consumer()
@@ -179,6 +192,11 @@ class World:
             self.members.add()
         if members:
             self._look_at_groups()
+        if transactors:
+            self.run_in_client("admin", lambda cluster: self._create(cluster, LEDGER, LEDGER_PARTITIONS))
+            self.transactors.add_reader()
+        for _ in range(transactors):
+            self.transactors.add()
         self.faults.start()
         self.run_for(hours * 3_600)
 
