@@ -1,4 +1,4 @@
-"""What the flight recorder costs: `python -m benchmarks.flight_recorder [--rounds N] [--quick]`.
+"""What the flight recorder costs: `python -m benchmarks.flight_recorder [--rounds N] [--quick] [--calls]`.
 
 Three brokers with it and three without, in turn, each round with fresh processes and directories, so that whatever else
 the machine does falls on both. Processor time of the brokers counts more than throughput where the machine is shared.
@@ -6,25 +6,43 @@ the machine does falls on both. Processor time of the brokers counts more than t
     idle       1,000 partitions with three replicas that nobody writes to
     many       10,000 records/s of 100 bytes, acks=all, over those partitions
     one        as fast as it goes: 1 KiB, acks=all, one partition
+
+`--calls` measures single calls of a partition with and without it, where the noise of a shared machine hides the rest:
+a fetch that repeats the one before (what a thousand idle partitions cost at each fetch), one behind which something was
+appended, the timer's look. Writing the ring is in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import tempfile
 import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import load_generator
 from kavka.broker.flight_format import FLIGHT_FILES
+from kavka.broker.flight_recorder import FlightRecorder
+from kavka.config.broker import BrokerConfig
+from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.replication.partition import Partition
+from kavka.runtime.disk import LocalFileSystem
+from kavka.simulator.replay_log import MetadataLog
 from kavka_process import cpu_seconds
 from process_cluster import ProcessCluster, eventually
 
+if TYPE_CHECKING:
+    from kavka.log.unified_log import UnifiedLog
+
+CALLS = 100_000
 BROKERS = 3
 PARTITIONS = 1_000
 RATE = 10_000
@@ -37,7 +55,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a quarter of the operations")
+    parser.add_argument("--calls", action="store_true", help="single calls, without a cluster")
     arguments = parser.parse_args()
+    if arguments.calls:
+        asyncio.run(calls(arguments.rounds))
+        return
     divisor = 4 if arguments.quick else 1
     load_generator.build()
     found: dict[bool, list[Figures]] = {True: [], False: []}
@@ -122,6 +144,78 @@ def one(cluster: ProcessCluster, records: int) -> Figures:
         "one_cpu_s_per_million": (cpu(cluster) - before) / records * 1e6,
         "one_ring_kb_per_s": (ring_bytes(cluster) - ring) / load.seconds / 1000,
     }
+
+
+# -- single calls
+
+
+async def calls(rounds: int) -> None:
+    """Nanoseconds of processor time for a call, the least of the rounds, plain and recorded by turns."""
+    found: dict[tuple[str, bool], list[float]] = {}
+    for _ in range(rounds):
+        for is_on in (False, True):
+            with tempfile.TemporaryDirectory(prefix="kavka-flight-") as place:
+                for name, nanoseconds in (await _calls(place, is_on=is_on)).items():
+                    found.setdefault((name, is_on), []).append(nanoseconds)
+    for name in dict.fromkeys(name for name, _ in found):
+        off, on = (min(found[name, is_on]) for is_on in (False, True))
+        print(f"{name:<28} off {off:8,.0f} ns   on {on:8,.0f} ns   +{on - off:,.0f} ns")
+
+
+async def _calls(place: str, *, is_on: bool) -> Figures:
+    log = MetadataLog()
+    partition: Partition
+    recorder: FlightRecorder | None = None
+    new, broker = TopicPartition("orders", 0), BrokerId(1)
+    held = cast("UnifiedLog", log)
+    if is_on:
+        config = BrokerConfig.from_properties({"broker.id": "1", "log.dirs": place})
+        clock_ms = lambda: time.monotonic_ns() // 1_000_000  # noqa: E731
+        recorder = FlightRecorder(LocalFileSystem(), config, wall_ms=clock_ms, clock_ms=clock_ms)
+        recorder.start()
+        partition = recorder.new_partition(new, uuid.UUID(int=1), held, local_broker_id=broker, min_insync_replicas=2)
+    else:
+        partition = Partition(new, uuid.UUID(int=1), held, local_broker_id=broker, min_insync_replicas=2)
+    replicas = (broker, BrokerId(2), BrokerId(3))
+    partition.become_leader(LeaderAndIsr(broker, 1, replicas, 0), replicas, now_ms=0)
+
+    def fetch(follower: BrokerId, now_ms: int) -> None:
+        end = log.log_end_offset
+        partition.record_follower_fetch(follower, 7, end, leader_end_offset=end, now_ms=now_ms)
+
+    def moved(now_ms: int) -> None:
+        log.log_end_offset += 1
+        fetch(replicas[1], now_ms)
+        fetch(replicas[2], now_ms)
+
+    def repeated(now_ms: int) -> None:
+        fetch(replicas[1], now_ms)
+        fetch(replicas[2], now_ms)
+
+    figures: Figures = {}
+    works = (
+        ("fetch with something new", moved, 2),
+        ("fetch as before", repeated, 2),
+        ("timer's look", _look(partition), 1),
+    )
+    for name, work, count in works:
+        work(0)
+        began = time.process_time_ns()
+        for now_ms in range(CALLS):
+            work(now_ms)
+            if not now_ms % 500:
+                await asyncio.sleep(0)
+        figures[name] = (time.process_time_ns() - began) / CALLS / count
+    if recorder is not None:
+        recorder.stop()
+    return figures
+
+
+def _look(partition: Partition) -> Callable[[int], None]:
+    def look(now_ms: int) -> None:
+        partition.propose_shrink(now_ms % 1_000)
+
+    return look
 
 
 if __name__ == "__main__":

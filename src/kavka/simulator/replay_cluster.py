@@ -12,7 +12,7 @@ Decides the order of what several brokers recorded, and what of it is an event. 
     killed      a broker whose next life began without an end of the one before; it was after its last entry. Where no
                 next life is recorded it may be dead or have nothing to tell: its recording ends
 
-    I1  bounds: one block of each ring, and a trace, are in memory at a time; the partitions' states beside
+    I1  bounds: one file of each ring, and a trace, are in memory at a time; the partitions' states beside
     I2  with a window of time what was before it is told at its beginning as it stood then
 """
 
