@@ -36,6 +36,11 @@ reassign_app = typer.Typer(
 )
 app.add_typer(reassign_app, name="reassign", context_settings=HELP_NAMES)
 
+features_app = typer.Typer(help="Show and change the feature levels of the cluster.", no_args_is_help=True)
+app.add_typer(features_app, name="features", context_settings=HELP_NAMES)
+records_app = typer.Typer(help="Delete records.", no_args_is_help=True)
+app.add_typer(records_app, name="records", context_settings=HELP_NAMES)
+
 Bootstrap = Annotated[
     str | None,
     typer.Option(
@@ -441,6 +446,12 @@ def lag_policy(
         str | None,
         typer.Option("--write-trace", metavar="FILE", help="Only write what the leader saw of one workload."),
     ] = None,
+    fetches: Annotated[
+        bool,
+        typer.Option(
+            "--fetches", help="Of brokers' directories: ask at every moment, with each fetch that was recorded."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare how followers leave the ISR by time and by number of messages: false alarms, what goes unnoticed, why.
@@ -457,6 +468,8 @@ def lag_policy(
     kavka lag-policy /var/log/kafka/server.log*
 
     kavka lag-policy kavka-data
+
+    kavka lag-policy kavka-data --fetches
     """
     from kavka.cli.lag_policy import lag_policy as compare
 
@@ -468,6 +481,7 @@ def lag_policy(
         seed=seed,
         plot=plot,
         write_trace=write_trace,
+        fetches=fetches,
         as_json=as_json,
     )
 
@@ -1054,6 +1068,108 @@ def configs_unset(
         dry_run=dry_run,
         as_json=as_json,
     )
+
+
+# Features, records, log directories
+
+Levels = Annotated[list[str], typer.Argument(metavar="FEATURE=LEVEL", help="Features with the levels wanted.")]
+
+
+@features_app.command("describe")
+def features_describe(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Show the features that the cluster knows, the levels in force, and those that the brokers support."""
+    from kavka.cli.features import describe
+
+    describe(bootstrap, as_json=as_json)
+
+
+@features_app.command("upgrade")
+def features_upgrade(
+    levels: Levels, dry_run: DryRun = False, as_json: Json = False, bootstrap: Bootstrap = None
+) -> None:
+    """Raise features to higher levels.
+
+    [bold]Example[/bold]
+
+    kavka features upgrade transaction.version=2
+    """
+    from kavka.cli.features import update
+
+    update(bootstrap, levels, is_upgrade=True, is_unsafe=False, dry_run=dry_run, as_json=as_json)
+
+
+@features_app.command("downgrade")
+def features_downgrade(
+    levels: Levels,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Also where it loses what the higher level kept.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Lower features to other levels; 0 switches one off.
+
+    [bold]Example[/bold]
+
+    kavka features downgrade group.version=0
+    """
+    from kavka.cli.features import update
+
+    update(bootstrap, levels, is_upgrade=False, is_unsafe=unsafe, dry_run=dry_run, as_json=as_json)
+
+
+@records_app.command("delete")
+def records_delete(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated.")
+    ] = None,
+    before: Annotated[int | None, typer.Option("--before", min=0, metavar="OFFSET", help="Those before it.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Those that are there now.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Delete the oldest records of a topic.
+
+    [bold]Examples[/bold]
+
+    kavka records delete orders --all
+
+    kavka records delete orders --partition 3 --before 1200 --yes
+    """
+    from kavka.cli.records import delete
+
+    delete(bootstrap, topic, partitions=partition or [], before=before, everything=everything, yes=yes, as_json=as_json)
+
+
+@app.command("log-dirs")
+def log_dirs(
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Show each replica of these.")] = None,
+    broker: Annotated[int | None, typer.Option("--broker", min=0, help="Only this one.")] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option("--move", metavar="PARTITION", help="A partition that the broker is to move, as orders-3."),
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="DIRECTORY", help="To where.")] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show the brokers' log directories and what lies in them, or move replicas to other ones.
+
+    [bold]Examples[/bold]
+
+    kavka log-dirs
+
+    kavka log-dirs orders --broker 1
+
+    kavka log-dirs --move orders-3 --broker 1 --to /data/kafka-2
+    """
+    from kavka.cli import log_dirs as commands
+
+    if move:
+        commands.move(bootstrap, move, broker=broker, directory=to, as_json=as_json)
+    else:
+        commands.describe(bootstrap, topics or [], broker=broker, as_json=as_json)
 
 
 def _assignments(texts: Sequence[str] | None) -> dict[str, str]:

@@ -46,6 +46,7 @@ def lag_policy(
     seed: int,
     plot: str | None,
     write_trace: str | None,
+    fetches: bool,
     as_json: bool,
 ) -> None:
     """Prints the comparison. Raises Failure where files tell nothing."""
@@ -57,8 +58,13 @@ def lag_policy(
     if files:
         if names or write_trace:
             usage("files are read as they are: --workload and --write-trace are for generated ones")
+        if fetches:
+            _fetched(files, choices, plot=plot, as_json=as_json)
+            return
         _recorded(files, choices, plot=plot, as_json=as_json)
         return
+    if fetches:
+        usage("--fetches is about what a cluster recorded", "name the brokers' directories")
     workloads = _chosen(names, minutes)
     if write_trace is not None:
         _write_trace(write_trace, workloads, choices[0], minutes=minutes, seed=seed, as_json=as_json)
@@ -98,13 +104,14 @@ def parse_policy(text: str) -> Choice:
 
 
 def _chosen(names: Sequence[str], minutes: float) -> list[Workload]:
-    from kavka.simulator.lag_workload import workloads
+    from kavka.simulator.lag_workload import articles_example, workloads
 
-    known = {workload.name: workload for workload in workloads(minutes)}
+    usual = workloads(minutes)
+    known = {workload.name: workload for workload in (*usual, *articles_example(minutes))}
     unknown = [name for name in names if name not in known]
     if unknown:
         usage(f"--workload {unknown[0]} is unknown", f"one of {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names)] or list(known.values())
+    return [known[name] for name in dict.fromkeys(names)] or list(usual)
 
 
 def _fields(outcomes: Sequence[Outcome], advice: Advice) -> dict[str, object]:
@@ -143,6 +150,25 @@ def _recorded(files: Sequence[str], choices: Sequence[Choice], *, plot: str | No
             "give server.log files of Apache Kafka, `kavka why --json` or a broker's log directory, or a trace of "
             "`kavka lag-policy --write-trace`",
         )
+
+
+def _fetched(directories: Sequence[str], choices: Sequence[Choice], *, plot: str | None, as_json: bool) -> None:
+    from kavka.simulator.lag_flight import fetch_trace
+    from kavka.simulator.lag_trace import Recorded
+    from kavka.simulator.replay_ring import find_rings
+
+    try:
+        trace = fetch_trace(find_rings(directories))
+    except OSError as problem:
+        raise Failure(
+            f"{problem.filename} cannot be read: {problem.strerror}", "name brokers' directories"
+        ) from problem
+    if not trace:
+        raise Failure(
+            f"no follower's fetch is recorded in {', '.join(directories)}",
+            "name the directories of kavka brokers that led partitions with several replicas",
+        )
+    _replayed(Recorded(trace, lines=len(trace)), choices, plot=plot, as_json=as_json)
 
 
 def _read(files: Sequence[str]) -> Recorded:

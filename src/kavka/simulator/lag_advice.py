@@ -71,6 +71,8 @@ def _sum(outcomes: Sequence[Outcome]) -> _Sum:
 def _did(figures: _Sum) -> str:
     found = figures.to_be_found - figures.overlooked
     sick = f"found {found} of {figures.to_be_found} lagging followers"
+    if not figures.to_be_found:
+        sick = "had no lagging follower to find"
     if found:
         sick += f" (the last after {figures.worst_detection_ms / 1000:.1f} s)"
     alarms = {0: "threw no healthy one out", 1: "threw a healthy one out once"}.get(

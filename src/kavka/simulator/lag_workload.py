@@ -87,6 +87,25 @@ class Workload:
     ailments: tuple[Ailment, ...] = ()
 
 
+def articles_example(minutes: float = 10) -> tuple[Workload, ...]:
+    """The small numbers with which article 003 explains: not part of the comparison, to be asked for by name, with
+    `messages:4`. Followers stand still for 100 ms (its Full GC) often enough that the leader's timer finds them so."""
+    end_ms = round(minutes * 60_000)
+    pauses = tuple(
+        Ailment(AilmentKind.PAUSES, follower, 0, end_ms, pause_ms=100, every_ms=every_ms)
+        for follower, every_ms in zip(FOLLOWERS, (211, 223), strict=True)
+    )
+    return tuple(
+        Workload(
+            f"batches-of-{records}",
+            f"{records} records at once, ten times a second; followers that often stand still for 100 ms",
+            (Traffic("orders", records, 100, 20),),
+            pauses,
+        )
+        for records in (1, 2, 5)
+    )
+
+
 def workloads(minutes: float = 10) -> tuple[Workload, ...]:
     """The workloads of the comparison, each `minutes` long."""
     end_ms = round(minutes * 60_000)

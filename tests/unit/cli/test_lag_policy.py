@@ -30,6 +30,7 @@ def run(*files: str, **options: object) -> None:
         "seed": 1,
         "plot": None,
         "write_trace": None,
+        "fetches": False,
         "as_json": True,
         **options,
     }

@@ -10,7 +10,7 @@ from kavka.replication.lag_policy import MESSAGES, TIME
 from kavka.simulator.lag_advice import advise
 from kavka.simulator.lag_outcome import Choice, Outcome
 from kavka.simulator.lag_policy import LagRun, replay, run_workload
-from kavka.simulator.lag_workload import Workload, workloads
+from kavka.simulator.lag_workload import Workload, articles_example, workloads
 
 MINUTES = 3
 BY_TIME = Choice(TIME, 10_000)
@@ -149,3 +149,15 @@ def test_a_burst_between_two_points_of_a_lag_curve_is_seen() -> None:
     assert max(behind for _ms, behind in points) >= 5_000
     # A burst every 2 s, a point every 0.6 s.
     assert sum(behind >= 5_000 for _ms, behind in points) >= 80
+
+
+def test_the_articles_small_numbers_flap_where_more_than_the_limit_comes_at_once() -> None:
+    """replica.lag.max.messages=4: one or two records at a time are safe, five at a time throw live followers out."""
+    alarms = {
+        workload.name: run_workload(workload, choice, minutes=3, seed=1).false_alarms
+        for workload in articles_example(3)
+        for choice in (Choice("messages", 10_000, 4),)
+    }
+
+    assert alarms["batches-of-1"] == alarms["batches-of-2"] == 0
+    assert alarms["batches-of-5"] > 3

@@ -1,0 +1,119 @@
+"""What leaders recorded of their followers' fetches, as a trace that policies are asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kavka.broker.flight_format import (
+    CHECK,
+    CHECK_FIELDS,
+    FETCH,
+    FETCH_FIELDS,
+    FLIGHT_FILES,
+    REFUSED,
+    REPEATED,
+    encode_block,
+    encode_fact,
+)
+from kavka.model import TopicPartition
+from kavka.simulator.lag_flight import REPEATED_MS, fetch_trace
+from kavka.simulator.lag_outcome import Choice
+from kavka.simulator.lag_policy import replay
+from kavka.simulator.replay_ring import find_rings
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class Ring:
+    """One broker's recording, written by hand."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._path = directory / name / FLIGHT_FILES[1]
+        self._path.parent.mkdir(parents=True)
+        self._entries = bytearray()
+        self.fact(f="life", broker=1)
+        self.fact(f="partition", p=1, topic="orders", partition=0)
+
+    def fact(self, **fields: object) -> None:
+        self._entries += encode_fact(fields)
+
+    def fetch(self, broker_id: int, at_ms: int, offset: int, end: int, flags: int = 0) -> None:
+        self._entries += FETCH_FIELDS.pack(FETCH, 1, broker_id, at_ms, offset, end, 0, 7, 0, flags)
+
+    def check(self, at_ms: int, end: int) -> None:
+        self._entries += CHECK_FIELDS.pack(CHECK, 1, at_ms, end, 0, 0)
+
+    def write(self) -> None:
+        self._path.write_bytes(encode_block(self._entries, 1_000_000, 0))
+
+
+def told(directory: Path) -> list[tuple[int, int, int]]:
+    return [(each.at_ms, each.follower, each.amount) for each in fetch_trace(find_rings([str(directory)]))]
+
+
+def test_followers_get_the_names_of_a_trace_and_appends_are_told_when_the_leader_was_seen_with_them(
+    tmp_path: Path,
+) -> None:
+    ring = Ring(tmp_path, "broker-5")
+    ring.fetch(7, 100, offset=40, end=40)
+    ring.fetch(9, 110, offset=40, end=40)
+    ring.fetch(7, 600, offset=40, end=45)
+    ring.check(900, end=48)
+    ring.fetch(9, 1_000, offset=48, end=48)
+    ring.write()
+
+    assert told(tmp_path) == [
+        (0, 2, 0),
+        (10, 3, 0),
+        (500, 1, 5),
+        (500, 2, 0),
+        (800, 1, 3),
+        (900, 3, 8),
+    ]
+
+
+def test_fetches_that_were_all_the_same_are_had_again(tmp_path: Path) -> None:
+    ring = Ring(tmp_path, "broker-5")
+    ring.fetch(7, 0, offset=4, end=4)
+    ring.fetch(7, 1_700, offset=4, end=4, flags=REPEATED)
+    ring.write()
+
+    assert told(tmp_path) == [(at_ms, 2, 0) for at_ms in (0, REPEATED_MS, 2 * REPEATED_MS, 3 * REPEATED_MS, 1_700)]
+
+
+def test_what_was_refused_tells_nothing_and_of_two_leaderships_the_one_with_more_fetches_is_taken(
+    tmp_path: Path,
+) -> None:
+    short, long = Ring(tmp_path, "broker-5"), Ring(tmp_path, "broker-6")
+    short.fetch(7, 0, offset=0, end=0)
+    short.fetch(7, 50, offset=0, end=9, flags=REFUSED)
+    short.fact(f="follow", p=1, at=60)
+    for at_ms in (200, 300):
+        long.fetch(5, at_ms, offset=10, end=10)
+    short.write()
+    long.write()
+
+    assert told(tmp_path) == [(0, 2, 0), (100, 2, 0)]
+
+
+@pytest.mark.parametrize(("limit", "alarms"), [(4, True), (5_000, False)])
+def test_policies_are_asked_at_moments_in_which_nobody_was_thrown_out(
+    tmp_path: Path, limit: int, *, alarms: bool
+) -> None:
+    ring = Ring(tmp_path, "broker-5")
+    for second in range(60):
+        # follower 9 is most of a second behind the other, five records at a time.
+        ring.fetch(7, 1_000 * second, offset=5 * second, end=5 * second)
+        ring.fetch(9, 1_000 * second + 900, offset=5 * second, end=5 * second)
+        ring.fetch(7, 1_000 * second + 950, offset=5 * second, end=5 * second + 5)
+    ring.write()
+
+    outcome = replay(fetch_trace(find_rings([str(tmp_path)])), Choice("messages", 2_200, limit))
+
+    assert (outcome.false_alarms > 0) is alarms
+
+
+def test_a_directory_without_recordings_tells_nothing(tmp_path: Path) -> None:
+    assert told(tmp_path) == []
