@@ -35,6 +35,10 @@ reassign_app = typer.Typer(
     help="Move partitions to other brokers: plan, execute, status, cancel.", no_args_is_help=True
 )
 app.add_typer(reassign_app, name="reassign", context_settings=HELP_NAMES)
+groups_app = typer.Typer(
+    help="List and describe groups, set back what they committed, delete groups and offsets.", no_args_is_help=True
+)
+app.add_typer(groups_app, name="groups", context_settings=HELP_NAMES)
 
 features_app = typer.Typer(help="Show and change the feature levels of the cluster.", no_args_is_help=True)
 app.add_typer(features_app, name="features", context_settings=HELP_NAMES)
@@ -1170,6 +1174,137 @@ def log_dirs(
         commands.move(bootstrap, move, broker=broker, directory=to, as_json=as_json)
     else:
         commands.describe(bootstrap, topics or [], broker=broker, as_json=as_json)
+
+
+# Groups
+
+
+GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Id of a group.")]
+GroupTopics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="NAME[:PARTITION,...]", help="A topic, or some of its partitions."),
+]
+
+
+@groups_app.command("list")
+def groups_list(
+    state: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only groups in it: Empty, Stable, ...")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", metavar="classic|consumer", help="Only groups of this protocol.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """List groups with their type, protocol and state.
+
+    [bold]Examples[/bold]
+
+    kavka groups list
+
+    kavka groups list --state Empty --type consumer --json
+    """
+    from kavka.cli.groups import list_groups
+
+    list_groups(bootstrap, states=state or [], kinds=kind or [], as_json=as_json)
+
+
+@groups_app.command("describe")
+def groups_describe(
+    groups: GroupIds,
+    members: Annotated[bool, typer.Option("--members", help="Members with their partitions, without offsets.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show a group's partitions: what is committed, how far it lags, who reads them.
+
+    [bold]Examples[/bold]
+
+    kavka groups describe readers
+
+    kavka groups describe readers --members
+    """
+    from kavka.cli.groups import describe
+
+    describe(bootstrap, groups, members=members, as_json=as_json)
+
+
+@groups_app.command("reset-offsets")
+def groups_reset_offsets(
+    group: GroupId,
+    topic: GroupTopics = None,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has committed for.")] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To what is committed (with --export).")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="OFFSET", help="To it.")] = None,
+    shift_by: Annotated[int | None, typer.Option("--shift-by", metavar="N", help="On, or back (-100).")] = None,
+    to_datetime: Annotated[
+        str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record from 2026-11-21T10:42 on.")
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option("--by-duration", metavar="DURATION", help="To the first record since 2h, 7d or P1DT2H."),
+    ] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from-file", metavar="FILE", help="Lines of topic,partition,offset.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Set them; without it they are only shown.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print lines for --from-file.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show where a group's offsets would be set to; set them with --execute.
+
+    [bold]Examples[/bold]
+
+    kavka groups reset-offsets readers --topic orders --to-earliest
+
+    kavka groups reset-offsets readers --topic orders:0,3 --shift-by -100 --execute
+
+    kavka groups reset-offsets readers --all-topics --by-duration 2h --execute
+    """
+    from kavka.cli.groups import Reset, reset_offsets
+
+    reset = Reset(to_earliest, to_latest, to_current, to_offset, shift_by, to_datetime, by_duration, from_file)
+    reset_offsets(
+        bootstrap, group, topic or [], reset, all_topics=all_topics, execute=execute, export=export, as_json=as_json
+    )
+
+
+@groups_app.command("delete")
+def groups_delete(groups: GroupIds, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Delete groups without members, with all that they committed.
+
+    [bold]Example[/bold]
+
+    kavka groups delete readers
+    """
+    from kavka.cli.groups import delete
+
+    delete(bootstrap, groups, as_json=as_json)
+
+
+@groups_app.command("delete-offsets")
+def groups_delete_offsets(
+    group: GroupId,
+    topic: Annotated[
+        list[str], typer.Option("--topic", "-t", metavar="NAME[:PARTITION,...]", help="A topic, or partitions of it.")
+    ],
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Forget what a group committed for topics that nobody in it reads.
+
+    [bold]Example[/bold]
+
+    kavka groups delete-offsets readers --topic orders:2
+    """
+    from kavka.cli.groups import delete_offsets
+
+    delete_offsets(bootstrap, group, topic, as_json=as_json)
 
 
 def _assignments(texts: Sequence[str] | None) -> dict[str, str]:

@@ -7,8 +7,8 @@ Operations on several things at once return what failed, by name, as `RequestErr
 was done. An operation may have been carried out although it raises `ConnectionFailed`.
 
 Source: Kafka's Admin interface; KIP-4, KIP-107 (delete records), KIP-113 (log directories), KIP-195 (partitions),
-KIP-339 (incremental configurations), KIP-222 (groups), KIP-455 (reassignments), KIP-460 (elections), KIP-700 (describe
-cluster), KIP-860 (replication factors).
+KIP-339 (incremental configurations), KIP-222 (groups), KIP-455 (reassignments), KIP-460 (elections), KIP-584 (features),
+KIP-700 (describe cluster), KIP-860 (replication factors).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from kavka import __version__
 from kavka.client.answers import error_of, raise_for
 from kavka.client.assignor import PROTOCOL_TYPE, decode_assignment
 from kavka.client.cluster import Broker, Cluster, TopicMetadata, by_leader
@@ -32,6 +33,14 @@ from kavka.protocol.messages.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from kavka.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+from kavka.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from kavka.protocol.messages.alter_replica_log_dirs_response import AlterReplicaLogDirsResponse
+from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
+from kavka.protocol.messages.api_versions_response import ApiVersionsResponse
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from kavka.protocol.messages.create_topics_request import (
@@ -78,6 +87,8 @@ from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRe
 from kavka.protocol.messages.metadata_response import MetadataResponse
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from kavka.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from kavka.protocol.messages.update_features_response import UpdateFeaturesResponse
 
 OPERATION_TIMEOUT_MS = 30_000
 """How long the broker may take to carry out what it was asked."""
@@ -199,6 +210,23 @@ class ElectionType(IntEnum):
 
     PREFERRED = 0
     UNCLEAN = 1
+
+
+class FeatureUpdateKind(IntEnum):
+    """How the level of a feature may change."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureDescription(NamedTuple):
+    """The cluster's features: levels above 0 that are in force, and the range that a broker supports of each; of
+    brokers that know no such thing, nothing. `epoch` rises with every change."""
+
+    epoch: int
+    levels: Mapping[str, int]
+    supported: Mapping[str, tuple[int, int]]
 
 
 class Reassignment(NamedTuple):
@@ -427,6 +455,87 @@ class Admin:
             broker_ids = sorted(self._cluster.brokers)
         ids = list(broker_ids)
         return dict(zip(ids, await asyncio.gather(*map(self._log_dirs, ids)), strict=True))
+
+    async def move_replicas(
+        self, broker_id: int, directories: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, RequestError]:
+        """Has a broker move its replicas of these partitions to other log directories of its own. Returns what failed.
+
+        The moves have begun then; `describe_log_dirs` tells of a replica that is still on its way.
+        """
+        topics: dict[tuple[str, str], AlterReplicaLogDirTopic] = {}
+        by_path: dict[str, AlterReplicaLogDir] = {}
+        for (name, number), path in directories.items():
+            directory = by_path.setdefault(path, AlterReplicaLogDir(path=path, topics=[]))
+            topic = topics.get((path, name))
+            if topic is None:
+                topic = topics[path, name] = AlterReplicaLogDirTopic(name=name, partitions=[])
+                directory.topics.append(topic)
+            topic.partitions.append(number)
+        answer = await self._cluster.ask(
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
+            AlterReplicaLogDirsRequest(dirs=list(by_path.values())),
+            AlterReplicaLogDirsResponse,
+            node_id=broker_id,
+        )
+        failures: dict[TopicPartition, RequestError] = {}
+        for result in answer.results:
+            for each in result.partitions:
+                if each.error_code:
+                    moved = TopicPartition(result.topic_name, each.partition_index)
+                    error = error_of(each.error_code)
+                    failures[moved] = RequestError(error, f"{moved}: {error.name}")
+        return failures
+
+    async def describe_features(self) -> FeatureDescription:
+        """The levels in force, and what the controller supports."""
+
+        async def describe() -> FeatureDescription:
+            request = ApiVersionsRequest(client_software_name="kavka", client_software_version=__version__)
+            answer = await self._cluster.ask(ApiKey.API_VERSIONS, request, ApiVersionsResponse, to_controller=True)
+            raise_for(answer.error_code, "features")
+            return FeatureDescription(
+                answer.finalized_features_epoch,
+                {each.name: each.max_version_level for each in answer.finalized_features},
+                {each.name: (each.min_version, each.max_version) for each in answer.supported_features},
+            )
+
+        return await self._cluster.retry(describe, what="describe features")
+
+    async def update_features(
+        self, levels: Mapping[str, int], kind: FeatureUpdateKind, *, validate_only: bool = False
+    ) -> dict[str, RequestError]:
+        """Changes features' levels; 0 with a downgrade switches one off. Returns what was refused."""
+
+        def request(version: int) -> UpdateFeaturesRequest:
+            if version < 1 and (validate_only or kind is FeatureUpdateKind.UNSAFE_DOWNGRADE):
+                raise RequestError(ErrorCode.UNSUPPORTED_VERSION, "the broker is too old for that (KIP-778)")
+            return UpdateFeaturesRequest(
+                timeout_ms=OPERATION_TIMEOUT_MS,
+                feature_updates=[
+                    FeatureUpdateKey(
+                        feature=name,
+                        max_version_level=level,
+                        upgrade_type=kind,
+                        allow_downgrade=version < 1 and kind is not FeatureUpdateKind.UPGRADE,
+                    )
+                    for name, level in levels.items()
+                ],
+                validate_only=validate_only,
+            )
+
+        async def update() -> dict[str, RequestError]:
+            answer = await self._cluster.ask(
+                ApiKey.UPDATE_FEATURES,
+                request,
+                UpdateFeaturesResponse,
+                to_controller=True,
+                timeout_ms=_patience_ms(),
+            )
+            raise_for(answer.error_code, "features", answer.error_message)
+            return _failures((each.feature, each.error_code, each.error_message) for each in answer.results)
+
+        return await self._cluster.retry(update, what="update features")
 
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None

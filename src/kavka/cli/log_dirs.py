@@ -1,0 +1,120 @@
+"""`kavka log-dirs`: the log directories of the brokers, what lies in them, and moves between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from kavka.cli.output import Failure, Table, done, show, show_json, usage
+from kavka.cli.session import with_cluster
+
+if TYPE_CHECKING:
+    from kavka.client.admin import LogDirectory
+    from kavka.client.cluster import Cluster
+    from kavka.errors import RequestError
+    from kavka.model import TopicPartition
+
+
+def describe(bootstrap: str | None, topics: Sequence[str], *, broker: int | None, as_json: bool) -> None:
+    """A line for each log directory or, with topics, for each of their replicas."""
+
+    async def work(cluster: Cluster) -> dict[int, list[LogDirectory]]:
+        from kavka.client.admin import Admin
+
+        return await Admin(cluster).describe_log_dirs(None if broker is None else [broker])
+
+    found = with_cluster(bootstrap, work)
+    if as_json:
+        show_json([_summary(node, directory, topics) for node, listed in found.items() for directory in listed])
+        return
+    if topics:
+        numbers = ["broker", "size", "lag"]
+        table = Table(["partition", "broker", "directory", "size", "lag", "state"], numbers)
+        rows = [
+            (replica.partition, node, directory.path, replica.size_bytes, replica.offset_lag, replica.is_future)
+            for node, listed in found.items()
+            for directory in listed
+            for replica in directory.replicas
+            if replica.partition.topic in topics
+        ]
+        for partition, node, path, size, lag, is_future in sorted(rows):
+            table.add(partition, node, path, _bytes(size), lag, "on its way" if is_future else "")
+    else:
+        numbers = ["broker", "replicas", "size", "usable", "total"]
+        table = Table(["broker", "directory", "replicas", "size", "usable", "total", "state"], numbers)
+        for node, listed in found.items():
+            for directory in listed:
+                size = sum(replica.size_bytes for replica in directory.replicas)
+                state = "" if not directory.error else directory.error.name
+                usable, total = _bytes(directory.usable_bytes), _bytes(directory.total_bytes)
+                table.add(node, directory.path, len(directory.replicas), _bytes(size), usable, total, state)
+    show(table)
+
+
+def move(
+    bootstrap: str | None, partitions: Sequence[str], *, broker: int | None, directory: str | None, as_json: bool
+) -> None:
+    """Has a broker move replicas to another of its log directories. Raises Failure where one is refused."""
+    if broker is None or directory is None:
+        usage("which broker's replicas, and to where?", "kavka log-dirs --move orders-3 --broker 1 --to /data/kafka-2")
+    target = directory
+    wanted = [_partition(text) for text in partitions]
+
+    async def work(cluster: Cluster) -> dict[TopicPartition, RequestError]:
+        from kavka.client.admin import Admin
+
+        await cluster.refresh([])
+        return await Admin(cluster).move_replicas(broker, dict.fromkeys(wanted, target))
+
+    for partition, error in with_cluster(bootstrap, work).items():
+        steps = {
+            "LOG_DIR_NOT_FOUND": "`kavka log-dirs` shows the directories of each broker",
+            "KAFKA_STORAGE_ERROR": "the directory is offline: repair its disk and restart the broker",
+        }
+        raise Failure(
+            f"{partition}: {error.code.name}", steps.get(error.code.name, "`kavka topics describe` tells who")
+        )
+    text = "\n".join(f"{partition} is on its way to {target}." for partition in wanted)
+    facts = {"broker": broker, "directory": target, "partitions": list(map(str, wanted))}
+    done(text, facts, as_json=as_json)
+
+
+def _summary(node: int, directory: LogDirectory, topics: Collection[str]) -> dict[str, object]:
+    return {
+        "broker": node,
+        "directory": directory.path,
+        "error": directory.error.name if directory.error else None,
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+        "replicas": [
+            {
+                "topic": replica.partition.topic,
+                "partition": replica.partition.partition,
+                "size_bytes": replica.size_bytes,
+                "offset_lag": replica.offset_lag,
+                "is_future": replica.is_future,
+            }
+            for replica in directory.replicas
+            if not topics or replica.partition.topic in topics
+        ],
+    }
+
+
+def _partition(text: str) -> TopicPartition:
+    from kavka.model import TopicPartition
+
+    topic, separator, number = text.rpartition("-")
+    if not separator or not topic or not number.isdecimal():
+        usage(f"--move {text}: no partition", "for example --move orders-3")
+    return TopicPartition(topic, int(number))
+
+
+def _bytes(size: int) -> str:
+    """A size for people; nothing where the broker does not tell."""
+    if size < 0:
+        return ""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 10_000:
+            return f"{size} {unit}"
+        size //= 1000
+    return f"{size} TB"
