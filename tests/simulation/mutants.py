@@ -86,6 +86,18 @@ MUTANTS = [
         ("S9",),
     ),
     Mutant(
+        "readers do not tell what they have read",
+        "found by S9: kavka's consumer went on in a log that others had been written into where it had read",
+        (
+            Change(
+                "kavka.client.consumer:Consumer._request",
+                "last_fetched_epoch=state.last_epoch if tells else NO_EPOCH,",
+                "",
+            ),
+        ),
+        ("S9",),
+    ),
+    Mutant(
         "begins anew, and calls nothing committed",
         "KAFKA-9491: a full truncation moves the log's start and not its high watermark",
         (Change(f"{LOG}.truncate_fully_and_start_at", "self.high_watermark = offset", "pass"),),
@@ -127,6 +139,12 @@ MUTANTS = [
             ),
         ),
         ("S10",),
+    ),
+    Mutant(
+        "the same leader, nothing new",
+        "KAFKA-7164: a follower that missed epochs of the leader that it follows goes on where it was",
+        (Change(f"{FOLLOWED}.follow", "and known.leader_epoch == leader_epoch", ""),),
+        ("S6", "S7"),
     ),
     # The ISR and the high watermark.
     Mutant(
@@ -247,6 +265,18 @@ MUTANTS = [
             ),
         ),
         ("S18",),
+    ),
+    Mutant(
+        "committed by too few",
+        "KIP-966: the high watermark moves while fewer are in sync than min.insync.replicas",
+        (
+            Change(
+                f"{PARTITION}._maybe_advance_high_watermark",
+                "if len(self.state.isr) < self.min_insync_replicas and self.is_under_min_isr:",
+                "if False:",
+            ),
+        ),
+        ("S21",),
     ),
     # Reading and writing.
     Mutant(

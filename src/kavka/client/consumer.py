@@ -30,7 +30,7 @@ from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.client.transactions import GroupMetadata
 from kavka.errors import ConnectionFailed, CorruptRecords, ErrorCode, KavkaError, OffsetOutOfRange, RequestError
-from kavka.model import TopicPartition
+from kavka.model import NO_EPOCH, TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -39,6 +39,8 @@ from kavka.records.control import ControlType, read_marker
 from kavka.records.record import Header, Record
 
 HIGHEST_FETCH = 12
+FIRST_FETCH_WITH_LAST_EPOCH = 12
+"""From here on a fetch says of which leader epoch the last record was that was read (KIP-320)."""
 """From version 13 on Fetch names topics by id only; names do everywhere."""
 PREFETCHED_FETCHES = 2
 """Fetches of one partition that may wait to be read: while one is read the next is under way."""
@@ -114,6 +116,7 @@ class _Partition:
         "generation",
         "high_watermark",
         "in_flight",
+        "last_epoch",
         "last_stable_offset",
         "log_start_offset",
         "name",
@@ -127,6 +130,8 @@ class _Partition:
         self.position = _UNKNOWN
         """Offset of the next record to return, or one of the two constants above."""
         self.fetch_offset = _UNKNOWN
+        self.last_epoch = NO_EPOCH
+        """The leader epoch of the batch that ends at `fetch_offset`; -1 where none was read there."""
         self.fetched: deque[_Fetched] = deque()
         self.current: Iterator[Record] | None = None
         """The batch that is being read."""
@@ -390,6 +395,7 @@ class Consumer:
         state.fetched.clear()
         state.current = None
         state.generation += 1
+        state.last_epoch = NO_EPOCH
 
     async def _find_positions(self) -> None:
         """Gives every partition without a position one: what the group has committed, or the reset."""
@@ -539,6 +545,8 @@ class Consumer:
             await self._cluster.refresh_quietly()
 
     async def _request(self, leader: int, states: list[_Partition]) -> FetchResponse:
+        connection = await self._cluster.connection(leader, self._purpose)
+        tells = connection.version_of(ApiKey.FETCH, highest=HIGHEST_FETCH) >= FIRST_FETCH_WITH_LAST_EPOCH
         topics: dict[str, FetchTopic] = {}
         for state in states:
             topic, partition = state.name
@@ -548,6 +556,7 @@ class Consumer:
                     partition=partition,
                     current_leader_epoch=self._cluster.leader_epoch(state.name),
                     fetch_offset=state.fetch_offset,
+                    last_fetched_epoch=state.last_epoch if tells else NO_EPOCH,
                     partition_max_bytes=self._settings.max_partition_fetch_bytes,
                 )
             )
@@ -561,7 +570,6 @@ class Consumer:
             session_epoch=_FINAL_EPOCH,
             topics=list(topics.values()),
         )
-        connection = await self._cluster.connection(leader, self._purpose)
         timeout_ms = self._settings.fetch_max_wait_ms + self._cluster.settings.request_timeout_ms
         return await connection.request(
             ApiKey.FETCH, request, FetchResponse, highest=HIGHEST_FETCH, timeout_ms=timeout_ms
@@ -571,7 +579,10 @@ class Consumer:
         """Takes what a fetch brought for one partition; True where its leader may be another."""
         code = error_of(data.error_code)
         if code is ErrorCode.NONE:
-            self._take_batches(state, data)
+            if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+                self._on_divergence(state, data.diverging_epoch.end_offset)
+            else:
+                self._take_batches(state, data)
             return False
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_out_of_range(state)
@@ -600,7 +611,8 @@ class Consumer:
             return
         aborted = [(entry.first_offset, entry.producer_id) for entry in data.aborted_transactions or ()]
         state.fetched.append(_Fetched(batches, aborted, len(records)))
-        state.fetch_offset = batches[-1].header.last_offset + 1
+        last = batches[-1].header
+        state.fetch_offset, state.last_epoch = last.last_offset + 1, last.partition_leader_epoch
         self.buffered_bytes += len(records)
         self._enqueue(state)
 
@@ -614,6 +626,20 @@ class Consumer:
             return
         self._discard(state)
         state.position = state.fetch_offset = _LOST
+
+    def _on_divergence(self, state: _Partition, end_offset: int) -> None:
+        """What was read from `end_offset` on is not in the log any more: an unclean election cut it off (KIP-320).
+
+        Others took its place, which `auto_offset_reset` lets this consumer read; without a reset the next `poll` says
+        what was lost.
+        """
+        position = min(state.position, end_offset)
+        if self._settings.auto_offset_reset is OffsetReset.NONE and position < state.position:
+            text = f"{state.name}: the log was cut off at {end_offset}, and {state.position} had been reached"
+            self._failure = OffsetOutOfRange(text)
+            self._back_off(state)
+            return
+        self.seek(state.name, position)
 
     def _enqueue(self, state: _Partition) -> None:
         if state.name not in self._turn:

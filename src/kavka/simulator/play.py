@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 
 from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
+from kavka.client.consumer import Consumer
+from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -97,6 +99,32 @@ class Fetched(NamedTuple):
     error: ErrorCode | None
     values: tuple[bytes, ...] = ()
     diverges_at: Offset = -1
+
+
+class Reader:
+    """A consumer of kavka's own that stays, with its position, from one `read` to the next."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._loop = play.world.clients.node("reader")
+        self._consumer: Consumer | None = None
+
+    def read(self) -> list[tuple[Offset, bytes]]:
+        """What is new, until nothing comes for a second."""
+        task = self._loop.create_task(self._read())
+        self._play.until(task.done, "a reader reaches the end")
+        return task.result()
+
+    async def _read(self) -> list[tuple[Offset, bytes]]:
+        consumer = self._consumer
+        if consumer is None:
+            settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)
+            consumer = self._consumer = Consumer(self._play.world.clients.cluster(self._loop), settings)
+            consumer.assign([PARTITION])
+        found: list[tuple[Offset, bytes]] = []
+        while records := await consumer.poll(timeout_ms=1_000):
+            found += [(record.offset, record.value or b"") for record in records]
+        return found
 
 
 class Play:
@@ -651,6 +679,10 @@ class Play:
         self.until(task.done, "a reader reaches the end")
         return task.result()[PARTITION]
 
+    def reader(self) -> Reader:
+        """A consumer that begins at the beginning."""
+        return Reader(self)
+
     def read_acknowledged(self) -> None:
         """Every acknowledged record can be read."""
         found = self.read()
@@ -693,4 +725,18 @@ def _node(name: BrokerId | str) -> str:
     return name if isinstance(name, str) else f"broker-{name}"
 
 
-__all__ = ["OFFSETS", "OTHER", "PARTITION", "ZOOKEEPER", "A", "Answer", "B", "C", "D", "Fetched", "Play", "Unexpected"]
+__all__ = [
+    "OFFSETS",
+    "OTHER",
+    "PARTITION",
+    "ZOOKEEPER",
+    "A",
+    "Answer",
+    "B",
+    "C",
+    "D",
+    "Fetched",
+    "Play",
+    "Reader",
+    "Unexpected",
+]

@@ -291,6 +291,44 @@ def test_an_error_that_no_retry_helps_is_raised() -> None:
     run(scenario)
 
 
+def diverge_at(end_offset: int) -> Callable[[Any, int], FetchResponse]:
+    def answer(request: Any, version: int) -> FetchResponse:
+        from kavka.protocol.messages.fetch_response import EpochEndOffset, FetchableTopicResponse, PartitionData
+
+        end = EpochEndOffset(epoch=0, end_offset=end_offset)
+        data = PartitionData(partition_index=0, diverging_epoch=end, aborted_transactions=None)
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
+
+    return answer
+
+
+def test_what_an_unclean_election_cut_off_is_read_again_from_where_it_was_cut() -> None:
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        fill(fake.log(P0), 10)
+        async with Consumer(cluster, EARLIEST) as consumer:
+            consumer.assign([P0])
+            await read(consumer, 10)
+            fake.faults[ApiKey.FETCH].append(diverge_at(6))
+            assert [r.offset for r in await read(consumer, 4)] == [6, 7, 8, 9]
+
+    run(scenario)
+
+
+def test_without_a_reset_the_reader_is_told_what_was_cut_off() -> None:
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        fill(fake.log(P0), 10)
+        settings = ConsumerSettings(auto_offset_reset=OffsetReset.NONE, fetch_max_wait_ms=10)
+        async with Consumer(cluster, settings) as consumer:
+            consumer.assign([P0], offsets={P0: 0})
+            await read(consumer, 10)
+            fake.faults[ApiKey.FETCH].append(diverge_at(6))
+            with pytest.raises(OffsetOutOfRange, match="cut off at 6, and 10 had been reached"):
+                await read(consumer, 1)
+            assert consumer.position(P0) == 10
+
+    run(scenario)
+
+
 def test_nothing_is_fetched_while_the_buffer_is_full() -> None:
     async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
         fill(fake.log(P0), 500)

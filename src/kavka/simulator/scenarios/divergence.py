@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, LeaderEpoch
-from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play, Reader
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 
@@ -158,7 +158,7 @@ def _(seed: int) -> None:
 
 @scenario("S9: a reader is told where the log that it has read was cut off by an unclean election")
 def _(seed: int) -> None:
-    play, before = _cut_off_by_an_unclean_election(seed)
+    play, before, _ = _cut_off_by_an_unclean_election(seed)
     found = play.fetch(10, epoch=play.epoch, last_epoch=before)
     play.require(found.diverges_at == 4 and not found.values, f"what was never read is skipped: {found}")
     found = play.fetch(4, epoch=play.epoch, last_epoch=before)
@@ -167,8 +167,16 @@ def _(seed: int) -> None:
     play.require(found.error is ErrorCode.FENCED_LEADER_EPOCH, f"a reader of the past is served: {found}")
 
 
-def _cut_off_by_an_unclean_election(seed: int) -> tuple[Play, LeaderEpoch]:
-    """Offsets 0 to 9 could be read from A, in the epoch told; C leads now, has 0 to 3 of them, others at 4 to 15."""
+@scenario("S9: a consumer goes back to where the log that it has read was cut off")
+def _(seed: int) -> None:
+    play, _, reader = _cut_off_by_an_unclean_election(seed)
+    found = reader.read()
+    play.require([offset for offset, _ in found] == list(range(4, 16)), f"it went on with {found[:1]}")
+    play.require(dict(found) == {each: value for each, value in play.read().items() if each >= 4}, "what C has there")
+
+
+def _cut_off_by_an_unclean_election(seed: int) -> tuple[Play, LeaderEpoch, Reader]:
+    """Offsets 0 to 9 were read from A, in the epoch told; C leads now, has 0 to 3 of them, others at 4 to 15."""
     settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
     play = Play(seed, settings=settings, allow_loss=True)
     play.write_ok(3)
@@ -176,14 +184,15 @@ def _cut_off_by_an_unclean_election(seed: int) -> tuple[Play, LeaderEpoch]:
     play.cut(A, C)
     play.write_ok(6, acks=1)
     play.expect(leader=A, isr=(A,))
-    play.require(len(play.read()) == 10, "all of it is committed")
+    reader = play.reader()
+    play.require(len(reader.read()) == 10, "all of it is committed")
     before = play.epoch
     play.kill(A, B)
     play.heal(A, C)
     play.until(lambda: play.leads(C), "C is elected, unclean")
     play.require(play.log_end(C) == 4, f"{play.log_end(C)}")
     play.write_ok(12, acks=1)
-    return play, before
+    return play, before, reader
 
 
 @scenario("S8: a leader that was paused serves nobody, and cuts nobody's log")
