@@ -34,6 +34,7 @@ Source: reliability.md 1a; hachikuji's and Vanlightly's TLA+ models for the ghos
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.model import NO_LEADER, LeaderEpoch, Offset, TopicPartition
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from kavka.broker.broker import Broker
     from kavka.replication.partition import Partition
     from kavka.simulator.broker import SimulatedBroker
     from kavka.simulator.trace import Trace
@@ -82,12 +82,20 @@ class _Reassignment(NamedTuple):
     was_complete: bool = False
 
 
+_glance = attrgetter("log.log_end_offset", "log.high_watermark", "log.failure", "state", "isr_state", "is_leader")
+"""All that a step may have changed of a partition, in one call: it is made for each of a broker's, after each step."""
+
+
 class _Hosts(NamedTuple):
     """What a broker hosts, as it was found last, and with which set of topics (the pzxid of their parent)."""
 
     partitions: list[Partition]
     topics: int
     seen: list[Seen]
+    watched: list[Partition]
+    """Those of `seen`."""
+    looks: list[object]
+    """What `_glance` saw of them last."""
 
 
 class Observer(View):
@@ -158,8 +166,13 @@ class Observer(View):
                 if former is not None:
                     self._logs.on_life_over(broker.broker_id, former, is_whole=True)
         hosts = self._hosts.get(broker.broker_id)
-        if hosts is None or hosts.partitions != [*hosted.replicas.partitions()] or hosts.topics != self._topics_pzxid:
-            hosts = self._hosts[broker.broker_id] = self._find_hosts(broker, hosted)
+        partitions = [*hosted.replicas.partitions()]
+        if hosts is None or hosts.partitions != partitions or hosts.topics != self._topics_pzxid:
+            hosts = self._hosts[broker.broker_id] = self._find_hosts(broker, partitions)
+        looks = [*map(_glance, hosts.watched)]
+        if looks == hosts.looks:
+            return
+        hosts.looks[:] = looks
         for seen in hosts.seen:
             partition, look = seen.partition, seen.look
             log = partition.log
@@ -175,9 +188,9 @@ class Observer(View):
                 self.check_znodes(now_ms)
                 self._check_replica(broker.broker_id, seen, look)
 
-    def _find_hosts(self, broker: SimulatedBroker, hosted: Broker) -> _Hosts:
-        """What the broker hosts now, of topics that are known here."""
-        partitions, found = [*hosted.replicas.partitions()], []
+    def _find_hosts(self, broker: SimulatedBroker, partitions: list[Partition]) -> _Hosts:
+        """What of this, all that the broker hosts, is of topics that are known here."""
+        found: list[Seen] = []
         for partition in partitions:
             topic_partition = partition.topic_partition
             if topic_partition.topic not in self._topic_nodes:
@@ -188,7 +201,7 @@ class Observer(View):
                 seen = replicas[broker.broker_id] = Seen(partition, broker)
                 seen.is_leaving = broker.broker_id not in self.assigned.get(topic_partition, ())
             found.append(seen)
-        return _Hosts(partitions, self._topics_pzxid, found)
+        return _Hosts(partitions, self._topics_pzxid, found, [seen.partition for seen in found], [])
 
     def check_znodes(self, now_ms: int) -> None:
         """Takes over what ZooKeeper has now."""
