@@ -7,8 +7,8 @@ Operations on several things at once return what failed, by name, as `RequestErr
 was done. An operation may have been carried out although it raises `ConnectionFailed`.
 
 Source: Kafka's Admin interface; KIP-4, KIP-107 (delete records), KIP-113 (log directories), KIP-195 (partitions),
-KIP-339 (incremental configurations), KIP-222 (groups), KIP-455 (reassignments), KIP-460 (elections), KIP-584 (features),
-KIP-700 (describe cluster), KIP-860 (replication factors).
+KIP-339 (incremental configurations), KIP-222 (groups), KIP-455 (reassignments), KIP-460 (elections), KIP-584
+(features), KIP-700 (describe cluster), KIP-860 (replication factors).
 """
 
 from __future__ import annotations
