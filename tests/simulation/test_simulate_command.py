@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from mutants import MUTANTS, put_back
 
 from kavka.cli.app import run
 from kavka.simulator.play import PARTITION, Play
 from kavka.simulator.recorded_run import Wish, find_scenarios, parse_faults
+from kavka.simulator.regression import parse
 from kavka.simulator.scenarios import SCENARIOS
 from kavka.simulator.trace import recording
 from kavka.simulator.world import World
@@ -153,9 +155,35 @@ def test_whatever_ends_a_scenario_is_a_finding(monkeypatch: pytest.MonkeyPatch, 
     assert violation["rule"] == "Unexpected"
 
 
+def test_a_run_that_broke_a_rule_is_made_smaller_and_played_again(tmp_path: Path, kavka: Callable[..., Output]) -> None:
+    (mutant,) = (each for each in MUTANTS if each.name == "reads what is not committed")
+    small, again = tmp_path / "small.txt", tmp_path / "again.txt"
+    with put_back(mutant):
+        status, told, _ = kavka("--seed", "1", "--hours", "0.02", "--shrink", str(small))
+        assert status == 1
+        assert "Made smaller, " in told
+        assert f"Have it again: kavka simulate --replay {small}" in told
+        written = small.read_text()
+        assert written.strip() in told
+
+        status, told, _ = kavka("--replay", str(small), "--json", "--shrink", str(again))
+        assert status == 1
+        figures = last_line(told)
+        assert figures["violations"][0]["rule"] == parse(written).rule
+        assert parse(figures["regression"]) == parse(again.read_text())
+
+    status, told, _ = kavka("--replay", str(small), "--shrink", str(tmp_path / "nothing.txt"))
+    assert status == 0, "without the bug nothing is broken"
+    assert "there is nothing to make smaller" in told
+    assert not (tmp_path / "nothing.txt").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
+        (["--scenario", "S13", "--shrink", "small.txt"], "a scenario is small already"),
+        (["--replay", __file__], "is no run that was written down"),
+        (["--replay", __file__, "--seed", "7"], "has its own seed, brokers, length and faults"),
         (["--scenario", "no such thing"], "no scenario 'no such thing'"),
         (["--scenario", "article 001"], "may be"),
         (["--scenario", "S13", "--hours", "1"], "a scenario has its own brokers, faults and end"),
@@ -173,10 +201,11 @@ def test_mistakes_are_told(words: list[str], problem: str, kavka: Callable[..., 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, kavka: Callable[..., Output]) -> None:
     missing = tmp_path / "no" / "such" / "directory"
 
-    output = kavka("--hours", "0.001", "--seed", "1", "--trace", str(missing))
+    for option in ("--trace", "--page", "--shrink"):
+        output = kavka("--hours", "0.001", "--seed", "1", option, str(missing))
 
-    assert output.status == 1
-    assert "cannot be written" in output.err
+        assert output.status == 1
+        assert "cannot be written" in output.err
 
 
 def test_scenarios_are_listed(kavka: Callable[..., Output]) -> None:

@@ -7,6 +7,7 @@ Decides what is asked of the simulator, and the form of the answer. What is run 
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable, Iterable
 from shlex import quote
@@ -45,6 +46,8 @@ def simulate(
     else:
         wish = _wish(seed, scenario, brokers, hours, faults)
     # The file to shrink into is not made where nothing is broken, and may be the one that is played.
+    if shrink is not None and not os.access(os.path.dirname(os.path.abspath(shrink)), os.W_OK):
+        raise Failure(f"{shrink} cannot be written", "name a file in a directory that is there, and yours")
     for path in filter(None, (trace, page)):
         _write(path, ())  # A mistake in a name is told before the run, not after it.
     if not as_json:

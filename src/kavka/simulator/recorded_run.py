@@ -47,6 +47,14 @@ PROMISES: Final[Mapping[str, str]] = {
     "R18": "a reader sees only what is committed",
     "R19": "an offset never shows two values",
     "R20": "once all is healed, everything comes together within its bound",
+    "R21": "a move of replicas ends when all targets have been in sync, or with the replicas that there were",
+    "R22": "a log that failed takes nothing more, and records only go where somebody asked for it",
+    "G1": "no partition has two owners in one generation of a group",
+    "G2": "a commit of a past generation is refused",
+    "G3": "an acknowledged commit of offsets is committed, and is what is fetched",
+    "G4": "nothing below a committed offset was left out",
+    "G5": "a rebalance ends in time",
+    "G6": "a group that is left alone is stable",
 }
 """The rules in a sentence each, where there is one that a stranger understands; reliability.md has them in full."""
 BEFELL: Final = ("killed", "power lost", "stopping", "paused", "cut", "clogged", "disk slow", "session ended")
