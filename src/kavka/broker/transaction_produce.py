@@ -22,8 +22,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.metadata_cache import INTERNAL_TOPICS
+from kavka.broker.transaction_verification import Beginning
+from kavka.coordinator.transaction_state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RecordsError
-from kavka.log.producer_state import Verification
 from kavka.model import TopicPartition
 from kavka.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, batch_at
 from kavka.replication.replica_manager import AppendOutcome
@@ -46,10 +47,8 @@ _NOBODY_TO_ASK: Final = (
 class Unverified(NamedTuple):
     """A batch that may begin its producer's transaction in a partition."""
 
-    partition: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    verification: Verification
+    producer: ProducerIdAndEpoch
+    beginning: Beginning
 
 
 def unverified_batches(broker: Broker, message: ProduceRequest, version: int, now_ms: int) -> list[Unverified]:
@@ -75,15 +74,10 @@ def unverified_batches(broker: Broker, message: ProduceRequest, version: int, no
             if batch is None or not batch.header.is_transactional or batch.header.producer_id < 0:
                 continue
             header = batch.header
-            verification = partition.log.verification(
-                header.producer_id, header.producer_epoch, header.base_sequence, now_ms
-            )
-            if verification is not None:
-                found.append(
-                    Unverified(
-                        TopicPartition(name, data.index), header.producer_id, header.producer_epoch, verification
-                    )
-                )
+            producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+            one = Beginning(TopicPartition(name, data.index), partition.log, header.base_sequence)
+            if one.verification(producer, now_ms) is not None:
+                found.append(Unverified(producer, one))
     return found
 
 
@@ -91,30 +85,21 @@ async def verify(
     broker: Broker, transactional_id: str, unverified: Sequence[Unverified], version: int
 ) -> Mapping[TopicPartition, AppendOutcome]:
     """Has the batches verified; what is answered for those that may not be appended."""
-    by_producer: dict[tuple[int, int], list[Unverified]] = {}
-    for one in unverified:
-        by_producer.setdefault((one.producer_id, one.producer_epoch), []).append(one)
+    by_producer: dict[ProducerIdAndEpoch, list[Beginning]] = {}
+    for producer, beginning in unverified:
+        by_producer.setdefault(producer, []).append(beginning)
     answers = await asyncio.gather(
         *(
-            broker.verification.verify_or_add(
-                transactional_id,
-                producer_id,
-                producer_epoch,
-                [one.partition for one in batches],
-                add=version >= FIRST_VERSION_THAT_ADDS,
-            )
-            for (producer_id, producer_epoch), batches in by_producer.items()
+            broker.verification.open(transactional_id, producer, beginnings, add=version >= FIRST_VERSION_THAT_ADDS)
+            for producer, beginnings in by_producer.items()
         )
     )
-    refused: dict[TopicPartition, AppendOutcome] = {}
-    for errors, batches in zip(answers, by_producer.values(), strict=True):
-        for one in batches:
-            error = errors[one.partition]
-            if error is ErrorCode.NONE:
-                one.verification.grant(one.producer_epoch)
-            else:
-                refused[one.partition] = _refusal(error, version)
-    return refused
+    return {
+        partition: _refusal(error, version)
+        for errors in answers
+        for partition, error in errors.items()
+        if error is not ErrorCode.NONE
+    }
 
 
 def _refusal(error: ErrorCode, version: int) -> AppendOutcome:

@@ -91,6 +91,7 @@ class TransactionRoom:
             open_peer=ports.open_peer,
             request_timeout_ms=config.request_timeout_ms,
             is_enabled=lambda: ports.config().transaction_partition_verification_enable,
+            wall_ms=ports.wall_ms,
         )
 
     def start(self, spawn: Callable[[Coroutine[None, None, None]], None]) -> None:

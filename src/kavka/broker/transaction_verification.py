@@ -1,13 +1,16 @@
 """TransactionVerification: has a transaction's coordinator say that partitions are part of it, before they are written.
 
-Decides which broker is asked, and what its answer means for who writes. Must not know logs: who asks grants what the
-log waits for (`log.producer_state`, I4).
+Decides which broker is asked, how often, and what its answer means for who writes. Must not know what is written.
 
 Before transaction version 2 a client adds partitions itself, and is only verified; from then on a partition that is
 written to is added with that (`add`), and a partition that could not be added is not written.
 
     I1  NONE is answered for a partition only if its coordinator, at some time after the call, held it for a part of the
         open transaction of this producer id and epoch
+    I2  what a log waits for (`log.producer_state`, I4) is asked for before the coordinator is, each time: a marker of
+        the former transaction that comes meanwhile ends a verification that is older than it. With transaction version
+        2: 1. the producer commits, and is given the next epoch; 2. its next batch is here, and the coordinator still
+        waits for markers; 3. the marker comes, with that same epoch; 4. the coordinator says yes, the second time
 
 Source: KIP-890; Kafka's AddPartitionsToTxnManager and ReplicaManager.
 """
@@ -23,6 +26,8 @@ from kavka.broker.transaction_peers import OpenPeer, TransactionPeers
 from kavka.coordinator.transaction_coordinator import TransactionCoordinator
 from kavka.coordinator.transaction_state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.log.producer_state import Verification
+from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 
@@ -52,6 +57,17 @@ class Claim(NamedTuple):
         return dict.fromkeys(self.partitions, error)
 
 
+class Beginning(NamedTuple):
+    """A batch that may begin its producer's transaction in a partition that is led here."""
+
+    partition: TopicPartition
+    log: UnifiedLog
+    sequence: int
+
+    def verification(self, producer: ProducerIdAndEpoch, now_ms: int) -> Verification | None:
+        return self.log.verification(producer.producer_id, producer.epoch, self.sequence, now_ms)
+
+
 class TransactionVerification:
     """Asks coordinators, this broker's own or others'."""
 
@@ -65,12 +81,14 @@ class TransactionVerification:
         open_peer: OpenPeer,
         request_timeout_ms: int,
         is_enabled: Callable[[], bool],
+        wall_ms: Callable[[], int],
     ) -> None:
         self._broker_id = broker_id
         self._transactions = transactions
         self._metadata = metadata
         self._request_timeout_ms = request_timeout_ms
         self._is_enabled = is_enabled
+        self._wall_ms = wall_ms
         self._peers: TransactionPeers[Claim, Errors] = TransactionPeers(metadata, listener_name, open_peer, self._send)
 
     async def verify_or_add(
@@ -90,20 +108,35 @@ class TransactionVerification:
         claim = Claim(transactional_id, ProducerIdAndEpoch(producer_id, producer_epoch), list(topic_partitions), add)
         if not add and not self._is_enabled():
             return claim.all(ErrorCode.NONE)
-        deadline = asyncio.get_running_loop().time() + ADD_PATIENCE_S
-        while True:
-            errors = await self._ask(claim)
-            if (
-                not add
-                or ErrorCode.CONCURRENT_TRANSACTIONS not in errors.values()
-                or asyncio.get_running_loop().time() >= deadline
-            ):
-                break
-            await asyncio.sleep(ADD_RETRY_S)
+        errors = await self._ask(claim)
         return {
             partition: ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
             for partition, error in errors.items()
         }
+
+    async def open(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, beginnings: Iterable[Beginning], *, add: bool
+    ) -> Errors:
+        """As `verify_or_add`, and the logs are granted what they wait for, so that the next append may begin the
+        transaction there. While the former transaction still ends adding is tried again, for a moment."""
+        found: dict[TopicPartition, ErrorCode] = {}
+        waiting = list(beginnings)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ADD_PATIENCE_S
+        while True:
+            asked = [(one, one.verification(producer, self._wall_ms())) for one in waiting]
+            wanted = [one.partition for one, verification in asked if verification is not None]
+            errors: Errors = {}
+            if wanted:
+                errors = await self.verify_or_add(transactional_id, *producer, wanted, add=add)
+            for one, verification in asked:
+                found[one.partition] = errors.get(one.partition, ErrorCode.NONE)
+                if verification is not None and found[one.partition] is ErrorCode.NONE:
+                    verification.grant(producer.epoch)
+            waiting = [one for one in waiting if found[one.partition] is ErrorCode.CONCURRENT_TRANSACTIONS]
+            if not add or not waiting or loop.time() >= deadline:
+                return found
+            await asyncio.sleep(ADD_RETRY_S)
 
     async def _ask(self, claim: Claim) -> Errors:
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from in_process_cluster import PATIENCE_S, InProcessCluster
 
+from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer

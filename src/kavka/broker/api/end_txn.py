@@ -3,7 +3,9 @@
 Behaviour   The answer goes out when the outcome is committed in `__transaction_state`; the markers follow. Whoever
             begins the next transaction before they are all written is told CONCURRENT_TRANSACTIONS, and asks again.
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 each end raises the epoch (KIP-890 part 2),
-            and the answer tells it. Where transaction.version is below 2 version 5 is as version 4.
+            and the answer tells it: to every client that asks so, whatever transaction.version says by now. One that
+            has not heard yet that it was lowered goes on writing without adding partitions, and only another epoch
+            tells its next batch from the transaction that still waits for its markers.
 """
 
 from __future__ import annotations
@@ -29,8 +31,7 @@ def handle(broker: Broker, request: Request, message: EndTxnRequest) -> Awaitabl
 
 
 async def _end(broker: Broker, message: EndTxnRequest, version: int) -> EndTxnResponse:
-    in_force = broker.features.transaction_version()
-    bumps = in_force >= BUMPS_EPOCH and version >= _FIRST_VERSION_THAT_BUMPS
+    bumps = version >= _FIRST_VERSION_THAT_BUMPS
     try:
         producer = await broker.transactions.end_transaction(
             message.transactional_id,

@@ -13,7 +13,9 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.broker.transaction_verification import Beginning
 from kavka.coordinator.shard import OffsetToCommit
+from kavka.coordinator.transaction_state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -95,21 +97,15 @@ async def _open(broker: Broker, message: TxnOffsetCommitRequest, version: int) -
     partition = broker.replicas.partition(GROUP_METADATA_TOPIC, index)
     if partition is None or not partition.is_leader:
         raise RequestError(ErrorCode.NOT_COORDINATOR)
-    verification = partition.log.verification(message.producer_id, message.producer_epoch, NO_SEQUENCE, broker.now_ms())
-    if verification is None:
-        return ErrorCode.NONE
     asked = TopicPartition(GROUP_METADATA_TOPIC, index)
-    errors = await broker.verification.verify_or_add(
+    errors = await broker.verification.open(
         message.transactional_id,
-        message.producer_id,
-        message.producer_epoch,
-        [asked],
+        ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
+        [Beginning(asked, partition.log, NO_SEQUENCE)],
         add=version >= _FIRST_VERSION_THAT_ADDS,
     )
     error = errors[asked]
     match error:
-        case ErrorCode.NONE:
-            verification.grant(message.producer_epoch)
         case ErrorCode.TRANSACTION_ABORTABLE if version < _FIRST_VERSION_WITH_ABORTABLE:
             return ErrorCode.INVALID_TXN_STATE
         case ErrorCode.NETWORK_EXCEPTION:
