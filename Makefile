@@ -5,6 +5,8 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # More workers than cores: most tests wait for a client, a timer or a process most of the time.
 WORKERS ?= 4
+# Of upstream; all where none is named.
+SUITES ?=
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
@@ -13,7 +15,7 @@ SEEDS ?= 300
 SIMULATE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance demo bench bench-cluster chaos simulate fuzz kill9 messages clean
+.PHONY: help setup check test unit conformance upstream demo bench bench-cluster chaos simulate fuzz kill9 messages clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +38,9 @@ unit: setup ## the quick ones: no process, no socket
 conformance: setup ## every client and Apache Kafka itself beside kavka
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
 	  tests/integration/cluster
+
+upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
+	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
 
 demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, nothing lost
 	@$(PYTHON) -m demo.demo

@@ -1,0 +1,1 @@
+"""The clients' own integration tests, run against kavka: `python -m conformance.upstream.run`."""
