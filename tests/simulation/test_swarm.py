@@ -1,30 +1,43 @@
 """Seeds of the swarm: whole clusters under faults of each seed's own mix, every rule checked after every step.
 
-`make simulate` runs many more. What belongs to every change is a share of them, and that a seed is one run, whatever
-the process and its hash seed.
+`make simulate` runs many more. What belongs to every change is a share of them, the seeds that found a bug, and that a
+seed is one run, whatever the process and its hash seed.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from kavka.simulator.swarm import run_seed
+from kavka.simulator import twins
+from kavka.simulator.states import STATES
+from kavka.simulator.swarm import Plan, run_plan, run_seed
+from kavka.simulator.twins import Run, compare, run_twins
 
 HOURS = 0.05
-PROGRAM = """
-import sys
-from kavka.logger import set_level
-from kavka.simulator.swarm import run_seed
-set_level("error")
-for seed in map(int, sys.argv[2:]):
-    print(seed, run_seed(seed, hours=float(sys.argv[1])).digest)
-"""
+SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+class FoundBug(NamedTuple):
+    """A line of seeds.txt that names a seed; those that name a scenario are played with all scenarios."""
+
+    seed: int
+    brokers: int | None
+    hours: float
+    what: str
+
+
+def found_bugs() -> Iterator[FoundBug]:
+    for line in SEEDS_FILE.read_text().splitlines():
+        seed, *told = line.split(maxsplit=3)
+        if seed.isdecimal():
+            brokers, hours, what = told
+            yield FoundBug(int(seed), None if brokers == "drawn" else int(brokers), float(hours), what)
 
 
 @pytest.mark.parametrize("seed", range(1001, 1013))
@@ -34,20 +47,33 @@ def test_a_seed_breaks_no_rule_and_loses_nothing(seed: int) -> None:
     assert not result.violation, f"{result.violation}\n{result.detail}"
     assert result.acknowledged > 0
     assert result.consumed > 0
+    assert result.states.keys() <= STATES.keys()
+
+
+@pytest.mark.parametrize("bug", found_bugs(), ids=lambda bug: f"{bug.seed}: {bug.what[:40]}")
+def test_a_seed_that_found_a_bug_finds_none_any_more(bug: FoundBug) -> None:
+    result = run_seed(bug.seed, hours=bug.hours, brokers=bug.brokers)
+
+    assert not result.violation, f"{result.violation}\n{result.detail}"
 
 
 def test_a_seed_is_one_run_whatever_the_process_and_its_hash_seed() -> None:
-    seeds = [str(seed) for seed in range(2001, 2005)]
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(HOURS), *seeds],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for hash_seed in ("1", "2")
-    ]
-    first, second = (run.communicate(timeout=300)[0].splitlines() for run in runs)
+    found = list(run_twins(range(twins.FIRST, twins.FIRST + twins.SEEDS), twins.HOURS))
 
-    assert first == second
-    assert len({line.split()[1] for line in first}) == len(seeds)
+    assert not [twin for twin in found if twin.parted]
+    assert len({twin.digest for twin in found}) == twins.SEEDS
+
+
+def test_two_runs_that_are_not_one_are_told_apart_at_their_first_step_that_differs() -> None:
+    """Two seeds' runs, which part at once, and two of one seed, of which one had a fault more."""
+    calm, other = Plan(seed=1), Plan(seed=2)
+
+    def run(plan: Plan, closely: range = range(0)) -> Run:
+        result = run_plan(plan, hours=0.001, schedule=(), closely=closely)
+        return Run(result.digest, result.milestones)
+
+    parted = compare(run(calm), run(other), lambda closely: (run(calm, closely), run(other, closely)))
+
+    assert parted.startswith("at step ")
+    assert int(parted.split()[2].rstrip(":")) < 1_000
+    assert not compare(run(calm), run(calm), lambda closely: (run(calm, closely), run(calm, closely)))

@@ -147,6 +147,8 @@ class LogRules:
         ends, epochs = mirror.ends, mirror.epochs
         for index in range(max(first, 1), len(ends)):
             epoch, previous, start = epochs[index], epochs[index - 1], ends[index - 1]
+            if start <= log.log_start_offset:
+                continue  # What lay before it was deleted, and is in the mirror still.
             if epoch < previous:
                 return f"epoch {epoch} at {start} behind epoch {previous}"
             if epoch != previous and log.leader_epoch_at(start - 1) != previous:

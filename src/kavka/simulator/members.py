@@ -19,6 +19,7 @@ from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.simulator.fault_group import FaultGroup
+from kavka.simulator.workload import FETCH_WAIT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,6 +38,7 @@ SETTINGS: Final = ConsumerSettings(
     session_timeout_ms=8_000,
     rebalance_timeout_ms=12_000,
     heartbeat_interval_ms=2_000,
+    fetch_max_wait_ms=FETCH_WAIT_MS,
 )
 RETRY_S: Final = 0.5
 

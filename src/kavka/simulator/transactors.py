@@ -22,6 +22,7 @@ from kavka.errors import ConnectionFailed, KavkaError, RequestError
 from kavka.model import TopicPartition
 from kavka.simulator.fault_group import FaultGroup
 from kavka.simulator.transaction_rules import LEDGER, Entry, source_of
+from kavka.simulator.workload import FETCH_WAIT_MS
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
@@ -42,9 +43,15 @@ RETRY_S: Final = 0.5
 MOST_RECORDS: Final = 4
 ABORTED: Final = 0.2
 INPUT: Final = ConsumerSettings(
-    group_id=GROUP, auto_offset_reset=OffsetReset.EARLIEST, enable_auto_commit=False, read_committed=True
+    group_id=GROUP,
+    auto_offset_reset=OffsetReset.EARLIEST,
+    enable_auto_commit=False,
+    read_committed=True,
+    fetch_max_wait_ms=FETCH_WAIT_MS,
 )
-OUTPUT: Final = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=True)
+OUTPUT: Final = ConsumerSettings(
+    auto_offset_reset=OffsetReset.EARLIEST, read_committed=True, fetch_max_wait_ms=FETCH_WAIT_MS
+)
 
 
 class Transactors:

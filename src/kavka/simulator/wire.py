@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 NOT_WATCHED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA})
 """What tells nothing of records, leaders or groups."""
 
+EMPTY_FETCH: Final = (12, b"\0\0")
+"""A Fetch answer that tells nothing, in a flexible version: so many bytes, of which the fifth and sixth, its error, are
+zero."""
+
 
 class Exchange:
     """A request, and later its answer. Watchers keep what they noted of it at the time of the request."""
@@ -74,8 +78,13 @@ class Wire:
 
     def on_answer(self, exchange: Exchange, response: Response) -> None:
         """The broker has an answer."""
-        if not response.chunks:
+        chunks = response.chunks
+        if not chunks:
             return  # None is sent, or the connection closes.
+        if exchange.key is ApiKey.FETCH and len(chunks) == 1:
+            only = chunk_bytes(chunks[0])
+            if (len(only), only[4:6]) == EMPTY_FETCH and not exchange.expected:
+                return  # The most frequent one, at the end of a long poll.
         with exchange.broker.disk.without_faults():  # Records are read once more than a broker does.
             body = memoryview(b"".join(map(chunk_bytes, response.chunks)))
         exchange.answer = decode(api(exchange.key).response_type, body, exchange.version)

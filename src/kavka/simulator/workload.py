@@ -11,7 +11,7 @@ know topics by names, and a broker that has not heard of the deletion may answer
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 CLIENT_SETTINGS = ClientSettings(
     client_id="simulated", connect_timeout_ms=2_000, request_timeout_ms=5_000, api_timeout_ms=10_000
 )
+
+FETCH_WAIT_MS: Final = 3_000
+"""How long a consumer's fetch waits for records: Kafka's half second makes long polls most of what happens, and nothing
+of it depends on how long they are."""
+READER: Final = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, fetch_max_wait_ms=FETCH_WAIT_MS)
 
 
 class Clients:
@@ -139,7 +144,7 @@ class Clients:
 
     async def _read(self, cluster: Cluster) -> None:
         observer = self._observer
-        async with Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
+        async with Consumer(cluster, READER) as consumer:
             topic_ids: dict[str, UUID | None] = {}
             while True:
                 partitions = [each for each in self.partitions() if observer.judged_topic_id(each.topic) is not None]
