@@ -67,11 +67,25 @@ def fetch_trace(rings: Iterable[FlightRing]) -> list[Seen]:
             if stretch.fetches and (known is None or stretch.fetches > known.fetches):
                 longest[partition] = stretch
     trace: list[Seen] = []
-    for stretch in longest.values():
+    for partition, stretch in longest.items():
+        if len(stretch.names) < len(FOLLOWERS):
+            stretch.seen += _always_there(partition, stretch)
         # Each partition's trace begins when its leadership did: nobody lagged before.
         begin_ms = min(each.at_ms for each in stretch.seen)
         trace += [each._replace(at_ms=each.at_ms - begin_ms) for each in stretch.seen]
     return sorted(trace, key=lambda each: each.at_ms)
+
+
+def _always_there(partition: TopicPartition, stretch: _Stretch) -> list[Seen]:
+    """Who plays the second follower where there is none: it has each record at once, so that no policy minds it."""
+    first = min(stretch.seen, key=lambda each: each.at_ms)
+    fetches = [Seen(first.at_ms, partition, FOLLOWERS[-1], 0)]
+    end = 0
+    for each in stretch.seen:
+        if each.follower == LEADER:
+            end += each.amount
+            fetches.append(Seen(each.at_ms, partition, FOLLOWERS[-1], end))
+    return fetches
 
 
 def _stretches(ring: FlightRing) -> list[tuple[TopicPartition, _Stretch]]:
@@ -84,7 +98,7 @@ def _stretches(ring: FlightRing) -> list[tuple[TopicPartition, _Stretch]]:
             continue
         entry = told.entry
         if isinstance(entry, dict):
-            if entry["f"] == "life":
+            if entry["f"] == "life" and not entry.get("again"):  # Else the same life goes on in another file.
                 names.clear()
                 present.clear()
             elif entry["f"] == "partition":

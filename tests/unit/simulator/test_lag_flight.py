@@ -49,8 +49,10 @@ class Ring:
         self._path.write_bytes(encode_block(self._entries, 1_000_000, 0))
 
 
-def told(directory: Path) -> list[tuple[int, int, int]]:
-    return [(each.at_ms, each.follower, each.amount) for each in fetch_trace(find_rings([str(directory)]))]
+def told(directory: Path, *followers: int) -> list[tuple[int, int, int]]:
+    """Of the leader and of these."""
+    trace = fetch_trace(find_rings([str(directory)]))
+    return [(each.at_ms, each.follower, each.amount) for each in trace if each.follower in (1, *followers)]
 
 
 def test_followers_get_the_names_of_a_trace_and_appends_are_told_when_the_leader_was_seen_with_them(
@@ -64,7 +66,7 @@ def test_followers_get_the_names_of_a_trace_and_appends_are_told_when_the_leader
     ring.fetch(9, 1_000, offset=48, end=48)
     ring.write()
 
-    assert told(tmp_path) == [
+    assert told(tmp_path, 2, 3) == [
         (0, 2, 0),
         (10, 3, 0),
         (500, 1, 5),
@@ -80,7 +82,7 @@ def test_fetches_that_were_all_the_same_are_had_again(tmp_path: Path) -> None:
     ring.fetch(7, 1_700, offset=4, end=4, flags=REPEATED)
     ring.write()
 
-    assert told(tmp_path) == [(at_ms, 2, 0) for at_ms in (0, REPEATED_MS, 2 * REPEATED_MS, 3 * REPEATED_MS, 1_700)]
+    assert told(tmp_path, 2) == [(at_ms, 2, 0) for at_ms in (0, REPEATED_MS, 2 * REPEATED_MS, 3 * REPEATED_MS, 1_700)]
 
 
 def test_what_was_refused_tells_nothing_and_of_two_leaderships_the_one_with_more_fetches_is_taken(
@@ -95,7 +97,29 @@ def test_what_was_refused_tells_nothing_and_of_two_leaderships_the_one_with_more
     short.write()
     long.write()
 
-    assert told(tmp_path) == [(0, 2, 0), (100, 2, 0)]
+    assert told(tmp_path, 2) == [(0, 2, 0), (100, 2, 0)]
+
+
+def test_a_leadership_goes_on_where_the_ring_begins_another_file(tmp_path: Path) -> None:
+    ring = Ring(tmp_path, "broker-5")
+    ring.fetch(7, 0, offset=0, end=0)
+    ring.fact(f="life", broker=1, again=True)
+    ring.fetch(7, 100, offset=0, end=3)
+    ring.write()
+
+    assert told(tmp_path, 2) == [(0, 2, 0), (100, 1, 3), (100, 2, 0)]
+
+
+def test_with_two_replicas_nobody_minds_the_follower_that_is_not_there(tmp_path: Path) -> None:
+    ring = Ring(tmp_path, "broker-5")
+    for second in range(60):
+        ring.fetch(7, 1_000 * second, offset=7 * second, end=7 * second)
+    ring.write()
+
+    trace = fetch_trace(find_rings([str(tmp_path)]))
+
+    assert replay(trace, Choice("time", 3_000)).false_alarms == 0
+    assert replay(trace, Choice("messages", 3_000, 100)).false_alarms == 0
 
 
 @pytest.mark.parametrize(("limit", "alarms"), [(4, True), (5_000, False)])
