@@ -525,4 +525,42 @@ MUTANTS = [
         (Change("kavka.log.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"),),
         ("S43",),
     ),
+    # Transactions.
+    Mutant(
+        "a decided end is forgotten",
+        "KAFKA-9777's family: who takes a coordinator's place does not tell the outcome that was decided",
+        (
+            Change(
+                "kavka.coordinator.transaction_coordinator:TransactionCoordinator._read",
+                "self._finish_soon(active, transaction)",
+                "pass",
+            ),
+        ),
+        ("S46",),
+    ),
+    Mutant(
+        "a late record begins a transaction",
+        "KIP-890: nobody asks whether there is a transaction that the record is of, and it never ends",
+        (
+            Change(
+                "kavka.broker.transaction_verification:TransactionVerification.verify_or_add",
+                "if not add and not self._is_enabled():",
+                "if True:",
+            ),
+            Change("kavka.log.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"),
+        ),
+        ("S44",),
+    ),
+    Mutant(
+        "twins are not told apart",
+        "KIP-98: who takes a transactional id over has the epoch of the one before",
+        (
+            Change(
+                "kavka.coordinator.transaction_state:Transaction.with_next_epoch",
+                "epoch, last_epoch = self.producer_epoch + 1,",
+                "epoch, last_epoch = self.producer_epoch,",
+            ),
+        ),
+        ("S48",),
+    ),
 ]

@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
-from kavka.client.settings import ConsumerSettings, OffsetReset
+from kavka.client.producer import Producer
+from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -58,6 +59,8 @@ from kavka.zookeeper.znodes import (
 PARTITION: Final = TopicPartition(TOPIC, 0)
 OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
 """Where groups' offsets are."""
+TRANSACTIONS: Final = TopicPartition("__transaction_state", 0)
+"""Where transactions are."""
 OTHER: Final = TopicPartition(TOPIC, 1)
 """Where a scenario needs a second partition, on the same brokers."""
 A: Final = BrokerId(1)
@@ -104,9 +107,10 @@ class Fetched(NamedTuple):
 class Reader:
     """A consumer of kavka's own that stays, with its position, from one `read` to the next."""
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Play, *, committed: bool = False) -> None:
         self._play = play
         self._loop = play.world.clients.node("reader")
+        self._settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=committed)
         self._consumer: Consumer | None = None
 
     def read(self) -> list[tuple[Offset, bytes]]:
@@ -118,13 +122,73 @@ class Reader:
     async def _read(self) -> list[tuple[Offset, bytes]]:
         consumer = self._consumer
         if consumer is None:
-            settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)
-            consumer = self._consumer = Consumer(self._play.world.clients.cluster(self._loop), settings)
+            consumer = self._consumer = Consumer(self._play.world.clients.cluster(self._loop), self._settings)
             consumer.assign([PARTITION])
         found: list[tuple[Offset, bytes]] = []
         while records := await consumer.poll(timeout_ms=1_000):
             found += [(record.offset, record.value or b"") for record in records]
         return found
+
+
+class Writer:
+    """A transactional producer of kavka's own. Each word waits for its end, and returns what went wrong, if it did."""
+
+    def __init__(self, play: Play, transactional_id: str) -> None:
+        self._play = play
+        self._loop = play.world.clients.node("writer")
+        self._settings = ProducerSettings(acks=-1, linger_ms=0, transactional_id=transactional_id)
+        self._producer: Producer | None = None
+
+    def init(self) -> KavkaError | None:
+        return self.wait(self.begin_to(lambda producer: producer.init_transactions()))
+
+    def write(self, value: bytes) -> KavkaError | None:
+        """A record, and with it a transaction if none is open."""
+
+        async def send(producer: Producer) -> None:
+            await (await producer.send(TOPIC, value, partition=PARTITION.partition))
+
+        return self.wait(self.begin_to(send))
+
+    def begin(self) -> KavkaError | None:
+        async def begin(producer: Producer) -> None:
+            producer.begin_transaction()
+
+        return self.wait(self.begin_to(begin))
+
+    def commit(self) -> KavkaError | None:
+        return self.wait(self.begin_to_end(commit=True))
+
+    def abort(self) -> KavkaError | None:
+        return self.wait(self.begin_to_end(commit=False))
+
+    def begin_to_end(self, *, commit: bool) -> asyncio.Task[KavkaError | None]:
+        """Asks for the end of the transaction; `wait` for it."""
+
+        async def end(producer: Producer) -> None:
+            await (producer.commit_transaction() if commit else producer.abort_transaction())
+
+        return self.begin_to(end)
+
+    def begin_to(self, work: Callable[[Producer], Awaitable[None]]) -> asyncio.Task[KavkaError | None]:
+        """Begins with something, and does not wait."""
+        return self._loop.create_task(self._run(work))
+
+    def wait(self, task: asyncio.Task[KavkaError | None]) -> KavkaError | None:
+        self._play.until(task.done, "the producer is answered", within_s=60)
+        return task.result()
+
+    async def _run(self, work: Callable[[Producer], Awaitable[None]]) -> KavkaError | None:
+        world = self._play.world
+        if self._producer is None:
+            cluster = world.clients.cluster(self._loop)
+            now_ms = lambda: WALL_CLOCK_START_MS + world.scheduler.now_ms  # noqa: E731
+            self._producer = Producer(cluster, self._settings, now_ms=now_ms)
+        try:
+            await work(self._producer)
+        except KavkaError as failure:
+            return failure
+        return None
 
 
 class Play:
@@ -578,9 +642,10 @@ class Play:
         which: TopicPartition = PARTITION,
         stamp: ProducerStamp = NO_STAMP,
         value: bytes | None = None,
+        transactional_id: str | None = None,
     ) -> asyncio.Task[Answer]:
         """Sends a record; ask `answer_of` what became of it. `stamp` and `value`: of an idempotent producer that sends
-        one again."""
+        one again; `transactional_id`: in a transaction of its."""
         if value is None:
             self._written += 1
             value = f"record {self._written}".encode()
@@ -588,7 +653,10 @@ class Play:
         builder.append(WALL_CLOCK_START_MS + self.world.scheduler.now_ms, None, value)
         part = PartitionProduceData(index=which.partition, records=memoryview(builder.build(stamp)))
         request = ProduceRequest(
-            acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=TOPIC, partition_data=[part])]
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[TopicProduceData(name=TOPIC, partition_data=[part])],
         )
         broker_id = self.state(which).leader if to is None else to
         return self._client.create_task(self._write(broker_id, which, value, request))
@@ -679,9 +747,24 @@ class Play:
         self.until(task.done, "a reader reaches the end")
         return task.result()[PARTITION]
 
-    def reader(self) -> Reader:
-        """A consumer that begins at the beginning."""
-        return Reader(self)
+    def reader(self, *, committed: bool = False) -> Reader:
+        """A consumer that begins at the beginning; `committed`: of what transactions wrote only what is committed."""
+        return Reader(self, committed=committed)
+
+    def stamp_at(self, offset: Offset) -> ProducerStamp:
+        """Who wrote the record at `offset`."""
+        found = self.partition(self.leader)
+        assert found is not None
+        result = found.log.read(offset, 1, max_offset=found.log.log_end_offset, min_one_batch=True)
+        (chunk,) = result.chunks
+        header = next(iterate_batches(memoryview(chunk.tobytes()))).header
+        return ProducerStamp(
+            header.producer_id, header.producer_epoch, header.base_sequence, is_transactional=header.is_transactional
+        )
+
+    def last_stable_offset(self, broker_id: BrokerId) -> Offset:
+        found = self.partition(broker_id)
+        return found.log.last_stable_offset if found is not None else -1
 
     def read_acknowledged(self) -> None:
         """Every acknowledged record can be read."""
@@ -729,6 +812,7 @@ __all__ = [
     "OFFSETS",
     "OTHER",
     "PARTITION",
+    "TRANSACTIONS",
     "ZOOKEEPER",
     "A",
     "Answer",
@@ -739,4 +823,5 @@ __all__ = [
     "Play",
     "Reader",
     "Unexpected",
+    "Writer",
 ]

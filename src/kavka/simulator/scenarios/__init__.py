@@ -10,9 +10,10 @@ where a rule is broken on the way. Leader A, followers B and C, controller D: se
     controller  S25 to S36: who decides, who is told, who is too late
     storage     S37 to S41: crashes, damage, disks that fail, clocks
     producers   S42 and S43: what is sent twice is there once
+    transactions  S44 to S48: all or nothing
 """
 
-from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers  # isort: skip # in the order they are listed
+from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers, transactions  # isort: skip # in the order they are listed
 from kavka.simulator.scenarios.isr import lose_last_standing
 from kavka.simulator.scenarios.registry import LAGGING, SCENARIOS, Scenario, play, scenario
 
@@ -29,4 +30,5 @@ __all__ = [
     "producers",
     "scenario",
     "storage",
+    "transactions",
 ]

@@ -1,0 +1,138 @@
+"""Scenarios of transactions (S44 to S48): all or nothing, once, and no open end.
+
+Source: reliability.md section 2; KIP-98, KIP-890.
+"""
+
+from __future__ import annotations
+
+from kavka.client.transactions import ProducerFenced
+from kavka.simulator.play import TRANSACTIONS, A, B, C, Play, Writer
+from kavka.simulator.scenarios.registry import scenario
+
+SETTINGS = {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}
+
+
+def _writer(play: Play, name: str = "payments") -> Writer:
+    writer = Writer(play, name)
+    failure = writer.init()
+    play.require(failure is None, f"{failure!r}")
+    return writer
+
+
+def _write(play: Play, writer: Writer, *values: bytes) -> None:
+    play.require(writer.begin() is None, "a transaction begins")
+    for value in values:
+        failure = writer.write(value)
+        play.require(failure is None, f"{value!r}: {failure!r}")
+
+
+def _is_settled(play: Play) -> None:
+    """No transaction is open: what is committed can be read to its end."""
+    leader = play.leader
+    play.until(lambda: play.last_stable_offset(leader) == play.log_end(leader), "no transaction is open")
+
+
+@scenario("S44: a record of a transaction that was aborted comes late")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS)
+    writer = _writer(play)
+    _write(play, writer, b"one")
+    stamp = play.stamp_at(0)
+    play.require(writer.abort() is None, "aborted")
+    _is_settled(play)
+    late = play.begin_write(
+        stamp=stamp._replace(base_sequence=stamp.base_sequence + 1), value=b"two", transactional_id="payments"
+    )
+    answer = play.answer_of(late)
+    play.require(not answer.is_acknowledged, "a record was taken into a transaction that is over")
+    play.run_for(1.0)
+    _is_settled(play)
+    _write(play, writer, b"three")
+    play.require(writer.commit() is None, "committed")
+    found = [value for _, value in play.reader(committed=True).read()]
+    play.require(found == [b"three"], f"{found}")
+    play.finish()
+
+
+@scenario("S46: the coordinator dies when the outcome is decided, and nobody was told")
+def _(seed: int) -> None:
+    for commits in (True, False):
+        play = Play(seed, settings=SETTINGS)
+        writer = _writer(play)
+        if play.state(TRANSACTIONS).leader != B:
+            others = [each for each in play.state(TRANSACTIONS).isr if each != B]
+            play.hand_over(B, *others, which=TRANSACTIONS)
+            play.run_for(0.5)
+        _write(play, writer, b"one", b"two")
+        play.cut(B, A, both=False)
+        end = writer.begin_to_end(commit=commits)
+        play.run_for(0.5)
+        play.require(play.last_stable_offset(A) == 0, "A was not told")
+        play.kill(B)
+        play.heal(B, A)
+        failure = writer.wait(end)
+        play.require(failure is None, f"{failure!r}")
+        _is_settled(play)
+        found = [value for _, value in play.reader(committed=True).read()]
+        play.require(found == ([b"one", b"two"] if commits else []), f"{found}")
+        play.start(B)
+        play.finish()
+
+
+@scenario("S46: the leader of the records changes before the markers come")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS)
+    writer = _writer(play)
+    _write(play, writer, b"one", b"two")
+    play.until(lambda: play.high_watermark(B) == 2, "B knows that they are committed")
+    if play.state(TRANSACTIONS).leader != C:
+        play.hand_over(C, A, B, which=TRANSACTIONS)
+        play.run_for(0.5)
+    play.cut(C, A, both=False)
+    end = writer.begin_to_end(commit=True)
+    play.run_for(0.5)
+    play.require(play.last_stable_offset(A) == 0, "A was not told")
+    play.kill(A)
+    play.heal(C, A)
+    play.until(lambda: play.leads(B), "B leads")
+    failure = writer.wait(end)
+    play.require(failure is None, f"{failure!r}")
+    _is_settled(play)
+    found = [value for _, value in play.reader(committed=True).read()]
+    play.require(found == [b"one", b"two"], f"{found}")
+    play.start(A)
+    play.finish()
+
+
+@scenario("S48: a producer whose twin took over writes and ends nothing")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS)
+    former = _writer(play)
+    _write(play, former, b"of the former one")
+    twin = _writer(play)
+    _is_settled(play)
+    failure = former.write(b"late")
+    play.require(failure is not None, "a former self writes")
+    play.require(former.commit() is not None, "a former self commits")
+    failure = former.abort()
+    play.require(isinstance(failure, ProducerFenced), f"a former self aborts: {failure!r}")
+    _write(play, twin, b"of the twin")
+    play.require(twin.commit() is None, "the twin commits")
+    found = [value for _, value in play.reader(committed=True).read()]
+    play.require(found == [b"of the twin"], f"{found}")
+    play.finish()
+
+
+@scenario("S48: a twin takes over between two transactions")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS)
+    former = _writer(play)
+    twin = _writer(play)
+    _write(play, twin, b"of the twin")
+    play.require(former.begin() is None, "a former self does not know yet")
+    play.require(former.write(b"of the former one") is not None, "a former self writes")
+    play.require(twin.commit() is None, "the twin commits")
+    play.require(isinstance(former.abort(), ProducerFenced), "a former self goes on")
+    found = [value for _, value in play.reader(committed=True).read()]
+    play.require(found == [b"of the twin"], f"{found}")
+    play.finish()
