@@ -431,6 +431,24 @@ MUTANTS = [
         (Change(f"{CONTROLLER}.topic_deletion:TopicDeletions._complete", "if any(", "if False and any("),),
         ("S36",),
     ),
+    Mutant(
+        "a lost session stays lost",
+        "KAFKA-1029's family: a broker whose session ended goes on without being registered",
+        (Change("kavka.broker.broker:Broker._rejoin", "await self._register()", "pass"),),
+        ("S28",),
+    ),
+    Mutant(
+        "a new controller tells only news",
+        "S33: what the one before it had stored, and nobody was told, is told by nobody",
+        (
+            Change(
+                f"{CONTROLLER}.office:Office.begin",
+                "ClusterChange(partitions=tuple(orders), brokers_changed=True, is_complete=True)",
+                "ClusterChange(brokers_changed=True)",
+            ),
+        ),
+        ("S33",),
+    ),
     # Logs and disks.
     Mutant(
         "recovery believes what it reads",
