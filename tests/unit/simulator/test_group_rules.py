@@ -27,7 +27,7 @@ GROUP, LEADER = "readers", 1
 
 def _rules() -> GroupRules:
     view = View(allow_loss=False)
-    view.stored[HOME] = Stored(PartitionState(LEADER, 3, [LEADER], 1), 0)
+    view.stored[HOME] = Stored(PartitionState(BrokerId(LEADER), LeaderEpoch(3), (BrokerId(LEADER),), 1), 0)
     state = LeaderAndIsr(BrokerId(LEADER), LeaderEpoch(3), (BrokerId(LEADER),), 0)
     look = SimpleNamespace(is_leader=True, state=state)
     view.replicas[HOME] = {LEADER: SimpleNamespace(look=look)}  # type: ignore[dict-item]  # what the rules look at
