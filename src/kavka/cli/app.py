@@ -40,6 +40,10 @@ groups_app = typer.Typer(
 )
 app.add_typer(groups_app, name="groups", context_settings=HELP_NAMES)
 
+transactions_app = typer.Typer(
+    help="List and describe transactions, find and end those that hang.", no_args_is_help=True
+)
+app.add_typer(transactions_app, name="transactions", context_settings=HELP_NAMES)
 features_app = typer.Typer(help="Show and change the feature levels of the cluster.", no_args_is_help=True)
 app.add_typer(features_app, name="features", context_settings=HELP_NAMES)
 records_app = typer.Typer(help="Delete records.", no_args_is_help=True)
@@ -1185,6 +1189,129 @@ GroupTopics = Annotated[
     list[str] | None,
     typer.Option("--topic", "-t", metavar="NAME[:PARTITION,...]", help="A topic, or some of its partitions."),
 ]
+
+
+@transactions_app.command("list")
+def transactions_list(
+    state: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only ids in it: Ongoing, Empty, ...")
+    ] = None,
+    longer_than_ms: Annotated[
+        int | None, typer.Option("--running-longer-than-ms", metavar="MS", help="Only what began so long ago.")
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Only ids that it matches as a whole.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """List transactional ids with their coordinator, producer id and state.
+
+    [bold]Examples[/bold]
+
+    kavka transactions list
+
+    kavka transactions list --state Ongoing --running-longer-than-ms 60000
+    """
+    from kavka.cli.transactions import list_transactions
+
+    list_transactions(bootstrap, states=state or [], longer_than_ms=longer_than_ms, pattern=pattern, as_json=as_json)
+
+
+@transactions_app.command("describe")
+def transactions_describe(
+    transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID...")],
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show what coordinators know of transactional ids: state, producer, time-out, partitions.
+
+    [bold]Examples[/bold]
+
+    kavka transactions describe orders-to-bills
+    """
+    from kavka.cli.transactions import describe
+
+    describe(bootstrap, transactional_ids, as_json=as_json)
+
+
+@transactions_app.command("describe-producers")
+def transactions_describe_producers(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show the producers that a topic's partitions remember, and where their open transactions begin.
+
+    [bold]Examples[/bold]
+
+    kavka transactions describe-producers orders --partition 0
+    """
+    from kavka.cli.transactions import describe_producers
+
+    describe_producers(bootstrap, topic, partition, as_json=as_json)
+
+
+@transactions_app.command("find-hanging")
+def transactions_find_hanging(
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition of it.")] = None,
+    max_timeout_ms: Annotated[
+        int, typer.Option("--max-timeout-ms", min=0, help="The cluster's transaction.max.timeout.ms.")
+    ] = 900_000,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Find open transactions that their coordinators know nothing of: nobody will end them.
+
+    [bold]Examples[/bold]
+
+    kavka transactions find-hanging
+
+    kavka transactions find-hanging --topic orders
+    """
+    from kavka.cli.transactions import find_hanging
+
+    find_hanging(bootstrap, topic, partition, max_timeout_ms=max_timeout_ms, as_json=as_json)
+
+
+@transactions_app.command("abort")
+def transactions_abort(
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC")],
+    partition: Annotated[int, typer.Option("--partition", min=0)],
+    start_offset: Annotated[int, typer.Option("--start-offset", min=0, help="Where the transaction begins.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Abort the transaction that begins at an offset of a partition, whatever its coordinator says.
+
+    [bold]Examples[/bold]
+
+    kavka transactions abort --topic orders --partition 0 --start-offset 1042
+    """
+    from kavka.cli.transactions import abort
+
+    abort(bootstrap, topic, partition, start_offset, yes=yes, as_json=as_json)
+
+
+@transactions_app.command("force-terminate")
+def transactions_force_terminate(
+    transactional_id: Annotated[str, typer.Argument(metavar="TRANSACTIONAL-ID")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Fence the producer of a transactional id, and abort its open transaction.
+
+    [bold]Examples[/bold]
+
+    kavka transactions force-terminate orders-to-bills
+    """
+    from kavka.cli.transactions import force_terminate
+
+    force_terminate(bootstrap, transactional_id, yes=yes, as_json=as_json)
 
 
 @groups_app.command("list")

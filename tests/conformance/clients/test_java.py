@@ -30,6 +30,10 @@ CHECKS = (
     "record too large",
     "topic created by producer",
     "illegal topic name",
+    "transactions committed and aborted",
+    "offsets in a transaction",
+    "transactional producer fenced",
+    "transactions administered",
 )
 # A short run: the quick compiler alone, the collector without threads, and a small heap.
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M")

@@ -26,8 +26,12 @@ import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -46,6 +50,7 @@ import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.InvalidReplicaAssignmentException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -114,6 +119,10 @@ public final class Checks {
         checks.put("record too large", this::recordTooLarge);
         checks.put("topic created by producer", this::autoCreation);
         checks.put("illegal topic name", this::illegalTopicName);
+        checks.put("transactions committed and aborted", this::transactions);
+        checks.put("offsets in a transaction", this::offsetsInTransaction);
+        checks.put("transactional producer fenced", this::transactionalProducerFenced);
+        checks.put("transactions administered", this::transactionsAdministered);
         return checks;
     }
 
@@ -413,6 +422,116 @@ public final class Checks {
         equal(late, max.timestamp());
         equal(4L, listed(topic, OffsetSpec.forTimestamp(BASE_TIMESTAMP_MS + 4 * TIMESTAMP_STEP_MS)).offset());
         equal(0L, listed(topic, OffsetSpec.earliestLocal()).offset());
+    }
+
+    private List<String> values(String topic, String isolation) {
+        try (KafkaConsumer<byte[], byte[]> client = consumer("isolation.level", isolation)) {
+            TopicPartition partition = new TopicPartition(topic, 0);
+            client.assign(List.of(partition));
+            client.seekToBeginning(List.of(partition));
+            long end = client.endOffsets(List.of(partition)).get(partition);
+            List<String> values = new ArrayList<>();
+            while (client.position(partition) < end) {
+                for (ConsumerRecord<byte[], byte[]> record : client.poll(Duration.ofMillis(200))) {
+                    values.add(new String(record.value(), StandardCharsets.UTF_8));
+                }
+            }
+            return values;
+        }
+    }
+
+    private void transactions() throws Exception {
+        String topic = topic(1);
+        try (KafkaProducer<byte[], byte[]> client = producer("transactional.id", fresh("tx"))) {
+            client.initTransactions();
+            for (int number = 0; number < 4; number++) {
+                client.beginTransaction();
+                client.send(new ProducerRecord<>(topic, 0, null, utf8("value " + number)));
+                client.flush();
+                if (number == 2) {
+                    equal(List.of("value 0"), values(topic, "read_committed"));
+                }
+                if (number % 2 == 0) {
+                    client.commitTransaction();
+                } else {
+                    client.abortTransaction();
+                }
+            }
+        }
+        eventually(() -> values(topic, "read_committed").equals(List.of("value 0", "value 2")));
+        equal(List.of("value 0", "value 1", "value 2", "value 3"), values(topic, "read_uncommitted"));
+    }
+
+    private void offsetsInTransaction() throws Exception {
+        String topic = topic(1);
+        String output = topic(1);
+        sendSamples(topic, 6);
+        String group = fresh("group");
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (KafkaConsumer<byte[], byte[]> reader = consumer("group.id", group, "auto.offset.reset", "earliest");
+                KafkaProducer<byte[], byte[]> client = producer("transactional.id", fresh("tx"))) {
+            client.initTransactions();
+            reader.subscribe(List.of(topic));
+            equal(6, receive(reader, 6).size());
+            for (boolean commit : new boolean[] {false, true}) {
+                client.beginTransaction();
+                client.send(new ProducerRecord<>(output, 0, null, utf8("out")));
+                client.sendOffsetsToTransaction(
+                    Map.of(partition, new OffsetAndMetadata(commit ? 6 : 3)), reader.groupMetadata());
+                if (commit) {
+                    client.commitTransaction();
+                } else {
+                    client.abortTransaction();
+                    equal(null, reader.committed(Set.of(partition)).get(partition));
+                }
+            }
+            equal(6L, reader.committed(Set.of(partition)).get(partition).offset());
+        }
+    }
+
+    private void transactionalProducerFenced() throws Exception {
+        String topic = topic(1);
+        String id = fresh("tx");
+        try (KafkaProducer<byte[], byte[]> zombie = producer("transactional.id", id);
+                KafkaProducer<byte[], byte[]> heir = producer("transactional.id", id)) {
+            zombie.initTransactions();
+            zombie.beginTransaction();
+            send(zombie, List.of(new ProducerRecord<>(topic, 0, null, utf8("zombie's"))));
+            heir.initTransactions();
+            heir.beginTransaction();
+            heir.send(new ProducerRecord<>(topic, 0, null, utf8("heir's")));
+            refused(ProducerFencedException.class, zombie::commitTransaction);
+            heir.commitTransaction();
+        }
+        eventually(() -> values(topic, "read_committed").equals(List.of("heir's")));
+    }
+
+    private void transactionsAdministered() throws Exception {
+        String topic = topic(1);
+        TopicPartition partition = new TopicPartition(topic, 0);
+        String id = fresh("tx");
+        try (KafkaProducer<byte[], byte[]> client = producer("transactional.id", id)) {
+            client.initTransactions();
+            client.beginTransaction();
+            send(client, List.of(new ProducerRecord<>(topic, 0, null, utf8("open"))));
+            TransactionDescription described =
+                await(admin.describeTransactions(List.of(id)).description(id));
+            equal(TransactionState.ONGOING, described.state());
+            equal(Set.of(partition), described.topicPartitions());
+            equal(60_000L, described.transactionTimeoutMs());
+            TransactionListing listed = await(admin.listTransactions().all()).stream()
+                .filter(one -> one.transactionalId().equals(id)).findFirst().orElseThrow();
+            equal(described.producerId(), listed.producerId());
+            ProducerState state = await(admin.describeProducers(List.of(partition)).partitionResult(partition))
+                .activeProducers().get(0);
+            equal(described.producerId(), state.producerId());
+            equal(0L, state.currentTransactionStartOffset().getAsLong());
+            await(admin.fenceProducers(List.of(id)).all());
+            refused(ProducerFencedException.class, client::commitTransaction);
+        }
+        eventually(() -> await(admin.describeTransactions(List.of(id)).description(id)).state()
+            == TransactionState.EMPTY);
+        equal(List.of(), values(topic, "read_committed"));
     }
 
     private void groupResumes() throws Exception {
