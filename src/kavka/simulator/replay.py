@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -159,7 +158,6 @@ class BrokerReplay:
         """Why-records of partitions and of the controller that were made again."""
         self.elections = 0
         self.isr_changes = 0
-        self.counts: Counter[str] = Counter()
         self._rules = PartitionRules()
         self._live = _LiveBrokers()
         self._partitions: dict[int, ReplayedPartition] = {}
@@ -406,9 +404,10 @@ class BrokerReplay:
 
     # -- decisions
 
-    def _on_decision(self, told: Told, decision: Decision) -> Happened:
-        self.counts[decision.kind.value] += 1
+    def _on_decision(self, told: Told, decision: Decision) -> Happened | None:
         topic_partition = decision.partition
+        if topic_partition is not None and not self._wanted(topic_partition):
+            return None
         # Partitions tell times by the clock that never jumps, all others by the wall clock.
         at_ms = min(decision.at_ms, told.wall_ms)
         if topic_partition is None:
@@ -416,12 +415,11 @@ class BrokerReplay:
                 self._controller.forget()
             return Happened(at_ms, self.broker_id, decision)
         if decision.controller_epoch >= 0:
-            if self._wanted(topic_partition):
-                self._at_ms = at_ms
-                made_again = self._controller.on_decision(topic_partition, decision)
-                self.decisions += made_again
-                self.elections += made_again and decision.kind in _ELECTIONS
-                self.isr_changes += made_again and decision.kind in _ISR_CHANGES
+            self._at_ms = at_ms
+            made_again = self._controller.on_decision(topic_partition, decision)
+            self.decisions += made_again
+            self.elections += made_again and decision.kind in _ELECTIONS
+            self.isr_changes += made_again and decision.kind in _ISR_CHANGES
             return Happened(at_ms, self.broker_id, decision)
         found = self._by_name.get(topic_partition)
         if _is_partitions(decision):
