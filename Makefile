@@ -13,6 +13,8 @@ CHAOS ?=
 # Seeds of ten simulated minutes each; SIMULATE takes further arguments of simulator.campaign, such as --seed 7.
 SEEDS ?= 300
 SIMULATE ?=
+# Of them so many are run twice, with two hash seeds.
+TWINS ?= 20
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test unit conformance upstream demo bench bench-cluster chaos simulate fuzz kill9 messages clean
@@ -54,8 +56,9 @@ bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@PYTHONPATH=tests $(PYTHON) -m chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
 
-simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step, with figures
-	@$(PYTHON) -m kavka.simulator.campaign --seeds $(SEEDS) $(SIMULATE)
+simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step; figures and targets
+	@$(PYTHON) -m kavka.simulator.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests/simulation/mutant_report.py \
+	  $(SIMULATE)
 
 fuzz: setup ## malformed requests for every API, from the message schemas
 	@$(PYTHON) tools/fuzz_protocol.py

@@ -172,21 +172,11 @@ class Observer(View):
         looks = [*map(_glance, hosts.watched)]
         if looks == hosts.looks:
             return
-        hosts.looks[:] = looks
-        for seen in hosts.seen:
-            partition, look = seen.partition, seen.look
-            log = partition.log
-            if (
-                look is None
-                or look.log_end_offset != log.log_end_offset
-                or look.high_watermark != log.high_watermark
-                or look.state is not partition.state
-                or look.isr is not partition.isr_state
-                or look.is_leader is not partition.is_leader
-                or look.has_failed is (log.failure is None)
-            ):
+        before, hosts.looks[:] = [*hosts.looks] or [None] * len(looks), looks
+        for seen, now, then in zip(hosts.seen, looks, before, strict=True):
+            if now != then:
                 self.check_znodes(now_ms)
-                self._check_replica(broker.broker_id, seen, look)
+                self._check_replica(broker.broker_id, seen, seen.look)
 
     def _find_hosts(self, broker: SimulatedBroker, partitions: list[Partition]) -> _Hosts:
         """What of this, all that the broker hosts, is of topics that are known here."""
