@@ -53,6 +53,8 @@ from kavka.coordinator.target_assignment import ASSIGNORS, Reader, Topics, compu
 from kavka.errors import ErrorCode, RequestError
 
 FIRST_VERSION_WITH_MEMBER_IDS_OF_CLIENTS = 1
+FIRST_EPOCH = 1
+"""That of a group whose first member reads nothing; as in Kafka, a subscription raises it."""
 
 
 class ConsumerHeartbeat(NamedTuple):
@@ -123,7 +125,7 @@ def check_request(request: ConsumerHeartbeat, limits: ConsumerGroupLimits) -> No
         _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
         _require(request.owned is not None and not request.owned, "TopicPartitions must be empty when (re-)joining.")
         _require(
-            bool(request.topics) or bool(request.topic_regex),
+            request.topics is not None or request.topic_regex is not None,
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
         )
     elif epoch == STATIC_LEAVING_EPOCH:
@@ -212,8 +214,8 @@ def require_static(static: ConsumerMember | None, member_id: str, instance_id: s
 
 def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     received = request.member_epoch
-    if received == member.epoch:
-        return
+    if received in (member.epoch, JOINING_EPOCH):
+        return  # Who joins again says that it owns nothing, and is told anew what it has.
     if received < member.epoch and received == member.previous_epoch and _owns_no_more(request.owned, member.assigned):
         return
     relation = "greater" if received > member.epoch else "smaller"
@@ -278,7 +280,7 @@ def advance(
     members = members_with(group, updated)
     regexes = _regexes(group, members, now, records)
     read = {member.member_id: _topics_of(member, regexes) for member in members.values()}
-    epoch = group.epoch
+    epoch = max(group.epoch, FIRST_EPOCH)
     hashed = group.metadata_hash
     bumps = is_new_subscription(before, updated) or any(
         group.regexes.get(regex) is None or group.regexes[regex].topics != resolved.topics
@@ -288,6 +290,7 @@ def advance(
         hashed = metadata_hash((name for names in read.values() for name in names), now.topics)
     if bumps or hashed != group.metadata_hash:
         epoch += 1
+    if epoch != group.epoch:
         if group.has_partition_metadata:
             records.append(partition_metadata_tombstone(group_id))
         records.append(epoch_record(group_id, epoch, hashed))

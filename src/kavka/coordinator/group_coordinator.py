@@ -390,6 +390,8 @@ class GroupCoordinator:
 
     async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """Answers when what the heartbeat led to is committed (KIP-848). Raises `RequestError`."""
+        if not request.group_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         return await self._consumers.heartbeat(self._shard(request.group_id), request)
 
     # -- offsets

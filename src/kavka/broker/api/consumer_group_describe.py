@@ -70,7 +70,7 @@ def _member(broker: Broker, group: ConsumerGroup, member: ConsumerMember) -> Mem
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
-        subscribed_topic_regex=member.topic_regex or None,
+        subscribed_topic_regex=member.topic_regex,
         assignment=_assignment(broker, member.assigned),
         target_assignment=_assignment(broker, group.target_of(member.member_id, member.instance_id)),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
