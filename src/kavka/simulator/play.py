@@ -19,9 +19,6 @@ from typing import Final, NamedTuple
 
 from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
-from kavka.client.consumer import Consumer
-from kavka.client.producer import Producer
-from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -43,6 +40,7 @@ from kavka.replication.fetch_state import Stage
 from kavka.replication.partition import Partition
 from kavka.simulator.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix
+from kavka.simulator.play_clients import PARTITION, Reader, Writer
 from kavka.simulator.scheduler import NodeLoop, SimulationStuck
 from kavka.simulator.world import SETTINGS as WORLD_SETTINGS
 from kavka.simulator.world import TOPIC, World
@@ -56,7 +54,6 @@ from kavka.zookeeper.znodes import (
     decode_controller_epoch,
 )
 
-PARTITION: Final = TopicPartition(TOPIC, 0)
 OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
 """Where groups' offsets are."""
 TRANSACTIONS: Final = TopicPartition("__transaction_state", 0)
@@ -102,93 +99,6 @@ class Fetched(NamedTuple):
     error: ErrorCode | None
     values: tuple[bytes, ...] = ()
     diverges_at: Offset = -1
-
-
-class Reader:
-    """A consumer of kavka's own that stays, with its position, from one `read` to the next."""
-
-    def __init__(self, play: Play, *, committed: bool = False) -> None:
-        self._play = play
-        self._loop = play.world.clients.node("reader")
-        self._settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=committed)
-        self._consumer: Consumer | None = None
-
-    def read(self) -> list[tuple[Offset, bytes]]:
-        """What is new, until nothing comes for a second."""
-        task = self._loop.create_task(self._read())
-        self._play.until(task.done, "a reader reaches the end")
-        return task.result()
-
-    async def _read(self) -> list[tuple[Offset, bytes]]:
-        consumer = self._consumer
-        if consumer is None:
-            consumer = self._consumer = Consumer(self._play.world.clients.cluster(self._loop), self._settings)
-            consumer.assign([PARTITION])
-        found: list[tuple[Offset, bytes]] = []
-        while records := await consumer.poll(timeout_ms=1_000):
-            found += [(record.offset, record.value or b"") for record in records]
-        return found
-
-
-class Writer:
-    """A transactional producer of kavka's own. Each word waits for its end, and returns what went wrong, if it did."""
-
-    def __init__(self, play: Play, transactional_id: str) -> None:
-        self._play = play
-        self._loop = play.world.clients.node("writer")
-        self._settings = ProducerSettings(acks=-1, linger_ms=0, transactional_id=transactional_id)
-        self._producer: Producer | None = None
-
-    def init(self) -> KavkaError | None:
-        return self.wait(self.begin_to(lambda producer: producer.init_transactions()))
-
-    def write(self, value: bytes) -> KavkaError | None:
-        """A record, and with it a transaction if none is open."""
-
-        async def send(producer: Producer) -> None:
-            await (await producer.send(TOPIC, value, partition=PARTITION.partition))
-
-        return self.wait(self.begin_to(send))
-
-    def begin(self) -> KavkaError | None:
-        async def begin(producer: Producer) -> None:
-            producer.begin_transaction()
-
-        return self.wait(self.begin_to(begin))
-
-    def commit(self) -> KavkaError | None:
-        return self.wait(self.begin_to_end(commit=True))
-
-    def abort(self) -> KavkaError | None:
-        return self.wait(self.begin_to_end(commit=False))
-
-    def begin_to_end(self, *, commit: bool) -> asyncio.Task[KavkaError | None]:
-        """Asks for the end of the transaction; `wait` for it."""
-
-        async def end(producer: Producer) -> None:
-            await (producer.commit_transaction() if commit else producer.abort_transaction())
-
-        return self.begin_to(end)
-
-    def begin_to(self, work: Callable[[Producer], Awaitable[None]]) -> asyncio.Task[KavkaError | None]:
-        """Begins with something, and does not wait."""
-        return self._loop.create_task(self._run(work))
-
-    def wait(self, task: asyncio.Task[KavkaError | None]) -> KavkaError | None:
-        self._play.until(task.done, "the producer is answered", within_s=60)
-        return task.result()
-
-    async def _run(self, work: Callable[[Producer], Awaitable[None]]) -> KavkaError | None:
-        world = self._play.world
-        if self._producer is None:
-            cluster = world.clients.cluster(self._loop)
-            now_ms = lambda: WALL_CLOCK_START_MS + world.scheduler.now_ms  # noqa: E731
-            self._producer = Producer(cluster, self._settings, now_ms=now_ms)
-        try:
-            await work(self._producer)
-        except KavkaError as failure:
-            return failure
-        return None
 
 
 class Play:
