@@ -108,13 +108,13 @@ def main() -> int:
             shrunk = shrink(result, max_seconds=arguments.shrink_seconds)
             told = shrunk.found.as_python() if shrunk.found is not None else ""
             print(f"seed {result.seed}, {result.rule}: {shrunk}\n{told}", flush=True)
-    if arguments.twins:
+    if arguments.twins and arguments.seed is None:
         first = twins.FIRST
         for twin in twins.run_twins(range(first, first + arguments.twins), twins.HOURS):
             figures.twins.append(twin)
             if twin.parted:
                 print(f"seed {twin.seed} is two runs: {twin.parted}", flush=True)
-    if arguments.mutants:
+    if arguments.mutants and arguments.seed is None:
         figures.mutants = put_mutants_back(arguments.mutants)
         for name in figures.mutants.alive:
             print(f"not found when it was put back: {name}", flush=True)
