@@ -15,33 +15,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.decisions import Decision, DecisionKind, RecordDecision
-from kavka.errors import ConnectionFailed, ErrorCode, KavkaError
+from kavka.errors import ErrorCode, KavkaError
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
-from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from kavka.protocol.messages.fetch_response import FetchResponse
 from kavka.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kavka.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kavka.protocol.messages.produce_response import ProduceResponse
-from kavka.protocol.peer import PeerConnection
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.replication.fetch_state import Stage
 from kavka.replication.partition import Partition
-from kavka.simulator.broker import PORT, Halt, SimulatedBroker
+from kavka.simulator.broker import Halt, SimulatedBroker
 from kavka.simulator.faults import FaultMix
 from kavka.simulator.play_clients import PARTITION, Reader, Writer
-from kavka.simulator.scheduler import NodeLoop, SimulationStuck
+from kavka.simulator.play_wire import Answer, Fetched, WireClient
+from kavka.simulator.scheduler import SimulationStuck
 from kavka.simulator.world import SETTINGS as WORLD_SETTINGS
 from kavka.simulator.world import TOPIC, World
 from kavka.simulator.zookeeper import NODE as ZOOKEEPER
@@ -64,9 +60,6 @@ A: Final = BrokerId(1)
 B: Final = BrokerId(2)
 C: Final = BrokerId(3)
 D: Final = BrokerId(4)
-PRODUCE_VERSION: Final = 9
-FETCH_VERSION: Final = 12
-ALTER_CONFIGS_VERSION: Final = 1
 FETCH_BYTES: Final = 1024 * 1024
 SETTINGS: Final[Mapping[str, str]] = {
     "replica.lag.time.max.ms": "2000",
@@ -78,27 +71,6 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 class Unexpected(Exception):
     """A scenario did not go as it must."""
-
-
-class Answer(NamedTuple):
-    """What a producer was told. `error` is None where it was told nothing."""
-
-    value: bytes
-    error: ErrorCode | None
-    offset: Offset = -1
-
-    @property
-    def is_acknowledged(self) -> bool:
-        return self.error is ErrorCode.NONE
-
-
-class Fetched(NamedTuple):
-    """What a reader was told. `diverges_at`: where the log that it has read so far leaves the leader's (KIP-320), -1 if
-    it does not."""
-
-    error: ErrorCode | None
-    values: tuple[bytes, ...] = ()
-    diverges_at: Offset = -1
 
 
 class Play:
@@ -128,10 +100,9 @@ class Play:
             allow_loss=allow_loss,
         )
         self._written = 0
-        self._connections: dict[tuple[BrokerId, int], PeerConnection] = {}
         self._asked: list[asyncio.Task[None]] = []
         """Questions that nobody waits for."""
-        self._client: NodeLoop = self.world.clients.node("client")
+        self._client = WireClient(self.world)
         self._damaged: dict[BrokerId, None] = {}
         self.decisions: list[Decision] = []
         """What brokers decided, and why, as they recorded it."""
@@ -173,20 +144,12 @@ class Play:
         """Changes settings of the topic, with _ for their dots. The controller is asked."""
         configs = [AlterableConfig(name=name.replace("_", "."), value=value) for name, value in settings.items()]
         resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=TOPIC, configs=configs)
-        task = self._client.create_task(self._alter(IncrementalAlterConfigsRequest(resources=[resource])))
+        task = self._client.loop.create_task(
+            self._client.alter(self.controller, IncrementalAlterConfigsRequest(resources=[resource]))
+        )
         self.until(task.done, "settings are changed")
         (result,) = task.result().responses
         self.require(not result.error_code, f"{settings}: {result}")
-
-    async def _alter(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        peer = await self._connect(self.controller)
-        return await peer.request(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            ALTER_CONFIGS_VERSION,
-            request,
-            IncrementalAlterConfigsResponse,
-            timeout_ms=10_000,
-        )
 
     def reassign(self, *replicas: BrokerId, which: TopicPartition = PARTITION, wait: bool = True) -> None:
         """The partition is to move to these brokers; it is under way then, not done. Without `wait` it is only asked
@@ -569,28 +532,11 @@ class Play:
             topic_data=[TopicProduceData(name=TOPIC, partition_data=[part])],
         )
         broker_id = self.state(which).leader if to is None else to
-        return self._client.create_task(self._write(broker_id, which, value, request))
+        return self._client.loop.create_task(self._client.write(broker_id, which, value, request))
 
     def answer_of(self, task: asyncio.Task[Answer]) -> Answer:
         self.until(task.done, "an answer")
         return task.result()
-
-    async def _write(self, broker_id: BrokerId, which: TopicPartition, value: bytes, request: ProduceRequest) -> Answer:
-        observer = self.world.observer
-        sent_after = observer.last_acked(which) if which.topic == TOPIC else -1
-        try:
-            peer = await self._connect(broker_id)
-            response = await peer.request(
-                ApiKey.PRODUCE, PRODUCE_VERSION, request, ProduceResponse, timeout_ms=request.timeout_ms + 500
-            )
-        except ConnectionFailed:
-            return Answer(value, None)
-        part = response.responses[0].partition_responses[0]
-        error = ErrorCode(part.error_code)
-        is_known = observer.acked.get(which, {}).get(part.base_offset) == value  # It was sent again.
-        if error is ErrorCode.NONE and request.acks == -1 and not is_known:
-            observer.on_acked(which, part.base_offset, value, sent_after)
-        return Answer(value, error, part.base_offset)
 
     def fetch(
         self,
@@ -611,44 +557,13 @@ class Play:
             partition_max_bytes=FETCH_BYTES,
         )
         request = FetchRequest(max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=TOPIC, partitions=[part])])
-        task = self._client.create_task(self._fetch(broker_id, request))
+        task = self._client.loop.create_task(self._client.fetch(broker_id, request))
         self.until(task.done, "an answer")
         return task.result()
 
-    async def _fetch(self, broker_id: BrokerId, request: FetchRequest) -> Fetched:
-        try:
-            peer = await self._connect(broker_id)
-            response = await peer.request(ApiKey.FETCH, FETCH_VERSION, request, FetchResponse, timeout_ms=1_000)
-        except ConnectionFailed:
-            return Fetched(None)
-        part = response.responses[0].partitions[0]
-        offset, data = request.topics[0].partitions[0].fetch_offset, part.records
-        assert data is None or isinstance(data, memoryview), "what was decoded is a view of its frame"
-        values = [
-            record.value or b""
-            for batch in (iterate_batches(data) if data else ())
-            for record in batch.records()
-            if record.offset >= offset
-        ]
-        diverging = part.diverging_epoch
-        return Fetched(
-            ErrorCode(part.error_code), tuple(map(bytes, values)), diverging.end_offset if diverging is not None else -1
-        )
-
-    async def _connect(self, broker_id: BrokerId) -> PeerConnection:
-        broker = self.world.brokers[broker_id]
-        key = (broker_id, broker.life)
-        peer = self._connections.get(key)
-        if peer is None or not peer.is_open:
-            network = self.world.network.port_of(self._client.name, self._client)
-            peer = self._connections[key] = await PeerConnection.open(
-                network, broker.node, PORT, client_id="play", connect_timeout_ms=500
-            )
-        return peer
-
     def lose_answers(self, broker_id: BrokerId) -> None:
         """What the broker answers to `write` does not arrive."""
-        self.world.network.cut(_node(broker_id), self._client.name, both=False)
+        self.world.network.cut(_node(broker_id), self._client.loop.name, both=False)
 
     def read(self) -> dict[Offset, bytes]:
         """What a reader that begins at the beginning finds now."""
