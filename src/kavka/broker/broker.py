@@ -310,6 +310,11 @@ class Broker:
         return self._transaction_room.verification
 
     @property
+    def cleaner(self) -> LogCleaner | None:
+        """Compacts logs; None where log.cleaner.enable is false."""
+        return self._maintenance.cleaner
+
+    @property
     def config(self) -> BrokerConfig:
         """The broker's settings as they are in force, with what was set at run time."""
         return self.configs.broker

@@ -27,6 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kavka.broker.broker import Broker, Ports
+from kavka.broker.broker_metrics import register as register_metrics
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata_cache import Endpoint
 from kavka.broker.registration import generate_broker_id
@@ -164,6 +165,7 @@ class Server:
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
+        register_metrics(broker, self.metrics)
         handler.open(Dispatcher(broker))
         for acceptor in acceptors:
             acceptor.start()

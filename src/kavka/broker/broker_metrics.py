@@ -1,0 +1,148 @@
+"""Metrics of the broker, its controller, logs, compaction and clients' telemetry, under the names of Kafka's MBeans.
+
+Decides which question answers which metric. Everything is a gauge: nothing is counted for it, and it costs nothing
+until somebody reads it. It must not know who reads.
+
+    I1  What only the controller knows is 0 on every other broker, so that a sum over the brokers is right, as in Kafka.
+
+Source: Kafka's documentation on monitoring; KafkaController, ReplicaManager, LogManager, LogCleaner, LogCleanerManager,
+ClientMetricsManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kavka.controller.context import ControllerContext
+from kavka.controller.reign import Deposed
+from kavka.metrics import Registry
+from kavka.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+
+_CONTROLLER: Final = ("kafka.controller", "KafkaController")
+_REPLICAS: Final = ("kafka.server", "ReplicaManager")
+_CLEANER: Final = ("kafka.log", "LogCleaner")
+_CLEANER_MANAGER: Final = ("kafka.log", "LogCleanerManager")
+_LOGS: Final = ("kafka.log", "LogManager")
+_TELEMETRY: Final = ("kafka.server", "ClientMetrics")
+
+
+def register(broker: Broker, registry: Registry) -> None:
+    """Has `registry` show the metrics of a broker that has started."""
+    _register_controller(broker, registry)
+    _register_replicas(broker, registry)
+    _register_logs(broker, registry)
+    telemetry = broker.telemetry
+    for name, read in (
+        ("ClientMetricsInstanceCount", lambda: telemetry.client_count),
+        ("ClientMetricsUnknownSubscriptionRequestCount", lambda: telemetry.unknown_subscriptions),
+        ("ClientMetricsThrottleCount", lambda: telemetry.throttled),
+        ("ClientMetricsPluginExportCount", lambda: telemetry.pushes),
+        ("ClientMetricsPluginErrorCount", lambda: telemetry.refused),
+    ):
+        registry.gauge(*_TELEMETRY, name, read)
+
+
+def _register_controller(broker: Broker, registry: Registry) -> None:
+    def of_controller(count: Callable[[ControllerContext], int]) -> Callable[[], int]:
+        def read() -> int:
+            try:
+                return count(broker.controller.context)
+            except Deposed:
+                return 0
+
+        return read
+
+    for name, count in (
+        ("ActiveControllerCount", lambda context: 1),
+        ("ActiveBrokerCount", lambda context: len(context.brokers)),
+        ("GlobalTopicCount", lambda context: len(context.topics)),
+        ("GlobalPartitionCount", lambda context: sum(len(t.assignment.partitions) for t in context.topics.values())),
+        ("OfflinePartitionsCount", _offline_partitions),
+        ("PreferredReplicaImbalanceCount", _not_led_by_the_preferred_replica),
+        ("TopicsToDeleteCount", lambda context: len(context.topics_to_delete)),
+    ):
+        registry.gauge(*_CONTROLLER, name, of_controller(count))
+
+
+def _offline_partitions(context: ControllerContext) -> int:
+    """Partitions that no live broker leads, but for those of topics that are being deleted."""
+    return sum(
+        known.state.leader not in context.brokers
+        for partition, known in context.states.items()
+        if partition.topic not in context.topics_to_delete
+    )
+
+
+def _not_led_by_the_preferred_replica(context: ControllerContext) -> int:
+    return sum(
+        known.state.leader != context.topics[partition.topic].replicas(partition.partition)[0]
+        for partition, known in context.states.items()
+        if partition.topic in context.topics and partition.topic not in context.topics_to_delete
+    )
+
+
+def _register_replicas(broker: Broker, registry: Registry) -> None:
+    def count(matches: Callable[[Partition], bool]) -> Callable[[], int]:
+        return lambda: sum(matches(partition) for partition in broker.replicas.partitions())
+
+    def is_led_with(matches: Callable[[int, int, int], bool]) -> Callable[[], int]:
+        """Partitions led here of which (in-sync replicas, replicas, min.insync.replicas) are so."""
+
+        def is_so(partition: Partition) -> bool:
+            if not partition.is_leader:
+                return False
+            return matches(len(partition.state.isr), len(partition.replicas), partition.effective_min_isr)
+
+        return count(is_so)
+
+    for name, read in (
+        ("PartitionCount", count(lambda partition: True)),
+        ("LeaderCount", count(lambda partition: partition.is_leader)),
+        ("UnderReplicatedPartitions", is_led_with(lambda in_sync, replicas, least: in_sync < replicas)),
+        ("UnderMinIsrPartitionCount", is_led_with(lambda in_sync, replicas, least: in_sync < least)),
+        ("AtMinIsrPartitionCount", is_led_with(lambda in_sync, replicas, least: in_sync == least)),
+    ):
+        registry.gauge(*_REPLICAS, name, read)
+
+
+def _register_logs(broker: Broker, registry: Registry) -> None:
+    logs, cleaner = broker.logs, broker.cleaner
+    registry.gauge(*_LOGS, "OfflineLogDirectoryCount", lambda: len(logs.offline_directories))
+    for directory in broker.config.log_directories:
+        registry.gauge(
+            *_LOGS,
+            "LogDirectoryOffline",
+            lambda directory=directory: int(directory in logs.offline_directories),
+            logDirectory=directory,
+        )
+    if cleaner is None:
+        return
+    for name, read in (
+        ("cleaner-recopy-percent", lambda: cleaner.last_recopied_percent),
+        ("max-buffer-utilization-percent", lambda: cleaner.highest_utilization_percent),
+        ("max-clean-time-secs", lambda: int(cleaner.longest_pass_s)),
+    ):
+        registry.gauge(*_CLEANER, name, read)
+    registry.gauge(*_CLEANER_MANAGER, "max-dirty-percent", cleaner.max_dirty_percent)
+    registry.gauge(
+        *_CLEANER_MANAGER,
+        "time-since-last-run-ms",
+        lambda: broker.now_ms() - cleaner.last_look_ms if cleaner.last_look_ms >= 0 else 0,
+    )
+    for directory in broker.config.log_directories:
+        registry.gauge(
+            *_CLEANER_MANAGER,
+            "uncleanable-partitions-count",
+            lambda directory=directory: len(cleaner.uncleanable(directory)),
+            logDirectory=directory,
+        )
+        registry.gauge(
+            *_CLEANER_MANAGER,
+            "uncleanable-bytes",
+            lambda directory=directory: cleaner.uncleanable_bytes(directory),
+            logDirectory=directory,
+        )
