@@ -231,6 +231,8 @@ class Observer(View):
             assignment = TopicAssignment.decode(topic, node.data)
         except MalformedZNode:
             return
+        if topic not in self._topic_nodes and topic in self._former_names:
+            self.states.reach("topic made anew")
         self._topic_nodes[topic] = (node.mzxid, node.czxid)
         self.topic_ids[topic] = assignment.topic_id
         self._partitions_of[topic] = [TopicPartition(topic, index) for index in assignment.partitions]
@@ -373,7 +375,7 @@ class Observer(View):
             self.require("R22", not grew, f"{seen.name}: {log.failure}, and then it took more: {before} to {look}")
             return
         if before is not None and look.log_end_offset < before.log_end_offset:
-            self.states.on_cut(before, look, len(set(seen.mirror.epochs)))
+            self.states.on_cut(seen, len(set(seen.mirror.epochs)))
             self._logs.on_cut(broker_id, seen, before, look)
         if before is None or look.log_end_offset != before.log_end_offset or look.state is not before.state:
             seen.follow()

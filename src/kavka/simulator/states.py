@@ -83,8 +83,8 @@ STATES: Final[Mapping[str, str]] = {
     "duplicate batch after a leader change": "so by a later leader (S42)",
     "batch out of sequence": "a batch before it was not appended: refused (P1)",
     "offset not available": "the latest offset is asked for before a new leader has reached its epoch's start (S13)",
-    "fetch session unknown": "a fetch session is not there any more: evicted, or of another life",
-    "fetch session epoch wrong": "a fetch comes twice or out of order in its session",
+    "fetch of an unknown topic": "a broker is asked for a topic that it has not heard of, or no longer has (S36)",
+    "topic made anew": "a topic gets the name of one that was deleted (S36)",
     # The controller.
     "controller changed": "another broker takes the controller's seat",
     "controller resigned": "a controller finds itself deposed (S25)",
@@ -111,6 +111,15 @@ STATES: Final[Mapping[str, str]] = {
     "records lost with the power": "a replica is back with less than it had",
     "producer snapshot not used": "a snapshot of producers is damaged or late (S43)",
     "log deleted": "a replica's log is removed from disk",
+    "log directory offline": "a disk fails under a broker that runs (S39)",
+    "replica on a failed disk": "who asks for it is answered KAFKA_STORAGE_ERROR (S39)",
+    # Transactions.
+    "producer fenced": "a transactional producer is refused, as a later one has its id (S48)",
+    "transaction still ending": "the next one is begun before the markers of the last one are written (S46)",
+    "marker at who does not lead": "a marker's partition has another leader by now (S46)",
+    "transaction coordinator moved": "a producer asks a broker that coordinates its transactions no longer (S46)",
+    "batch of no transaction": "a transactional batch comes when its transaction is over: refused (S44)",
+    "offset fetch before the marker": "offsets are asked for that an open transaction may change (S49)",
     # Groups.
     "group rebalanced": "members come or go",
     "group coordinator moved": "a member asks a broker that coordinates its group no longer",
@@ -142,6 +151,7 @@ _BY_DECISION: Final[Mapping[DecisionKind, str]] = {
     DecisionKind.BROKER_UNREACHABLE: "broker unreachable within its session",
     DecisionKind.REASSIGNMENT_CANCELLED: "reassignment cancelled",
     DecisionKind.GROUP_REBALANCED: "group rebalanced",
+    DecisionKind.LOG_DIRECTORY_OFFLINE: "log directory offline",
 }
 
 _BY_ELECTION: Final[Mapping[str, str]] = {
@@ -162,6 +172,17 @@ _GROUP_REQUESTS: Final = (
     ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
 )
+_TRANSACTION_REQUESTS: Final = (
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+)
+_NO_TRANSACTION: Final = (
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
 
 _BY_ANSWER: Final[Mapping[tuple[ApiKey, int], str]] = {
     (ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER): "produce at who does not lead",
@@ -172,8 +193,10 @@ _BY_ANSWER: Final[Mapping[tuple[ApiKey, int], str]] = {
     (ApiKey.FETCH, ErrorCode.FENCED_LEADER_EPOCH): "fetch of an older epoch",
     (ApiKey.FETCH, ErrorCode.UNKNOWN_LEADER_EPOCH): "fetch of a later epoch",
     (ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE): "fetch behind the log's end",
-    (ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND): "fetch session unknown",
-    (ApiKey.FETCH, ErrorCode.INVALID_FETCH_SESSION_EPOCH): "fetch session epoch wrong",
+    (ApiKey.FETCH, ErrorCode.UNKNOWN_TOPIC_ID): "fetch of an unknown topic",
+    (ApiKey.FETCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): "fetch of an unknown topic",
+    (ApiKey.FETCH, ErrorCode.KAFKA_STORAGE_ERROR): "replica on a failed disk",
+    (ApiKey.PRODUCE, ErrorCode.KAFKA_STORAGE_ERROR): "replica on a failed disk",
     (ApiKey.LIST_OFFSETS, ErrorCode.OFFSET_NOT_AVAILABLE): "offset not available",
     (ApiKey.ALTER_PARTITION, ErrorCode.INVALID_UPDATE_VERSION): "ISR change of an old version",
     (ApiKey.ALTER_PARTITION, ErrorCode.FENCED_LEADER_EPOCH): "ISR change of a deposed leader",
@@ -185,6 +208,13 @@ _BY_ANSWER: Final[Mapping[tuple[ApiKey, int], str]] = {
     **{(key, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS): "group being loaded" for key in _GROUP_REQUESTS},
     **{(key, ErrorCode.ILLEGAL_GENERATION): "member of an old generation" for key in _GROUP_REQUESTS},
     **{(key, ErrorCode.UNKNOWN_MEMBER_ID): "member unknown" for key in _GROUP_REQUESTS},
+    **{(key, ErrorCode.PRODUCER_FENCED): "producer fenced" for key in _TRANSACTION_REQUESTS},
+    **{(key, ErrorCode.INVALID_PRODUCER_EPOCH): "producer fenced" for key in _TRANSACTION_REQUESTS},
+    **{(key, ErrorCode.CONCURRENT_TRANSACTIONS): "transaction still ending" for key in _TRANSACTION_REQUESTS},
+    **{(key, ErrorCode.NOT_COORDINATOR): "transaction coordinator moved" for key in _TRANSACTION_REQUESTS},
+    **{(ApiKey.PRODUCE, code): "batch of no transaction" for code in _NO_TRANSACTION},
+    (ApiKey.WRITE_TXN_MARKERS, ErrorCode.NOT_LEADER_OR_FOLLOWER): "marker at who does not lead",
+    (ApiKey.OFFSET_FETCH, ErrorCode.UNSTABLE_OFFSET_COMMIT): "offset fetch before the marker",
 }
 
 
@@ -203,6 +233,8 @@ class States:
         """Members that left an ISR."""
         self._removed: dict[tuple[TopicPartition, int], None] = {}
         self._alone: dict[TopicPartition, None] = {}
+        self._led: dict[tuple[TopicPartition, int], None] = {}
+        """Replicas that led when they were seen last, or have not been cut since."""
         self._controller_epoch = -1
 
     def reach(self, name: str) -> None:
@@ -306,6 +338,8 @@ class States:
         self, seen: Seen, before: Look | None, look: Look, stored: PartitionState | None, bound: Offset
     ) -> None:
         """A replica changed. `bound` is the partition's true high watermark."""
+        if look.is_leader:
+            self._led[seen.partition.topic_partition, seen.broker.broker_id] = None
         if before is None:
             return
         if look.state is not before.state:
@@ -347,11 +381,13 @@ class States:
                     self.reach("ISR full again")
                     del self._alone[partition.topic_partition]
 
-    def on_cut(self, before: Look, look: Look, epochs: int) -> None:
+    def on_cut(self, seen: Seen, epochs: int) -> None:
         """A replica's log was cut; it held records of so many epochs."""
         if epochs >= 3:
             self.reach("truncation in three epochs")
-        if before.is_leader and not look.is_leader:
+        replica = (seen.partition.topic_partition, seen.broker.broker_id)
+        if replica in self._led:
+            del self._led[replica]
             self.reach("truncation of a former leader")
 
     # -- what is asked and answered
