@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonTopicPartition
@@ -202,13 +203,9 @@ def test_kafkas_dump_log_reads_the_state_of_transactions(tmp_path: Path, tool: C
 
     settings = {"transaction.state.log.num.partitions": "1"}
     with KavkaProcess(tmp_path / "data", settings=settings) as broker:
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic("orders", 1, 1)])[
-            "orders"
-        ].result()
-        with open_transaction(broker.bootstrap, "orders", "tx") as producer:
-            producer.commit_transaction(TIMEOUT_S)
+        administrator = AdminClient({"bootstrap.servers": broker.bootstrap})
+        administrator.create_topics([NewTopic("orders", 1, 1)])["orders"].result(TIMEOUT_S)
+        open_transaction(broker.bootstrap, "orders", "tx").commit_transaction(TIMEOUT_S)
         wait_until(lambda: values(broker.bootstrap, "orders") == [b"open"])
     (log,) = tmp_path.glob("data/**/__transaction_state-0/*.log")
     printed = tool("dump-log", "--transaction-log-decoder", "--files", str(log))
