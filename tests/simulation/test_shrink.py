@@ -191,12 +191,12 @@ def test_what_is_no_regression_is_refused(text: str) -> None:
 # -- runs
 
 
-@pytest.mark.parametrize("seed", [3, 4, 5])
+@pytest.mark.parametrize("seed", [4, 5])
 def test_the_strikes_that_a_seed_made_make_the_same_run(seed: int) -> None:
-    drawn = run_seed(seed, hours=0.03)
+    drawn = run_seed(seed, hours=0.015)
     assert drawn.plan is not None
 
-    given = run_plan(drawn.plan, hours=0.03, schedule=drawn.strikes)
+    given = run_plan(drawn.plan, hours=0.015, schedule=drawn.strikes)
 
     assert given.strikes == drawn.strikes != ()
     assert given.digest == drawn.digest
