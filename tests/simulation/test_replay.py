@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 from mutants import MUTANTS, put_back
+from test_page_in_a_browser import PROBE
 
+from browser import BROWSER, dump_dom
 from kavka.broker.flight_format import FLIGHT_FILES
+from kavka.cli.replay import Replay
 from kavka.model import TopicPartition
 from kavka.simulator.faults import FaultMix
+from kavka.simulator.page import render
 from kavka.simulator.replay_cluster import ReplayedCluster, replay_cluster
 from kavka.simulator.replay_ring import FlightRing, find_rings
 from kavka.simulator.world import World
@@ -110,7 +117,7 @@ def test_the_same_recording_has_the_same_trace(recorded: Path) -> None:
     [
         "own log end is the high watermark",
         "committed ISR only",
-        "shrunk before it is stored",
+        "the last member is taken out",
         "anybody may lead",
     ],
 )
@@ -170,3 +177,21 @@ def test_one_partition_and_one_minute_of_it_may_be_looked_at(recorded: Path) -> 
     assert "orders-1" in shown
     kinds = {event.kind for event in list(part.trace.events())[:30]}
     assert {"leads", "follows", "state stored"} <= kinds, "how things stood when the minute began"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium")
+def test_its_page_tells_why_an_isr_shrank_and_steps_both_ways_in_a_browser(recorded: Path, tmp_path: Path) -> None:
+    file = tmp_path / "replay.html"
+    shown = Replay(replay(recorded), "kavka replay recorded")
+    file.write_text(render(shown).replace("</body>", PROBE), encoding="utf-8")
+
+    dumped = dump_dom(file, profile=tmp_path / "profile")
+
+    probe = re.search(r'<pre id="probe">(.*?)</pre>', dumped, re.DOTALL)
+    assert probe is not None, dumped[-2_000:]
+    found = json.loads(html.unescape(probe[1]))
+    opened, following, back, *_ = found["told"]
+    assert opened == back != following
+    assert "ISR shrinks" in found["opened"]["what"]
+    reasons = ("replica.lag.time.max.ms allows", "are not alive", "offline election", "controlled shutdown")
+    assert any(reason in found["opened"]["what"] for reason in reasons), found["opened"]["what"]

@@ -233,7 +233,7 @@ class FlightRecorder(Witness):
     # -- the ring
 
     def _add(self, entry: bytes) -> None:
-        if self._failed:
+        if self._failed or (not self._started and len(self._buffer) >= MAX_BUFFERED_BYTES):
             return
         self._buffer += entry
         if not self._started:

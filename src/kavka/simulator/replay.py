@@ -129,6 +129,8 @@ class ReplayedPartition:
         )
         self.recorded: list[Decision] = []
         """Why-records that no input has come for yet."""
+        self.untold: list[Decision] = []
+        """Why-records that happen with the next input: they stand before it."""
         self.proposal: IsrProposal | None = None
         """What the last input proposed."""
         self.is_lost = False
@@ -174,8 +176,14 @@ class BrokerReplay:
                 self._lose_all()
                 continue
             happened = self._take(each)
-            if happened is not None:
-                yield happened
+            if happened is None:
+                continue
+            yield happened
+            found = happened.partition
+            if found is not None and found.untold:
+                untold, found.untold = found.untold, []
+                for decision in untold:
+                    yield Happened(happened.at_ms, self.broker_id, decision, found)
 
     def _take(self, told: Told) -> Happened | None:
         entry = told.entry
@@ -427,8 +435,11 @@ class BrokerReplay:
         if found is not None and not found.is_lost and _is_partitions(decision):
             found.recorded.append(decision)
             if decision.kind is DecisionKind.PRODUCE_REFUSED or "asked_epoch" in decision.evidence:
-                self._at_ms = decision.at_ms + told.wall_ahead_ms
+                self._at_ms = at_ms
                 self._feed(found, lambda found: self._refuse(found, decision))
+            else:
+                found.untold.append(decision)
+                return None
         return Happened(at_ms, self.broker_id, decision, found)
 
     def _refuse(self, found: ReplayedPartition, decision: Decision) -> None:
@@ -461,6 +472,7 @@ class BrokerReplay:
         for found in self._partitions.values():
             found.is_lost = True
             found.recorded.clear()
+            found.untold.clear()
         self._controller.forget()
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from kavka.broker.flight_format import REFUSED, REPEATED, Check, Fetch, state_of
+from kavka.broker.flight_format import REFUSED, REPEATED, Check, Fetch, broker_ids, state_of
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, TopicPartition
 from kavka.simulator.replay import BrokerReplay, Difference, Happened, ReplayedPartition
@@ -172,6 +172,8 @@ class _Teller:
         self._controller = ""
         self._is_open = False
         self._versions: dict[TopicPartition, int] = {}
+        self._next_versions: dict[tuple[str, TopicPartition], int] = {}
+        """What the state will have that a controller is about to write."""
         self.stored: dict[TopicPartition, tuple[PartitionState, int]] = {}
         self.began_ms: int | None = None
         self.faults: Counter[str] = Counter()
@@ -248,6 +250,9 @@ class _Teller:
                 if self._is_open:
                     verb = "deletes" if fact["delete"] else "stops"
                     self.trace.on_node(node, "replica stopped", f"{verb} its replica of {partition}")
+            case "asked" | "judged":
+                partition = TopicPartition(fact["topic"], fact["partition"])
+                self._next_versions[node, partition] = fact["version"] + 1
             case "partition" | "lead" | "follow" | "answer" if happened.partition is not None:
                 if "state" in fact:
                     self._on_state(happened.partition.topic_partition, state_of(fact["state"]))
@@ -329,5 +334,30 @@ class _Teller:
             self._controller = f"{node}, controller epoch {decision.controller_epoch}"
             if self._is_open:
                 self.trace.on_node(ZOOKEEPER, "controller seated", self._controller)
+        if decision.partition is not None and decision.controller_epoch >= 0 and decision.kind in _WRITES:
+            self._on_written(node, decision.partition, decision)
         if self._is_open:
             self.trace.on_decision(node, decision)
+
+    def _on_written(self, node: str, partition: TopicPartition, decision: Decision) -> None:
+        """The controller tells of what it has just written."""
+        version = self._next_versions.pop((node, partition), None)
+        leader, leader_epoch, isr = (decision.after.get(name) for name in ("leader", "leader_epoch", "isr"))
+        if (
+            version is not None
+            and isinstance(leader, int)
+            and isinstance(leader_epoch, int)
+            and isinstance(isr, list | tuple)
+        ):
+            members = broker_ids([each for each in isr if isinstance(each, int)])
+            state = LeaderAndIsr(BrokerId(leader), leader_epoch, members, version)
+            self._on_state(partition, state, decision.controller_epoch)
+
+
+_WRITES: Final = (
+    DecisionKind.LEADER_ELECTED,
+    DecisionKind.LEADER_NOT_ELECTED,
+    DecisionKind.ISR_SHRUNK,
+    DecisionKind.ISR_EXPANDED,
+)
+"""Why-records of a controller that follow a write of a partition's state."""
