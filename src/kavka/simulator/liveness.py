@@ -145,6 +145,7 @@ class Liveness:
 
 def _waiting(world: World) -> list[str]:
     found = [f"{world.clients.writers} producers wait for answers"] if world.clients.writers else []
-    if not world.transactors.is_writing and world.transactors.waiting:
+    # A coordinator that lost what it had stored (KIP-966) may never end what it has told others of.
+    if not world.transactors.is_writing and world.transactors.waiting and not world.observer.stands_last:
         found.append(f"{world.transactors.waiting} transactional producers wait for an outcome")
     return found

@@ -56,7 +56,7 @@ class Plan:
             "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
             "unclean.leader.election.enable": "false",
             "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
-            "kavka.eligible.leader.replicas.enable": random.choice(("true", "false")),
+            "kavka.eligible.leader.replicas.enable": random.choice(("true", "true", "true", "false")),
             "transaction.state.log.num.partitions": "2",
             "transaction.state.log.replication.factor": str(min(3, count)),
             "transaction.state.log.min.isr": str(min(2, count - 1)),
