@@ -92,6 +92,8 @@ class TransactionRoom:
             request_timeout_ms=config.request_timeout_ms,
             is_enabled=lambda: ports.config().transaction_partition_verification_enable,
             wall_ms=ports.wall_ms,
+            add_retry_ms=config.add_partitions_to_txn_retry_backoff_ms,
+            add_patience_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
         )
 
     def start(self, spawn: Callable[[Coroutine[None, None, None]], None]) -> None:

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from kavka.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from kavka.protocol.peer import PeerConnection
 
-ADD_RETRY_S: Final = 0.02
-ADD_PATIENCE_S: Final = 0.1
-"""How often and how long adding is tried while the former transaction still ends: Kafka's
-add.partitions.to.txn.retry.backoff.ms and ...max.ms."""
 VERSION: Final = 4
 """Of AddPartitionsToTxn: the first for brokers, and the highest that all of them know."""
 
@@ -82,13 +78,18 @@ class TransactionVerification:
         request_timeout_ms: int,
         is_enabled: Callable[[], bool],
         wall_ms: Callable[[], int],
+        add_retry_ms: int,
+        add_patience_ms: int,
     ) -> None:
+        """While the former transaction still ends adding is tried every `add_retry_ms`, for `add_patience_ms`."""
         self._broker_id = broker_id
         self._transactions = transactions
         self._metadata = metadata
         self._request_timeout_ms = request_timeout_ms
         self._is_enabled = is_enabled
         self._wall_ms = wall_ms
+        self._add_retry_s = add_retry_ms / 1000
+        self._add_patience_s = add_patience_ms / 1000
         self._peers: TransactionPeers[Claim, Errors] = TransactionPeers(metadata, listener_name, open_peer, self._send)
 
     async def verify_or_add(
@@ -122,7 +123,7 @@ class TransactionVerification:
         found: dict[TopicPartition, ErrorCode] = {}
         waiting = list(beginnings)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + ADD_PATIENCE_S
+        deadline = loop.time() + self._add_patience_s
         while True:
             asked = [(one, one.verification(producer, self._wall_ms())) for one in waiting]
             wanted = [one.partition for one, verification in asked if verification is not None]
@@ -136,7 +137,7 @@ class TransactionVerification:
             waiting = [one for one in waiting if found[one.partition] is ErrorCode.CONCURRENT_TRANSACTIONS]
             if not add or not waiting or loop.time() >= deadline:
                 return found
-            await asyncio.sleep(ADD_RETRY_S)
+            await asyncio.sleep(self._add_retry_s)
 
     async def _ask(self, claim: Claim) -> Errors:
         try:
