@@ -83,9 +83,11 @@ class FaultMix:
         return FaultMix(weights, 2.0 + random.random() * 15.0)
 
     def __str__(self) -> str:
+        """The frequent ones first; who is below half a percent is not named."""
         total = sum(self.weights.values())
-        shares = ", ".join(f"{kind} {100 * weight / total:.0f} %" for kind, weight in self.weights.items() if weight)
-        return f"every {self.mean_pause_s:.1f} s: {shares}"
+        shares = {kind: 100 * weight / total for kind, weight in self.weights.items() if 200 * weight >= total}
+        named = sorted(shares.items(), key=lambda share: -share[1])
+        return f"every {self.mean_pause_s:.1f} s: {', '.join(f'{kind} {share:.0f} %' for kind, share in named)}"
 
 
 class Faults:
