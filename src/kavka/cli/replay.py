@@ -95,7 +95,7 @@ class Replay:
             return None
         first = differences[0]
         detail = "\n".join(map(str, differences[:MAX_DIFFERENCES]))
-        return Finding("the replay differs from the recording", first.at_ms - self.wall_start_ms, str(first), detail)
+        return Finding("equality with the recording", first.at_ms - self.wall_start_ms, str(first), detail)
 
     @property
     def title(self) -> str:

@@ -12,7 +12,7 @@ from checked_load import checked_load, wait_for_progress
 from cluster_client import TOPIC
 
 from conftest import StartCluster
-from kavka.broker.flight_format import FLIGHT_FILES
+from kavka.broker.flight_format import FLIGHT_FILES, MAGIC
 from process_cluster import ProcessCluster, eventually, kavka_command
 
 PARTITIONS = range(2)
@@ -87,8 +87,9 @@ def test_of_a_damaged_recording_the_rest_is_replayed_and_the_damage_is_named(sta
     cluster.kill(0, 1)
     ring = cluster.data_dir(0) / FLIGHT_FILES[1]
     whole = ring.read_bytes()
-    middle = len(whole) // 2
-    ring.write_bytes(whole[:middle] + bytes(20) + whole[middle + 20 : -5])
+    second = whole.index(MAGIC, 4)
+    ring.write_bytes(whole[: second + 30] + bytes(5) + whole[second + 35 : -5])
+    assert whole.count(MAGIC) > 4, "the damaged blocks are neighbours"
 
     status, told = replay(cluster)
 
