@@ -38,6 +38,7 @@ class FetcherManager:
         self._fetchers: dict[_FetcherKey, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._has_ended = False
         self._is_sharing = False
         """While partitions are given out no fetcher ends: a disk that fails just then unfollows in between."""
 
@@ -49,7 +50,10 @@ class FetcherManager:
 
     def follow(self, items: Sequence[Followed], now_ms: int = 0) -> None:
         """Fetches each of the partitions from its leader from now on. One that is followed in the same leader epoch
-        goes on as it is; one that nobody leads (-1) is not fetched."""
+        goes on as it is; one that nobody leads (-1) is not fetched. After `stop` and `abort` none is: the controller,
+        which may be this very broker, gives orders while logs are closed and marked as whole."""
+        if self._has_ended:
+            return
         self._is_sharing = True
         try:
             self._share(items)
@@ -148,6 +152,7 @@ class FetcherManager:
 
     def abort(self) -> None:
         """Ends all fetchers, and waits for nothing: they append nothing any more."""
+        self._has_ended = True
         for fetcher in self._fetchers.values():
             self._end(fetcher)
         self._fetchers.clear()

@@ -379,3 +379,19 @@ def test_stopped_fetchers_leave_nothing_running() -> None:
     world.node(1).append(b"a")
     world.run_for(1.0)
     assert (len(second.fetchers), second.end()) == (0, 0)
+
+
+def test_an_order_to_follow_that_comes_while_the_broker_stops_has_nothing_appended() -> None:
+    """Its logs are closed, and marked clean, right after its fetchers have ended: what is appended later is neither in
+    the epoch checkpoint nor looked for by the next start."""
+    world = three()
+    world.run_for(0.1)
+    second = world.node(2)
+    task = spawn(second, second.fetchers.stop())
+    world.run_until(task.done, within_s=0.1)
+
+    world.lead(1, 1)
+    world.node(1).append(b"a")
+    world.run_for(1.0)
+
+    assert (len(second.fetchers), second.end()) == (0, 0)
