@@ -1,4 +1,4 @@
-"""kavka's client reads what transactions of another client left: committed, aborted, and open."""
+"""kavka's client reads what transactions of another client left, and writes transactions of its own."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,13 +9,18 @@ from confluent_kafka import Producer as PeerProducer
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.consumer import Consumer
-from kavka.client.settings import ConsumerSettings, OffsetReset
+from kavka.client.offsets import LATEST, list_offsets
+from kavka.client.producer import Producer
+from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
+from kavka.client.transactions import GroupMetadata, ProducerFenced, TransactionBroken, WrongState
+from kavka.model import TopicPartition
 from kavka.runtime.network import SocketNetwork
 
 
 @pytest.fixture(
     scope="module",
     params=[
+        pytest.param("kavka_broker", id="kavka"),
         pytest.param("apache_kafka", id="kafka-zk", marks=pytest.mark.kafka),
         pytest.param("apache_kafka_kraft", id="kafka-kraft", marks=pytest.mark.kafka),
     ],
@@ -70,5 +75,104 @@ def test_aborted_records_are_left_out_and_open_ones_waited_for(
             assert seen[True] == [b"kept %d" % number for number in range(3) for _ in range(2)]
             assert len(seen[False]) == 16
             assert seen[False][-1] == b"open"
+
+    asyncio.run(asyncio.wait_for(main(), 100))
+
+
+async def written(cluster: Cluster, topic: str) -> list[bytes | None]:
+    """What a reader of committed records sees, once no transaction is open."""
+    settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=True, fetch_max_wait_ms=50)
+    async with Consumer(cluster, settings) as consumer:
+        await consumer.assign_topic(topic)
+        ends = await list_offsets(cluster, {TopicPartition(topic, 0): LATEST})
+        stable = {}
+        while stable != ends:
+            stable = await list_offsets(cluster, {TopicPartition(topic, 0): LATEST}, read_committed=True)
+        values: list[bytes | None] = []
+        while not consumer.reached({place: found.offset for place, found in ends.items()}):
+            values += [record.value for record in await consumer.poll()]
+        return values
+
+
+def test_kavkas_own_producer_commits_aborts_and_sends_offsets(
+    transactional_bootstrap: str, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("own"), fresh("group")
+    place = TopicPartition(topic, 0)
+
+    async def main() -> None:
+        async with Cluster(SocketNetwork(), parse_bootstrap(transactional_bootstrap)) as cluster:
+            assert await Admin(cluster).create_topics([NewTopic(topic, 1, 1)]) == {}
+            settings = ProducerSettings(transactional_id=topic)
+            async with Producer(cluster, settings) as producer:
+                with pytest.raises(WrongState):
+                    await producer.send(topic, b"before init")
+                await producer.init_transactions()
+                with pytest.raises(WrongState):
+                    await producer.send(topic, b"outside")
+                with pytest.raises(WrongState):
+                    await producer.commit_transaction()
+                for number in range(5):
+                    producer.begin_transaction()
+                    for value in (b"%d" % number, b"%d again" % number):
+                        await producer.send(topic, value, partition=0)
+                    await producer.send_offsets_to_transaction({place: number}, GroupMetadata(group))
+                    await (producer.abort_transaction() if number % 2 else producer.commit_transaction())
+                producer.begin_transaction()
+                await producer.commit_transaction()
+                assert await written(cluster, topic) == [
+                    b"%d%s" % (number, more) for number in (0, 2, 4) for more in (b"", b" again")
+                ]
+                async with Consumer(cluster, ConsumerSettings(group_id=group)) as consumer:
+                    assert await consumer.committed([place]) == {place: 4}
+
+    asyncio.run(asyncio.wait_for(main(), 100))
+
+
+def test_kavkas_own_producer_is_fenced_by_the_next_one(
+    transactional_bootstrap: str, fresh: Callable[[str], str]
+) -> None:
+    topic = fresh("fenced")
+
+    async def main() -> None:
+        async with Cluster(SocketNetwork(), parse_bootstrap(transactional_bootstrap)) as cluster:
+            assert await Admin(cluster).create_topics([NewTopic(topic, 1, 1)]) == {}
+            settings = ProducerSettings(transactional_id=topic)
+            async with Producer(cluster, settings) as zombie, Producer(cluster, settings) as heir:
+                await zombie.init_transactions()
+                zombie.begin_transaction()
+                await (await zombie.send(topic, b"zombie's", partition=0))
+                await heir.init_transactions()
+                heir.begin_transaction()
+                await heir.send(topic, b"heir's", partition=0)
+                with pytest.raises(ProducerFenced):
+                    await zombie.commit_transaction()
+                await heir.commit_transaction()
+                assert await written(cluster, topic) == [b"heir's"]
+
+    asyncio.run(asyncio.wait_for(main(), 100))
+
+
+def test_a_batch_that_is_refused_breaks_its_transaction_and_no_other(
+    transactional_bootstrap: str, fresh: Callable[[str], str]
+) -> None:
+    topic = fresh("broken")
+
+    async def main() -> None:
+        async with Cluster(SocketNetwork(), parse_bootstrap(transactional_bootstrap)) as cluster:
+            assert await Admin(cluster).create_topics([NewTopic(topic, 1, 1, {"max.message.bytes": "2000"})]) == {}
+            async with Producer(cluster, ProducerSettings(transactional_id=topic)) as producer:
+                await producer.init_transactions()
+                producer.begin_transaction()
+                await producer.send(topic, b"too large" * 1000, partition=0)
+                with pytest.raises(TransactionBroken):
+                    await producer.commit_transaction()
+                with pytest.raises(TransactionBroken):
+                    await producer.send(topic, b"late", partition=0)
+                await producer.abort_transaction()
+                producer.begin_transaction()
+                await producer.send(topic, b"kept", partition=0)
+                await producer.commit_transaction()
+                assert await written(cluster, topic) == [b"kept"]
 
     asyncio.run(asyncio.wait_for(main(), 100))
