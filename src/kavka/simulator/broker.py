@@ -88,6 +88,8 @@ class SimulatedBroker:
         self.loop: NodeLoop | None = None
         self.broker: Broker | None = None
         """The broker of this life, to look into; None while it is dead or starting."""
+        self._connections: dict[Endpoint, None] = {}
+        """What clients of this life have open."""
         self.hosted: Broker | None = None
         """The same from the beginning of its start on, for those who watch its logs."""
         self.wire: Wire | None = None
@@ -121,6 +123,7 @@ class SimulatedBroker:
         if self.is_given_up:
             return
         self.life += 1
+        self._connections = {}
         if self._trace is not None:
             self._trace.on_broker_began(self.node, f"life {self.life}")
         self.loop = self._scheduler.node(f"{self.node}.{self.life}")
@@ -252,6 +255,8 @@ class SimulatedBroker:
         await broker.leave_cluster()
         broker.answer_waiting()
         self._network.port_of(self.node, loop).close_listener(PORT)
+        for endpoint in list(self._connections):  # As runtime.server: nobody is heard any more.
+            endpoint.close()
         await broker.stop()
         self._scheduler.after(0, self._exited)
 
@@ -280,7 +285,8 @@ class SimulatedBroker:
 
     def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
         connection = _Connection(endpoint, dispatcher, self, on_bug=self._bugs.append, on_violation=self._on_violation)
-        loop.create_task(connection.run(loop))
+        self._connections[endpoint] = None
+        loop.create_task(connection.run(loop)).add_done_callback(lambda _task: self._connections.pop(endpoint, None))
 
     def _on_violation(self, violation: InvariantViolation) -> None:
         self._bugs.append(violation)
