@@ -206,6 +206,8 @@ class ConsumerGroupFlow:
             try:
                 pattern = TopicPattern(regex)
             except InvalidPattern as refused:
+                if known is not None:
+                    continue  # Another broker took it: what it matched then goes on to count.
                 raise RequestError(
                     ErrorCode.INVALID_REGULAR_EXPRESSION,
                     f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {refused}.",

@@ -362,7 +362,7 @@ def _assign(
     member_id: str,
 ) -> Assignment:
     """Adds the records of a new target assignment; returns the part of `member_id`."""
-    name = group.preferred_assignor(list(members.values()), now.limits.assignors[0])
+    name = group.preferred_assignor(list(members.values()), now.limits.assignors)
     readers = [
         Reader(member, read[member.member_id], group.target_of(member.member_id, member.instance_id))
         for member in members.values()

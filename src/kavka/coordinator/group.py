@@ -674,9 +674,14 @@ class ClassicGroup:
         return bool(self._pending)
 
     @property
+    def had_no_member(self) -> bool:
+        """Whether nobody was ever a member."""
+        return self.state is GroupState.EMPTY and self.generation == 0
+
+    @property
     def is_unused(self) -> bool:
         """Whether nobody was ever a member, and nobody is about to become one."""
-        return self.state is GroupState.EMPTY and self.generation == 0 and not self._pending
+        return self.had_no_member and not self._pending
 
     def require_member(self, member_id: str, group_instance_id: str | None) -> Member:
         """The member. Raises `RequestError`: COORDINATOR_NOT_AVAILABLE, FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID."""

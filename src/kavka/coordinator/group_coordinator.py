@@ -583,9 +583,9 @@ class GroupCoordinator:
         """The group of the newer protocol, None where there is none. Raises `RequestError`."""
         return self._shard(group_id).shard.consumer_groups.get(group_id)
 
-    def default_assignor(self, group_id: str) -> str:
-        """The assignor of a consumer group whose members do not ask for one."""
-        return self._around.limits(group_id).assignors[0]
+    def assignors(self, group_id: str) -> Sequence[str]:
+        """The assignors that the members of a consumer group may ask for, the default first."""
+        return self._around.limits(group_id).assignors
 
     def is_there(self, group_id: str) -> bool:
         """Whether there is a group of any kind. Raises `RequestError`."""

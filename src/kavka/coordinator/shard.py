@@ -41,6 +41,8 @@ from kavka.coordinator.group_records import (
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
 
+MAX_NEW_GROUPS = 1_000
+"""Groups of one partition that were named but that nobody has joined; each takes about a kilobyte."""
 NO_RETENTION = -1
 """What OffsetCommit 2-4 says where the broker's retention holds."""
 
@@ -77,6 +79,7 @@ class GroupShard:
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self.groups: dict[str, ClassicGroup] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self._new: dict[str, None] = {}
         self.offsets = GroupOffsets()
 
     # -- groups
@@ -93,7 +96,19 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id, self.limits, now_ms)
+            self._new[group_id] = None
+            if len(self._new) > MAX_NEW_GROUPS:
+                self._forget_oldest()
         return group
+
+    def _forget_oldest(self) -> None:
+        """Of groups that nobody has joined yet no more than so many are kept: whoever was given a member id in the
+        oldest of them is told that it is not known, and begins again."""
+        oldest = next(iter(self._new))
+        del self._new[oldest]
+        group = self.groups.get(oldest)
+        if group is not None and group.had_no_member and not self.offsets.has_any(oldest):
+            del self.groups[oldest]
 
     def delete_group(self, group_id: str) -> list[CoordinatorRecord]:
         """The records that delete an empty group with its offsets.
@@ -325,6 +340,7 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is not None and group.is_unused and not self.offsets.has_any(group_id):
             del self.groups[group_id]
+            self._new.pop(group_id, None)
 
 
 def _tombstone(key: OffsetKey) -> CoordinatorRecord:

@@ -12,7 +12,7 @@ from group_surroundings import group_surroundings
 from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
 from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_hash
 from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
-from kavka.coordinator.shard import OffsetToCommit
+from kavka.coordinator.shard import MAX_NEW_GROUPS, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 
 LIMITS = GroupLimits(10, 1_800_000, 0, 100)
@@ -564,5 +564,33 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
         with pytest.raises(RequestError) as refused:
             await groups.delete_offsets("unknown", [("orders", 0)])
         assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+    runs(scenario)
+
+
+def test_ids_of_groups_that_are_only_named_take_no_room() -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=1)
+        for number in range(2 * MAX_NEW_GROUPS):
+            group_id = f"group-{number}"
+            for attempt in (
+                groups.commit_offsets(group_id, "m", None, 3, [offset(1)]),
+                groups.leave(group_id, "m", None),
+                groups.delete_group(group_id),
+                groups.sync(group_id, "m", None, 1, None, None, {}),
+            ):
+                with pytest.raises(RequestError):
+                    await attempt
+            assert (await groups.join(group_id, member("stolen"))).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert groups.list_groups() == []
+
+        newest = ""
+        for number in range(2 * MAX_NEW_GROUPS):
+            asked = member()._replace(require_known_member_id=True)
+            newest = (await groups.join(f"group-{number}", asked)).member_id
+        assert len(groups.list_groups()) == MAX_NEW_GROUPS
+        last = f"group-{2 * MAX_NEW_GROUPS - 1}"
+        assert (await groups.join(last, member(newest))).error is ErrorCode.NONE
+        assert (await groups.join("group-0", member("forgotten"))).error is ErrorCode.UNKNOWN_MEMBER_ID
 
     runs(scenario)

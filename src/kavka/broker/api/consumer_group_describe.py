@@ -55,7 +55,7 @@ def _group(broker: Broker, group_id: str, operations: int) -> DescribedGroup:
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor(list(group.members.values()), broker.groups.default_assignor(group_id)),
+        assignor_name=group.preferred_assignor(list(group.members.values()), broker.groups.assignors(group_id)),
         members=[_member(broker, group, member) for member in group.members.values()],
         authorized_operations=operations,
     )

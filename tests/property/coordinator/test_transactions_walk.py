@@ -1,0 +1,413 @@
+"""Any order of events keeps transactions whole: producers come, go and are fenced, batches and markers come late or
+twice, coordinators crash, time runs out.
+
+The coordinator's decisions (`TransactionShard`) and what partitions accept (`ProducerState`) are the real ones; the
+network, the clients and the log between them are the test's. Checked at the end, when all that is decided was carried
+out:
+
+    P2  no producer id and epoch was given to two producers
+    P4  of a transaction all is visible or nothing, and what was acknowledged as committed is
+    P5  what a fenced producer sends is never visible
+    P6  no transaction is left open
+
+Before transaction version 2 a batch or a marker that comes late, within one epoch, may be taken for a part of the next
+transaction (KIP-890): there the network of the test delivers a producer's batches before its transaction ends, and
+repeats a marker at once or never.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.coordinator.transaction_records import decode_transaction_record, transaction_record
+from kavka.coordinator.transaction_shard import Decision, TransactionShard
+from kavka.coordinator.transaction_state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.errors import ErrorCode, RecordsError, RequestError
+from kavka.log.producer_state import AppendOrigin, ProducerState
+from kavka.model import NO_OFFSET, TopicPartition
+from kavka.records.batch import BatchHeader, read_header
+from kavka.records.builder import BatchBuilder, ProducerStamp
+from kavka.records.control import ControlType, EndTransactionMarker, build_marker
+
+NAMES = ("a", "b")
+PARTITIONS = tuple(TopicPartition("orders", index) for index in range(3))
+STEPS = 120
+TIMEOUT_MS = 1_000
+
+Label = tuple[int, int, int]
+"""A record: which client, which of its transactions, which record."""
+
+
+class Partition:
+    """A partition's log, as far as it matters here."""
+
+    def __init__(self) -> None:
+        self.state = ProducerState()
+        self.entries: list[tuple[ProducerIdAndEpoch, Label | None, bool]] = []
+        """Data (who, label) and markers (who, None, commit?)."""
+
+    def append(self, batch: Batch) -> bool:
+        """Whether the batch is here, now or before."""
+        header = batch.header()
+        try:
+            if self.state.check(header, AppendOrigin.CLIENT) is not None:
+                return True
+        except RecordsError:
+            return False
+        self.state.append(header, len(self.entries))
+        self.entries.append((batch.producer, batch.label, False))
+        return True
+
+    def end(self, marker: Marker) -> None:
+        transaction = marker.transaction
+        entry = self.state.producers.get(transaction.producer_id)
+        if (
+            transaction.version >= BUMPS_EPOCH
+            and entry is not None
+            and entry.producer_epoch == transaction.producer_epoch
+            and entry.current_txn_first_offset != NO_OFFSET
+        ):
+            return
+        commit = transaction.state is TransactionState.PREPARE_COMMIT
+        kind = EndTransactionMarker(ControlType.COMMIT if commit else ControlType.ABORT, marker.coordinator_epoch)
+        data = build_marker(
+            kind, producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch, timestamp=0
+        )
+        header = read_header(data)
+        try:
+            self.state.check_marker(header, kind, AppendOrigin.COORDINATOR)
+        except RecordsError:
+            return
+        self.state.end_transaction(header, kind, len(self.entries))
+        self.entries.append((transaction.producer, None, commit))
+        self.state.on_high_watermark(len(self.entries))
+
+    def visible(self) -> list[Label]:
+        """What a reader of committed records sees."""
+        seen: list[Label] = []
+        open_records: dict[int, list[Label]] = {}
+        for producer, label, commit in self.entries:
+            if label is not None:
+                open_records.setdefault(producer.producer_id, []).append(label)
+            else:
+                ended = open_records.pop(producer.producer_id, [])
+                if commit:
+                    seen += ended
+        return seen
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A record on its way."""
+
+    client: Client
+    producer: ProducerIdAndEpoch
+    partition: TopicPartition
+    sequence: int
+    label: Label
+
+    def header(self) -> BatchHeader:
+        builder = BatchBuilder()
+        builder.append(0, None, b"v")
+        return read_header(builder.build(ProducerStamp(*self.producer, self.sequence, is_transactional=True)))
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A marker on its way."""
+
+    transaction: Transaction
+    partition: TopicPartition
+    coordinator_epoch: int
+
+
+@dataclass(eq=False)
+class Client:
+    """A producer's process."""
+
+    number: int
+    name: str
+    producer: ProducerIdAndEpoch | None = None
+    is_open: bool = False
+    is_broken: bool = False
+    transactions: int = 0
+    records: int = 0
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    unanswered: set[Label] = field(default_factory=set)
+
+
+class World:
+    """One coordinator at a time, three partitions, two transactional ids."""
+
+    def __init__(self, rng: random.Random, version: int) -> None:
+        self.rng, self.version = rng, version
+        self.partitions = {partition: Partition() for partition in PARTITIONS}
+        self.log: list[CoordinatorRecord] = []
+        self.shard = TransactionShard()
+        self.coordinator_epoch = 0
+        self.now_ms = 0
+        self.next_producer_id = 0
+        self.clients: list[Client] = []
+        self.batches: list[Batch] = []
+        self.markers: list[Marker] = []
+        self.missing: dict[str, tuple[Transaction, set[TopicPartition]]] = {}
+        self.given: list[ProducerIdAndEpoch] = []
+        self.acknowledged: set[Label] = set()
+        self.committed: set[tuple[int, int]] = set()
+        self.decided: dict[tuple[int, int], bool] = {}
+
+    # -- the coordinator
+
+    def write(self, decision: Decision) -> None:
+        transaction = decision.transaction
+        if transaction is not None:
+            self.log.append(transaction_record(transaction, transaction_version=self.version))
+            self.shard.replay(transaction.transactional_id, transaction)
+            if transaction.state.is_ending:
+                self.send_markers(transaction)
+        if decision.error is not ErrorCode.NONE:
+            raise RequestError(decision.error)
+
+    def send_markers(self, transaction: Transaction) -> None:
+        self.missing[transaction.transactional_id] = (transaction, set(transaction.partitions))
+        self.markers += [Marker(transaction, place, self.coordinator_epoch) for place in sorted(transaction.partitions)]
+        self.complete(transaction)
+
+    def complete(self, transaction: Transaction) -> None:
+        name = transaction.transactional_id
+        known, missing = self.missing.get(name, (None, set()))
+        if known is transaction and not missing and self.shard.transactions.get(name) is transaction:
+            self.write(Decision(transaction.completed(self.now_ms)))
+
+    def crash(self) -> None:
+        """Another broker takes over: it knows what is in the log."""
+        self.coordinator_epoch += 1
+        self.shard = TransactionShard()
+        self.missing = {}
+        for record in self.log:
+            decoded = decode_transaction_record(record.key, record.value)
+            assert decoded is not None
+            self.shard.replay(decoded.transactional_id, decoded.transaction)
+        for transaction in self.shard.ending():
+            self.send_markers(transaction)
+
+    def new_producer_id(self) -> int:
+        self.next_producer_id += 1
+        return self.next_producer_id
+
+    def time_out(self) -> None:
+        self.now_ms += TIMEOUT_MS + 1
+        for name in self.shard.timed_out(self.now_ms):
+            self.write(self.shard.abort_timed_out(name, self.now_ms))
+
+    # -- clients
+
+    def begin(self, client: Client) -> None:
+        """Takes a producer id and epoch, if the transaction before has ended."""
+        try:
+            self.write(
+                self.shard.init_producer_id(
+                    client.name,
+                    TIMEOUT_MS,
+                    None,
+                    new_producer_id=self.new_producer_id(),
+                    now_ms=self.now_ms,
+                    version=self.version,
+                )
+            )
+        except RequestError as refused:
+            assert refused.code is ErrorCode.CONCURRENT_TRANSACTIONS
+            return
+        client.producer = self.shard.transactions[client.name].producer
+        self.given.append(client.producer)
+
+    def produce(self, client: Client) -> None:
+        assert client.producer is not None
+        place = self.rng.choice(PARTITIONS)
+        if self.version < BUMPS_EPOCH and not self.accepts(client, self.add, client, place):
+            return
+        if not client.is_open:
+            client.is_open = True
+            client.transactions += 1
+        client.records += 1
+        label = (client.number, client.transactions, client.records)
+        sequence = client.sequences.get(place, 0)
+        client.sequences[place] = sequence + 1
+        client.unanswered.add(label)
+        self.batches.append(Batch(client, client.producer, place, sequence, label))
+
+    def add(self, client: Client, place: TopicPartition) -> None:
+        assert client.producer is not None
+        self.write(
+            self.shard.add_partitions(client.name, client.producer, [place], now_ms=self.now_ms, version=self.version)
+        )
+
+    def accepts(self, client: Client, action: Callable[..., None], *args: object) -> bool:
+        """Whether the coordinator does it; a client that it refuses for good is gone."""
+        try:
+            action(*args)
+        except RequestError as refused:
+            if refused.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                self.clients.remove(client)
+            return False
+        return True
+
+    def end(self, client: Client) -> None:
+        assert client.producer is not None
+        commit = not client.is_broken and not client.unanswered and self.rng.random() < 0.7
+        if client.unanswered and (commit or self.version < BUMPS_EPOCH):
+            return
+        key = (client.number, client.transactions)
+        if not self.accepts(client, self.ask_to_end, client, commit):
+            return
+        self.decided[key] = commit
+        known = self.shard.transactions[client.name]
+        if self.version >= BUMPS_EPOCH:
+            client.producer = (
+                ProducerIdAndEpoch(known.next_producer_id, 0) if known.next_producer_id >= 0 else known.producer
+            )
+            client.sequences.clear()
+        elif client.is_broken:
+            self.clients.remove(client)  # It would take the next epoch; another client does.
+        client.is_open = client.is_broken = False
+        client.unanswered.clear()
+
+    def ask_to_end(self, client: Client, commit: bool) -> None:
+        assert client.producer is not None
+        self.write(
+            self.shard.end_transaction(
+                client.name,
+                client.producer,
+                commit=commit,
+                new_producer_id=self.new_producer_id(),
+                now_ms=self.now_ms,
+                version=self.version,
+            )
+        )
+
+    # -- the network
+
+    def deliver_batch(self) -> None:
+        batch = self.rng.choice(self.batches)
+        if self.rng.random() < 0.7:
+            self.batches.remove(batch)
+        partition = self.partitions[batch.partition]
+        verification = partition.state.verification(*batch.producer, batch.sequence, 0)
+        if verification is not None:
+            try:
+                self.verify(batch)
+            except RequestError as refused:
+                if refused.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                    self.answer(batch, written=False)
+                return
+            verification.grant(batch.producer.epoch)
+        self.answer(batch, written=partition.append(batch))
+
+    def verify(self, batch: Batch) -> None:
+        name = batch.client.name
+        if self.version >= BUMPS_EPOCH:
+            self.write(
+                self.shard.add_partitions(
+                    name, batch.producer, [batch.partition], now_ms=self.now_ms, version=self.version
+                )
+            )
+        else:
+            error = self.shard.verify(name, batch.producer, [batch.partition])[batch.partition]
+            if error is not ErrorCode.NONE:
+                raise RequestError(error)
+
+    def answer(self, batch: Batch, *, written: bool) -> None:
+        client = batch.client
+        if batch.label not in client.unanswered:
+            return
+        client.unanswered.discard(batch.label)
+        if written:
+            self.acknowledged.add(batch.label)
+        else:
+            client.is_broken = True
+
+    def deliver_marker(self, marker: Marker | None = None) -> None:
+        marker = marker or self.rng.choice(self.markers)
+        comes_again = self.rng.random() < 0.3
+        if not comes_again or self.version < BUMPS_EPOCH:
+            self.markers.remove(marker)
+        for _time in range(1 + (comes_again and self.version < BUMPS_EPOCH)):
+            self.partitions[marker.partition].end(marker)
+        transaction, missing = self.missing.get(marker.transaction.transactional_id, (None, set()))
+        if transaction is marker.transaction and marker.coordinator_epoch == self.coordinator_epoch:
+            missing.discard(marker.partition)
+            self.complete(marker.transaction)
+
+    # -- the walk
+
+    def step(self) -> None:
+        choices: list[Callable[[], None]] = []
+        weights: list[int] = []
+
+        def may(weight: int, action: Callable[[], None]) -> None:
+            choices.append(action)
+            weights.append(weight)
+
+        may(
+            2,
+            lambda: self.clients.append(
+                Client(len(self.given) * 100 + self.rng.randrange(100), self.rng.choice(NAMES))
+            ),
+        )
+        may(1, self.crash)
+        may(1, self.time_out)
+        if self.clients:
+            client = self.rng.choice(self.clients)
+            if client.producer is None:
+                may(10, lambda: self.begin(client))
+            else:
+                may(12, lambda: self.produce(client))
+                if client.is_open:
+                    may(6, lambda: self.end(client))
+        if self.batches:
+            may(15, self.deliver_batch)
+        if self.markers:
+            may(10, self.deliver_marker)
+        self.rng.choices(choices, weights)[0]()
+
+    def settle(self) -> None:
+        """All that is decided is carried out, all that is open times out, all that is late arrives."""
+        while self.batches:
+            batch = self.batches[-1]
+            self.deliver_batch()
+            if batch in self.batches and self.rng.random() < 0.5:
+                self.batches.remove(batch)
+        for _round in range(3):
+            while self.markers:
+                self.deliver_marker(self.markers[-1])
+            self.time_out()
+
+    def check(self) -> None:
+        assert len(set(self.given)) == len(self.given), "P2"
+        visible = [label for partition in self.partitions.values() for label in partition.visible()]
+        assert len(set(visible)) == len(visible), "P1"
+        for client, transaction, _record in visible:
+            assert self.decided.get((client, transaction)) is True, "P4, P5: visible, and nobody committed it"
+        for label in self.acknowledged:
+            if self.decided.get(label[:2]):
+                assert label in visible, "P4: a part of a committed transaction is missing"
+        for partition in self.partitions.values():
+            assert partition.state.first_unstable_offset == NO_OFFSET, "P6"
+        for transaction in self.shard.transactions.values():
+            assert transaction.state.is_idle, "P6"
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), version=st.sampled_from([0, 2]))
+def test_transactions_stay_whole(seed: int, version: int) -> None:
+    world = World(random.Random(seed), version)
+    for _step in range(STEPS):
+        world.step()
+    world.settle()
+    world.check()
