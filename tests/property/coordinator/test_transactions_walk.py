@@ -11,8 +11,8 @@ out:
     P6  no transaction is left open
 
 Before transaction version 2 a batch or a marker that comes late, within one epoch, may be taken for a part of the next
-transaction (KIP-890): there the network of the test delivers a producer's batches before its transaction ends, and
-repeats a marker at once or never.
+transaction (KIP-890): there a producer that aborts with batches on their way is followed by another one, and a marker
+is repeated at once or never.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kavka.coordinator.transaction_records import decode_transaction_record, tra
 from kavka.coordinator.transaction_shard import Decision, TransactionShard
 from kavka.coordinator.transaction_state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RecordsError, RequestError
-from kavka.log.producer_state import AppendOrigin, ProducerState
+from kavka.log.producer_state import AppendOrigin, ProducerState, Verification
 from kavka.model import NO_OFFSET, TopicPartition
 from kavka.records.batch import BatchHeader, read_header
 from kavka.records.builder import BatchBuilder, ProducerStamp
@@ -37,7 +37,7 @@ from kavka.records.control import ControlType, EndTransactionMarker, build_marke
 
 NAMES = ("a", "b")
 PARTITIONS = tuple(TopicPartition("orders", index) for index in range(3))
-STEPS = 120
+STEPS = 250
 TIMEOUT_MS = 1_000
 
 Label = tuple[int, int, int]
@@ -76,9 +76,8 @@ class Partition:
             return
         commit = transaction.state is TransactionState.PREPARE_COMMIT
         kind = EndTransactionMarker(ControlType.COMMIT if commit else ControlType.ABORT, marker.coordinator_epoch)
-        data = build_marker(
-            kind, producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch, timestamp=0
-        )
+        producer_id, epoch = transaction.producer
+        data = build_marker(kind, producer_id=producer_id, producer_epoch=epoch, timestamp=0)
         header = read_header(data)
         try:
             self.state.check_marker(header, kind, AppendOrigin.COORDINATOR)
@@ -154,6 +153,9 @@ class World:
         self.now_ms = 0
         self.next_producer_id = 0
         self.clients: list[Client] = []
+        self.clients_ever = 0
+        self.asking: list[tuple[Batch, Verification]] = []
+        self.granted: list[Batch] = []
         self.batches: list[Batch] = []
         self.markers: list[Marker] = []
         self.missing: dict[str, tuple[Transaction, set[TopicPartition]]] = {}
@@ -208,6 +210,11 @@ class World:
 
     # -- clients
 
+    def come(self) -> None:
+        """Another process begins with one of the transactional ids."""
+        self.clients_ever += 1
+        self.clients.append(Client(self.clients_ever, self.rng.choice(NAMES)))
+
     def begin(self, client: Client) -> None:
         """Takes a producer id and epoch, if the transaction before has ended."""
         try:
@@ -222,7 +229,8 @@ class World:
                 )
             )
         except RequestError as refused:
-            assert refused.code is ErrorCode.CONCURRENT_TRANSACTIONS
+            if refused.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                raise
             return
         client.producer = self.shard.transactions[client.name].producer
         self.given.append(client.producer)
@@ -261,8 +269,7 @@ class World:
     def end(self, client: Client) -> None:
         assert client.producer is not None
         commit = not client.is_broken and not client.unanswered and self.rng.random() < 0.7
-        if client.unanswered and (commit or self.version < BUMPS_EPOCH):
-            return
+        is_late = bool(client.unanswered)
         key = (client.number, client.transactions)
         if not self.accepts(client, self.ask_to_end, client, commit):
             return
@@ -273,7 +280,7 @@ class World:
                 ProducerIdAndEpoch(known.next_producer_id, 0) if known.next_producer_id >= 0 else known.producer
             )
             client.sequences.clear()
-        elif client.is_broken:
+        elif client.is_broken or is_late:
             self.clients.remove(client)  # It would take the next epoch; another client does.
         client.is_open = client.is_broken = False
         client.unanswered.clear()
@@ -294,20 +301,35 @@ class World:
     # -- the network
 
     def deliver_batch(self) -> None:
+        """A batch arrives, maybe not for the last time; its leader asks the coordinator, or appends it."""
         batch = self.rng.choice(self.batches)
         if self.rng.random() < 0.7:
             self.batches.remove(batch)
         partition = self.partitions[batch.partition]
         verification = partition.state.verification(*batch.producer, batch.sequence, 0)
-        if verification is not None:
-            try:
-                self.verify(batch)
-            except RequestError as refused:
-                if refused.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    self.answer(batch, written=False)
-                return
-            verification.grant(batch.producer.epoch)
-        self.answer(batch, written=partition.append(batch))
+        if verification is None:
+            self.answer(batch, written=partition.append(batch))
+        else:
+            self.asking.append((batch, verification))
+
+    def ask(self) -> None:
+        """The coordinator says whether a batch's transaction is open."""
+        batch, verification = self.asking.pop(self.rng.randrange(len(self.asking)))
+        try:
+            self.verify(batch)
+        except RequestError as refused:
+            if refused.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                self.answer(batch, written=False)
+            elif batch not in self.batches:
+                self.batches.append(batch)
+            return
+        verification.grant(batch.producer.epoch)
+        self.granted.append(batch)
+
+    def append(self) -> None:
+        """What was granted is appended, if no marker came meanwhile."""
+        batch = self.granted.pop(self.rng.randrange(len(self.granted)))
+        self.answer(batch, written=self.partitions[batch.partition].append(batch))
 
     def verify(self, batch: Batch) -> None:
         name = batch.client.name
@@ -354,12 +376,7 @@ class World:
             choices.append(action)
             weights.append(weight)
 
-        may(
-            2,
-            lambda: self.clients.append(
-                Client(len(self.given) * 100 + self.rng.randrange(100), self.rng.choice(NAMES))
-            ),
-        )
+        may(1 if len(self.clients) > 2 else 5, self.come)
         may(1, self.crash)
         may(1, self.time_out)
         if self.clients:
@@ -367,22 +384,29 @@ class World:
             if client.producer is None:
                 may(10, lambda: self.begin(client))
             else:
-                may(12, lambda: self.produce(client))
+                may(20, lambda: self.produce(client))
                 if client.is_open:
-                    may(6, lambda: self.end(client))
+                    may(15, lambda: self.end(client))
         if self.batches:
-            may(15, self.deliver_batch)
+            may(30, self.deliver_batch)
+        if self.asking:
+            may(40, self.ask)
+        if self.granted:
+            may(40, self.append)
         if self.markers:
-            may(10, self.deliver_marker)
+            may(25, self.deliver_marker)
         self.rng.choices(choices, weights)[0]()
 
     def settle(self) -> None:
         """All that is decided is carried out, all that is open times out, all that is late arrives."""
-        while self.batches:
-            batch = self.batches[-1]
-            self.deliver_batch()
-            if batch in self.batches and self.rng.random() < 0.5:
-                self.batches.remove(batch)
+        self.batches = [batch for batch in self.batches for _again in range(2)]
+        while self.batches or self.asking or self.granted:
+            choices = [(self.batches, self.deliver_batch), (self.asking, self.ask), (self.granted, self.append)]
+            self.rng.choice([action for waiting, action in choices if waiting])()
+            if self.batches and self.rng.random() < 0.3:
+                self.batches.pop()
+            if self.markers and self.rng.random() < 0.2:
+                self.deliver_marker()
         for _round in range(3):
             while self.markers:
                 self.deliver_marker(self.markers[-1])
