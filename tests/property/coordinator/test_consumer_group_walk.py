@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import selectors
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import given, settings
@@ -25,6 +24,7 @@ from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
 from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
+from virtual_time import in_virtual_time
 
 GROUP = "g"
 REFUSED_LEAVES = (
@@ -35,27 +35,6 @@ REFUSED_LEAVES = (
 )
 """Of who is not a member any more, or of whose leave it is not known whether it is in the log."""
 Owned = dict[uuid.UUID, set[int]]
-
-
-class VirtualSelector(selectors.DefaultSelector):
-    """Instead of waiting, it moves the loop's clock on."""
-
-    waited_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everything waits for something that will not come"
-        self.waited_s += max(timeout, 0)
-        return super().select(0)
-
-
-def in_virtual_time(scenario: Callable[[], Awaitable[None]]) -> None:
-    selector = VirtualSelector()
-    loop = asyncio.SelectorEventLoop(selector)
-    loop.time = lambda: selector.waited_s  # type: ignore[method-assign]
-    try:
-        loop.run_until_complete(scenario())  # type: ignore[arg-type]
-    finally:
-        loop.close()
 
 
 class Log:

@@ -1,0 +1,337 @@
+"""Consumer groups through their coordinator: time-outs, expressions, and groups between the two protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator, Awaitable, Sequence
+
+import pytest
+
+from group_surroundings import HandMadeTopics, group_surroundings
+from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from kavka.coordinator.consumer_protocol import decode_assignment, encode_assignment
+from kavka.coordinator.group import GroupLimits, GroupState, JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
+from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shard import OffsetToCommit
+from kavka.errors import ErrorCode, RequestError
+from virtual_time import in_virtual_time
+
+GROUP = "g"
+SESSION_S = 45
+REBALANCE_MS = 20_000
+
+
+class Log:
+    def __init__(self) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.error = ErrorCode.NONE
+
+    def append(
+        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
+    ) -> Awaitable[ErrorCode]:
+        return self._append(records)
+
+    async def _append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        error, self.error = self.error, ErrorCode.NONE
+        if error is ErrorCode.NONE:
+            self.records.extend(records)
+        await asyncio.sleep(0.001)
+        return error
+
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
+        yield list(self.records)
+
+
+class Case:
+    """A coordinator of one partition, with a topic t of four partitions."""
+
+    def __init__(self, **limits: object) -> None:
+        self.log = Log()
+        self.topics = HandMadeTopics(t=4)
+        self._limits = limits
+
+    async def start(self) -> GroupCoordinator:
+        loop = asyncio.get_running_loop()
+
+        def wall_ms() -> int:
+            return 1_700_000_000_000 + int(loop.time() * 1000)
+
+        self.groups = GroupCoordinator(
+            loop,
+            self.log,
+            GroupLimits(10, 1_800_000, 0, 100),
+            wall_ms=wall_ms,
+            random=random.Random(1),
+            offset_metadata_max_bytes=16,
+            around=group_surroundings(self.topics, wall_ms=wall_ms, **self._limits),
+        )
+        self.groups.set_partition_count(1)
+        await self.groups.load(0, leader_epoch=0)
+        return self.groups
+
+    async def beat(self, member: str, epoch: int = 0, **fields: object) -> HeartbeatAnswer:
+        request = ConsumerHeartbeat(
+            GROUP,
+            member,
+            epoch,
+            None,
+            None,
+            REBALANCE_MS if epoch == 0 else -1,
+            ["t"] if epoch == 0 else None,
+            None,
+            None,
+            {} if epoch == 0 else None,
+            "client",
+            "/127.0.0.1",
+        )
+        return await self.groups.consumer_heartbeat(request._replace(**fields))  # type: ignore[arg-type]
+
+    async def refused(self, member: str, epoch: int = 0, **fields: object) -> ErrorCode:
+        with pytest.raises(RequestError) as refusal:
+            await self.beat(member, epoch, **fields)
+        return refusal.value.code
+
+    @property
+    def state(self) -> str:
+        group = self.groups.describe_consumer_group(GROUP)
+        return "none" if group is None else group.state
+
+    # -- classic members
+
+    async def join(self, member: str = "", *, owned: dict[str, list[int]] | None = None) -> JoinAnswer:
+        subscription = struct.pack(">hi", 1, 1) + b"\x00\x01t" + b"\xff\xff\xff\xff" + _topics(owned or {})
+        request = JoinRequest(
+            member,
+            None,
+            "old",
+            "/127.0.0.1",
+            10_000,
+            REBALANCE_MS,
+            "consumer",
+            [JoinProtocol("range", subscription)],
+            require_known_member_id=False,
+        )
+        return await self.groups.join(GROUP, request)
+
+    async def sync(self, joined: JoinAnswer, assignments: dict[str, bytes] | None = None) -> SyncAnswer:
+        return await self.groups.sync(
+            GROUP, joined.member_id, None, joined.generation, "consumer", "range", assignments or {}
+        )
+
+    async def classic_member(self) -> JoinAnswer:
+        """A classic group of one member that has all partitions."""
+        joined = await self.join()
+        await self.sync(joined, {joined.member_id: encode_assignment({"t": [0, 1, 2, 3]}, 1)})
+        return joined
+
+
+def _topics(partitions: dict[str, list[int]]) -> bytes:
+    encoded = struct.pack(">i", len(partitions))
+    for name, numbers in partitions.items():
+        encoded += struct.pack(">h", len(name)) + name.encode()
+        encoded += struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+    return encoded
+
+
+def told(answer: HeartbeatAnswer) -> list[int]:
+    assert answer.assignment is not None
+    return sorted(number for numbers in answer.assignment.values() for number in numbers)
+
+
+def test_who_is_silent_for_a_session_is_out_and_the_others_get_its_partitions() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        await asyncio.sleep(SESSION_S - 1)
+        await case.beat("one", one.member_epoch)
+        await asyncio.sleep(2)
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert list(group.members) == ["one"]
+        assert await case.refused("two", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    in_virtual_time(scenario)
+
+
+def test_who_does_not_give_back_in_time_is_fenced() -> None:
+    async def scenario() -> None:
+        case = Case(session_timeout_ms=1_000_000)
+        await case.start()
+        one = await case.beat("one")
+        two = await case.beat("two")
+        owned = dict(one.assignment or {})
+        assert len(told(await case.beat("one", one.member_epoch, owned=owned))) == 2
+        await asyncio.sleep(REBALANCE_MS / 1000 - 1)
+        await case.beat("one", one.member_epoch, owned=owned)
+        await asyncio.sleep(2)
+        assert await case.refused("one", one.member_epoch, owned=owned) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert told(await case.beat("two", two.member_epoch, owned={})) == [0, 1, 2, 3]
+
+    in_virtual_time(scenario)
+
+
+def test_a_regular_expression_follows_the_topics() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one", topics=None, topic_regex="t.*")
+        assert told(one) == [0, 1, 2, 3]
+        added = case.topics.put("t2", 1)
+        case.topics.put("other", 1)
+        await asyncio.sleep(11)
+        after = await case.beat("one", one.member_epoch)
+        assert after.assignment is not None
+        assert added in after.assignment
+        assert len(after.assignment) == 2
+        restarted = await case.start()
+        group = restarted.describe_consumer_group(GROUP)
+        assert group is not None
+        assert group.regexes["t.*"].topics == {"t", "t2"}
+        await case.beat("one", after.member_epoch, topics=["t"], topic_regex="", rebalance_timeout_ms=-1)
+        assert group.regexes == {}
+
+    in_virtual_time(scenario)
+
+
+def test_members_that_come_at_once_are_assigned_together() -> None:
+    async def scenario() -> None:
+        case = Case(assignment_interval_ms=1_000)
+        await case.start()
+        one = await case.beat("one")
+        two = await case.beat("two")
+        assert told(two) == []
+        assert two.member_epoch == one.member_epoch
+        assert case.state == "Assigning"
+        await asyncio.sleep(1.1)
+        await case.beat("two", two.member_epoch, owned={})
+        assert case.state == "Reconciling"
+
+    in_virtual_time(scenario)
+
+
+def test_a_group_is_no_larger_than_it_may_be() -> None:
+    async def scenario() -> None:
+        case = Case(max_size=1)
+        await case.start()
+        one = await case.beat("one")
+        assert await case.refused("two") is ErrorCode.GROUP_MAX_SIZE_REACHED
+        await case.beat("one", one.member_epoch)
+
+    in_virtual_time(scenario)
+
+
+def test_a_classic_group_is_upgraded_with_its_partitions_and_back() -> None:
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        old = await case.classic_member()
+        committed = [OffsetToCommit("t", 0, 5, -1, "")]
+        await groups.commit_offsets(GROUP, old.member_id, None, old.generation, committed)
+        new = await case.beat("new")
+        assert told(new) == [], "the old member has all of them still"
+        assert new.member_epoch > old.generation
+        with pytest.raises(RequestError) as rebalance:
+            groups.heartbeat(GROUP, old.member_id, None, old.generation)
+        assert rebalance.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+        again = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
+        first = decode_assignment((await case.sync(again)).assignment)["t"]
+        assert len(first) == 2
+        with pytest.raises(RequestError):
+            groups.heartbeat(GROUP, old.member_id, None, again.generation)
+        again = await case.join(old.member_id, owned={"t": first})
+        assert decode_assignment((await case.sync(again)).assignment)["t"] == first
+        groups.heartbeat(GROUP, old.member_id, None, again.generation)
+        assert set(told(await case.beat("new", new.member_epoch, owned={}))) == {0, 1, 2, 3} - set(first)
+        assert case.state == "Stable"
+
+        restarted = await case.start()
+        assert case.state == "Stable"
+        assert [offset.offset for _topic, _index, offset in restarted.fetch_offsets(GROUP)] == [5]
+
+        await case.beat("new", -1)
+        group = restarted.describe_group(GROUP)
+        assert group is not None
+        assert case.state == "none"
+        assert group.generation == again.generation, "the rebalance raises it"
+        assert group.state is GroupState.PREPARING_REBALANCE
+        back = await case.join(old.member_id)
+        assert (back.leader, back.generation) == (old.member_id, again.generation + 1)
+        assert restarted.fetch_offset(GROUP, "t", 0) is not None
+        once_more = await case.start()
+        assert once_more.describe_group(GROUP) is not None
+        assert case.state == "none"
+
+    in_virtual_time(scenario)
+
+
+def test_an_upgrade_that_could_not_be_written_leaves_the_classic_group_and_its_members() -> None:
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        old = await case.classic_member()
+        case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await case.refused("new") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        group = groups.describe_group(GROUP)
+        assert group is not None
+        assert group.state is GroupState.PREPARING_REBALANCE
+        again = await case.join(old.member_id)
+        assert (again.error, again.generation) == (ErrorCode.NONE, old.generation + 1)
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("direction", ["upgrade_allowed", "downgrade_allowed"])
+def test_a_group_does_not_change_over_where_that_is_not_allowed(direction: str) -> None:
+    async def scenario() -> None:
+        case = Case(**{direction: False})
+        await case.start()
+        if direction == "upgrade_allowed":
+            await case.classic_member()
+            assert await case.refused("new") is ErrorCode.GROUP_ID_NOT_FOUND
+        else:
+            await case.beat("new")
+            await case.join()
+            await case.beat("new", -1)
+            assert case.state != "none"
+
+    in_virtual_time(scenario)
+
+
+def test_an_empty_group_changes_over_for_whoever_comes() -> None:
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        old = await case.classic_member()
+        await groups.leave(GROUP, old.member_id, None)
+        await asyncio.sleep(0.01)
+        await case.beat("new")
+        assert groups.describe_group(GROUP) is None
+        await case.beat("new", -1)
+        joined = await case.join()
+        assert joined.leader == joined.member_id
+        assert case.state == "none"
+
+    in_virtual_time(scenario)
+
+
+def test_a_classic_member_that_does_not_join_again_in_time_is_out() -> None:
+    async def scenario() -> None:
+        case = Case(session_timeout_ms=1_000_000)
+        groups = await case.start()
+        old = await case.classic_member()
+        new = await case.beat("new")
+        for _ in range(7):
+            await asyncio.sleep(4)
+            with pytest.raises(RequestError):
+                groups.heartbeat(GROUP, old.member_id, None, old.generation)
+        with pytest.raises(RequestError) as refused:
+            groups.heartbeat(GROUP, old.member_id, None, old.generation)
+        assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert told(await case.beat("new", new.member_epoch, owned={})) == [0, 1, 2, 3]
+
+    in_virtual_time(scenario)
