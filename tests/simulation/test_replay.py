@@ -29,8 +29,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-MIX = FaultMix({"kill": 2.0, "pause": 2.0, "cut": 1.0, "restart": 1.0, "power cut": 1.0}, 8.0)
-SEEDS = range(5, 10)
+MIX = FaultMix({"kill": 2.0, "pause": 2.0, "cut": 1.0, "restart": 1.0}, 8.0)
+SEEDS = range(5, 8)
 SMALL = 64 * 1024
 LOG_DIRECTORY = "/logs"
 
@@ -116,8 +116,9 @@ def test_the_same_recording_has_the_same_trace(recorded: Path) -> None:
     "name",
     [
         "own log end is the high watermark",
-        "committed ISR only",
-        "the last member is taken out",
+        "nobody is asked again",
+        "min.insync.replicas is not asked",
+        "KIP-320 first try",
         "anybody may lead",
     ],
 )
