@@ -32,6 +32,7 @@ PEER_SUITES = (
     "conformance/clients/",
     "conformance/wire/",
     "conformance/reassignment/",
+    "conformance/tools/",
     "integration/cli/",
     "integration/client/",
     "integration/cluster/",

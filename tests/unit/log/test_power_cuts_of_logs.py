@@ -1,0 +1,126 @@
+"""Power cuts in the middle of a compaction, or while a log is copied to another directory: one whole log is left.
+
+The disk is the simulator's: of renames and removals that are not synced any part may be undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compaction_support import Store, committed, table
+from log_support import PARTITION, records
+from test_log_moves import Disks
+
+from kavka.log import log_move
+from kavka.simulator.disk import SimulatedDisk
+
+SEEDS = range(12)
+
+
+class PowerCut(BaseException):
+    """The machine lost power here."""
+
+
+class Process:
+    """All that the disk asks of a process: it lives."""
+
+    is_killed = False
+
+    def consume_ms(self, ms: float) -> None:
+        raise AssertionError("no volume is slow here")
+
+
+def process() -> Any:
+    return Process()
+
+
+class Life:
+    """One machine: its disk, and the broker's logs on it as often as it starts."""
+
+    def __init__(self, seed: int, *directories: str) -> None:
+        self.disk = SimulatedDisk(random.Random(seed))
+        self.directories = directories
+        self.store = self._start()
+
+    def _start(self) -> Store:
+        return Store(Path("/logs"), filesystem=self.disk.port(process()))
+
+    def cut(self) -> Store:
+        """Power is lost, and comes back."""
+        self.disk.power_cut()
+        self.store = self._start()
+        return self.store
+
+
+def at_step(fatal: int) -> Callable[[], None]:
+    """Raises PowerCut when it is called for the `fatal`-th time."""
+    steps = iter(range(1 << 30))
+
+    def between() -> None:
+        if next(steps) == fatal:
+            raise PowerCut
+
+    return between
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_power_cut_at_any_step_of_a_compaction_keeps_the_table(seed: int) -> None:
+    step, ended = 0, False
+    while not ended:
+        life = Life(seed * 1_000 + step)
+        store = life.store
+        store.fill(rounds=9)
+        store.put((b"last", b"1"))
+        store.log.flush(store.now_ms)
+        expected = table(committed(store.log))
+        cleaner = store.new_cleaner(at_step(step))
+        try:
+            asyncio.run(cleaner.clean_due())
+            ended = True
+        except PowerCut:
+            pass
+        store = life.cut()
+        assert table(committed(store.log)) == expected, f"step {step}"
+        store.clean()
+        assert table(committed(store.log)) == expected
+        names = life.disk.port(process()).list_directory(f"/logs/{PARTITION}")
+        assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+        step += 1
+    assert step > 20
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_power_cut_while_a_log_is_copied_keeps_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_move, "SLICE_BYTES", 300)
+    monkeypatch.setattr(log_move, "REST_BYTES", 200)
+    step, ended = 0, False
+    while not ended:
+        disk = SimulatedDisk(random.Random(seed * 1_000 + step))
+        disks = Disks(Path("/machine"), disk.port(process()))
+        disks.fill(20)
+        disks.log.flush(0)
+        before = records(disks.log)
+        fatal = step
+
+        def between(number: int, fatal: int = fatal) -> None:
+            if number == fatal:
+                raise PowerCut
+
+        try:
+            disks.move(disks.second, between)
+        except PowerCut:
+            disk.power_cut()
+        else:
+            # The simulated disk renames a directory file by file; kills at that point are in test_log_moves.
+            ended = True
+            disks.logs.release()
+        disks.filesystem = disk.port(process())
+        disks.open()
+        assert records(disks.log) == before, f"step {step}"
+        step += 1
+    assert step > 5
