@@ -50,7 +50,7 @@ def test_a_seed_breaks_no_rule_and_loses_nothing(seed: int) -> None:
     assert result.states.keys() <= STATES.keys()
 
 
-@pytest.mark.parametrize("bug", found_bugs(), ids=lambda bug: f"{bug.seed}: {bug.what[:40]}")
+@pytest.mark.parametrize("bug", list(found_bugs()), ids=lambda bug: f"{bug.seed}: {bug.what[:40]}")
 def test_a_seed_that_found_a_bug_finds_none_any_more(bug: FoundBug) -> None:
     result = run_seed(bug.seed, hours=bug.hours, brokers=bug.brokers)
 

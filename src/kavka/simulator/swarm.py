@@ -59,7 +59,7 @@ class Plan:
             "kavka.eligible.leader.replicas.enable": random.choice(("true", "true", "true", "false")),
             "transaction.state.log.num.partitions": "2",
             "transaction.state.log.replication.factor": str(min(3, count)),
-            "transaction.state.log.min.isr": str(min(2, count - 1)),
+            "transaction.state.log.min.isr": str(max(1, min(2, count - 1))),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "4000",
             "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
             "offsets.topic.replication.factor": str(min(3, count)),
