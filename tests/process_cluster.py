@@ -137,6 +137,11 @@ class Server:
             self._process.kill()
             self._process.wait()
 
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        if self._process is not None:
+            self._process.terminate()
+
     def stop(self, *, timeout_s: float = 30.0) -> int:
         """SIGTERM, and wait. Returns the exit status. Raises ProcessFailed, having killed it."""
         if self._process is None:

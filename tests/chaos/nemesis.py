@@ -1,4 +1,4 @@
-"""Nemesis: draws faults from a seed, does them to a ProcessCluster and undoes them.
+"""Nemesis: draws faults from a seed, does them to a ProcessCluster, and to processes of clients, and undoes them.
 
 Decides which fault when and to whom; never how bad it is for the records, which is the checker's to say.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -24,6 +24,8 @@ from kavka_process import ProcessFailed
 from process_cluster import SESSION_TIMEOUT_MS, ProcessCluster, Server
 
 SESSION_S = SESSION_TIMEOUT_MS / 1000
+SOUGHT_SHARE = 0.3
+"""Of the faults of brokers, for each who is sought."""
 RESTART_S = 1.0
 """A broker that ended by itself is started again after that time, as a supervisor would."""
 
@@ -42,6 +44,9 @@ class Fault(Enum):
     ZOOKEEPER_KILL = "ZooKeeper member kill -9"
     ZOOKEEPER_CUT = "ZooKeeper member cut off"
     DISK_FULL = "disk full"
+    RESTART = "restart"
+    CLIENT_KILL = "client kill -9"
+    CLIENT_PAUSE = "client pause"
 
 
 NETWORK_FAULTS = frozenset(
@@ -54,6 +59,7 @@ NETWORK_FAULTS = frozenset(
         Fault.ZOOKEEPER_CUT,
     }
 )
+CLIENT_FAULTS = frozenset({Fault.CLIENT_KILL, Fault.CLIENT_PAUSE})
 WEIGHTS: Mapping[Fault, int] = {
     Fault.KILL: 5,
     Fault.PAUSE: 2,
@@ -66,6 +72,9 @@ WEIGHTS: Mapping[Fault, int] = {
     Fault.ZOOKEEPER_KILL: 2,
     Fault.ZOOKEEPER_CUT: 1,
     Fault.DISK_FULL: 2,
+    Fault.RESTART: 2,
+    Fault.CLIENT_KILL: 7,
+    Fault.CLIENT_PAUSE: 3,
 }
 DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
     Fault.KILL: (0.2, 5.0),
@@ -79,6 +88,9 @@ DURATIONS_S: Mapping[Fault, tuple[float, float]] = {
     Fault.ZOOKEEPER_KILL: (0.2, 4.0),
     Fault.ZOOKEEPER_CUT: (1.0, 6.0),
     Fault.DISK_FULL: (1.0, 5.0),
+    Fault.RESTART: (2.0, 6.0),
+    Fault.CLIENT_KILL: (0.0, 3.0),
+    Fault.CLIENT_PAUSE: (0.5, 16.0),  # beyond a group's session and a transaction's time-out
 }
 
 
@@ -102,6 +114,7 @@ class _Running:
     zookeepers: frozenset[int] = frozenset()
     down: frozenset[int] = frozenset()
     """Brokers that are meant not to run."""
+    client: Server | None = None
 
 
 @dataclass
@@ -115,11 +128,17 @@ class Nemesis:
     mean_interval_s: float = 5.0
     say: Callable[[str], None] = print
     done: list[Done] = field(default_factory=list)
+    clients: Sequence[Server] = ()
+    """Each may be disturbed at any time, whatever happens to brokers; one that ends by itself is started again."""
+    sought: Sequence[Callable[[], int]] = ()
+    """Who is struck by preference, such as a coordinator: -1 where that is not known. The controller always is."""
     exits: list[str] = field(default_factory=list)
     """Brokers that ended without having been killed, with the end of what they logged."""
+    client_exits: list[str] = field(default_factory=list)
     _running: list[_Running] = field(default_factory=list)
     _next_at: float = 0.0
     _restart_at: dict[int, float] = field(default_factory=dict)
+    _client_restart_at: dict[str, float] = field(default_factory=dict)
     _returning: set[int] = field(default_factory=set)
     """Brokers that were started again and do not serve yet: still disturbed."""
 
@@ -138,9 +157,9 @@ class Nemesis:
         if self.cluster.lab is not None:
             self.cluster.lab.heal_all()
         deadline = time.monotonic() + timeout_s
-        while not all(server.is_running and server.accepts() for server in self._servers()):
+        while not all(self._serves(server) for server in (*self._servers(), *self.clients)):
             if time.monotonic() > deadline:
-                down = [one for one in self._servers() if not one.is_running or not one.accepts()]
+                down = [one for one in (*self._servers(), *self.clients) if not self._serves(one)]
                 raise ProcessFailed(f"after the faults: {down[0].name} does not serve: {down[0].log_tail()}")
             self._supervise(time.monotonic())
             time.sleep(0.1)
@@ -148,20 +167,38 @@ class Nemesis:
     def _servers(self) -> list[Server]:
         return [*self.cluster.brokers.values(), *self.cluster.zookeepers]
 
+    def _serves(self, server: Server) -> bool:
+        return server.is_running and (server in self.clients or server.accepts())
+
     # -- beginning
 
     def _begin(self, now: float) -> bool:
         fault = self.random.choices(self.faults, [WEIGHTS[one] for one in self.faults])[0]
         shortest, longest = DURATIONS_S[fault]
         until = now + self.random.uniform(shortest, longest)
-        running = (
-            self._on_zookeeper(fault, now, until) if "ZOOKEEPER_" in fault.name else self._on_broker(fault, now, until)
-        )
+        if fault in CLIENT_FAULTS:
+            running = self._on_client(fault, now, until)
+        elif fault.name.startswith("ZOOKEEPER_"):
+            running = self._on_zookeeper(fault, now, until)
+        else:
+            running = self._on_broker(fault, now, until)
         if running is None:
             return False
         self.say(f"{fault.value}: {running.target}, {until - now:.1f} s")
         self._running.append(running)
         return True
+
+    def _on_client(self, fault: Fault, now: float, until: float) -> _Running | None:
+        client = self.clients[self.random.randrange(len(self.clients))]
+        if not client.is_running or any(running.client is client for running in self._running):
+            return None
+        if fault is Fault.CLIENT_KILL:
+            client.kill()
+            undo = client.start
+        else:
+            client.pause()
+            undo = client.resume
+        return _Running(fault, client.name, now, until, undo, client=client)
 
     def _on_zookeeper(self, fault: Fault, now: float, until: float) -> _Running | None:
         cluster, members = self.cluster, len(self.cluster.zookeepers)
@@ -191,13 +228,15 @@ class Nemesis:
         disturbed = self._returning | self._restart_at.keys()
         disturbed |= {broker_id for running in self._running for broker_id in running.brokers}
         free = sorted(cluster.brokers.keys() - disturbed)
-        at_controller, chosen, other_index = self.random.random() < 0.3, self.random.random(), self.random.random()
+        preference, chosen, other_index = self.random.random(), self.random.random(), self.random.random()
         inwards = self.random.random() < 0.5
         if len(disturbed) >= self.tolerated or not free:
             return None
         target = free[int(chosen * len(free))]
-        if at_controller and (controller := self._controller()) in free:
-            target = controller
+        sought = (self._controller, *self.sought)
+        share = SOUGHT_SHARE * len(sought)
+        if preference < share and (found := sought[int(preference / SOUGHT_SHARE)]()) in free:
+            target = found
         server, name = cluster.brokers[target], f"broker-{target}"
         if not server.is_running:
             return None
@@ -205,6 +244,9 @@ class Nemesis:
         match fault:
             case Fault.KILL:
                 server.kill()
+                undo, down = self._starting(target), frozenset({target})
+            case Fault.RESTART:
+                server.terminate()
                 undo, down = self._starting(target), frozenset({target})
             case Fault.PAUSE | Fault.LONG_PAUSE:
                 server.pause()
@@ -253,6 +295,7 @@ class Nemesis:
     def _starting(self, broker_id: int) -> Callable[[], None]:
         def start() -> None:
             self._returning.add(broker_id)
+            self.cluster.brokers[broker_id].kill()  # where it was told to end and has not done so
             self.cluster.brokers[broker_id].start()
 
         return start
@@ -281,6 +324,7 @@ class Nemesis:
 
     def _supervise(self, now: float) -> None:
         """Brokers that end by themselves are noted and started again a second later, unless they are to be down."""
+        self._supervise_clients(now)
         meant = {broker_id for running in self._running for broker_id in running.down}
         for broker_id, server in self.cluster.brokers.items():
             if server.is_running:
@@ -298,8 +342,23 @@ class Nemesis:
                 self._returning.add(broker_id)
                 server.start()
 
+    def _supervise_clients(self, now: float) -> None:
+        meant = {running.client.name for running in self._running if running.client is not None}
+        for client in self.clients:
+            if client.is_running or client.name in meant:
+                continue
+            if client.name not in self._client_restart_at:
+                self._client_restart_at[client.name] = now + RESTART_S
+                self.client_exits.append(f"{client.name} ended with {client.returncode}: {client.log_tail(lines=3)}")
+                self.say(f"{client.name} ended by itself with {client.returncode}")
+            elif now >= self._client_restart_at[client.name]:
+                del self._client_restart_at[client.name]
+                client.start()
 
-def usable(cluster: ProcessCluster, wanted: tuple[Fault, ...], *, has_small_disks: bool) -> tuple[Fault, ...]:
+
+def usable(
+    cluster: ProcessCluster, wanted: tuple[Fault, ...], *, has_small_disks: bool, has_clients: bool = False
+) -> tuple[Fault, ...]:
     """Those of the wanted faults that can be done here."""
     members = len(cluster.zookeepers)
     return tuple(
@@ -308,4 +367,5 @@ def usable(cluster: ProcessCluster, wanted: tuple[Fault, ...], *, has_small_disk
         if (cluster.lab is not None or fault not in NETWORK_FAULTS)
         and (has_small_disks or fault is not Fault.DISK_FULL)
         and (members > 1 or fault is not Fault.ZOOKEEPER_CUT)
+        and (has_clients or fault not in CLIENT_FAULTS)
     )

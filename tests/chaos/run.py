@@ -14,23 +14,33 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
 
 from apache_kafka import PeerMissing
 from chaos import report
+from chaos.campaign import (
+    RECORD_FAULTS,
+    RECORDS,
+    TRANSACTIONS,
+    Campaign,
+    Outcome,
+    Say,
+    bugs_in_logs,
+    create_topics,
+    wait_until_whole,
+)
 from chaos.checker import check, count
+from chaos.exactly_once import EXACTLY_ONCE_SETTINGS, ExactlyOnceRun
 from chaos.nemesis import Fault, Nemesis, usable
 from chaos.replica_logs import differences
 from chaos.workload import Workload, WorkloadFailed
 from kavka_process import ProcessFailed
 from network_lab import NetworkLab, NoNetworkLab
-from process_cluster import ProcessCluster, eventually
+from process_cluster import ProcessCluster
 
 TOPIC = "chaos"
 # Small segments are rolled many times in a run; lagging followers are dropped soon enough to be seen dropping.
@@ -41,48 +51,8 @@ SETTINGS = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
-CONVERGENCE_S = 90.0
 BASE_DISK_MB, DISK_MB_PER_MINUTE = 96, 24
 ANOMALIES_SHOWN = 20
-UNFORESEEN = ("unexpected failure", "request failed", "Traceback", "InvariantViolation")
-LOG_LINE_SHOWN = 600
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """What to run. min_insync less than brokers says how many may be disturbed at a time."""
-
-    brokers: int = 3
-    zookeeper: str = "kavka"
-    kind: str = "kavka"
-    seconds: float = 150.0
-    seed: int = 0
-    faults: tuple[Fault, ...] = tuple(Fault)
-    network: bool = True
-    small_disks: bool = True
-    partitions: int = 6
-    producers: int = 3
-    rate: int = 400
-    interval_s: float = 5.0
-
-    @property
-    def min_insync(self) -> int:
-        return self.brokers // 2 + 1
-
-    def __str__(self) -> str:
-        where = {"kavka": "kavka's ZooKeeper", "apache": "Apache's ZooKeeper", "ensemble": "an ensemble of three"}
-        what = f"{self.brokers} brokers ({self.kind}) on {where[self.zookeeper]}"
-        return f"{what}, {self.seconds:.0f} s, seed {self.seed}"
-
-
-@dataclass
-class Outcome:
-    """failures: anomalies and whatever else must not be, in words; none is a pass."""
-
-    failures: list[str]
-    lines: list[str]
-    acknowledged: int = 0
-    faults: int = 0
 
 
 def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome:
@@ -96,7 +66,8 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
     with ExitStack() as stack:
         lab = stack.enter_context(NetworkLab()) if campaign.network else None
         disk_mb = BASE_DISK_MB + int(DISK_MB_PER_MINUTE * campaign.seconds / 60) if campaign.small_disks else 0
-        settings = {**SETTINGS, "min.insync.replicas": str(campaign.min_insync)}
+        own = EXACTLY_ONCE_SETTINGS if campaign.workload == TRANSACTIONS else {}
+        settings = {**SETTINGS, **own, "min.insync.replicas": str(campaign.min_insync)}
         racks = {number: {"broker.rack": f"rack-{number}"} for number in range(campaign.brokers)}
         cluster = ProcessCluster(
             directory,
@@ -111,7 +82,9 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
         stack.enter_context(cluster)
         cluster.start()
         say(f"{campaign}: all brokers answer; the controller is {cluster.controller()}")
-        _create_topic(cluster, campaign)
+        if campaign.workload == TRANSACTIONS:
+            return ExactlyOnceRun(campaign, cluster, say).run()
+        create_topics(cluster, campaign, TOPIC)
         workload = Workload(
             cluster.bootstrap,
             TOPIC,
@@ -131,17 +104,6 @@ def run(campaign: Campaign, directory: Path, *, verbose: bool = True) -> Outcome
         return _Run(campaign, cluster, workload, nemesis, say).run()
 
 
-def _create_topic(cluster: ProcessCluster, campaign: Campaign) -> None:
-    topic = NewTopic(TOPIC, campaign.partitions, campaign.brokers)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    admin.create_topics([topic], operation_timeout=30, request_timeout=40)[TOPIC].result()
-    everybody = list(range(campaign.brokers))
-    eventually(
-        "every replica of a new topic is in sync",
-        lambda: all(sorted(cluster.state(TOPIC, index).isr) == everybody for index in range(campaign.partitions)),
-    )
-
-
 class _Run:
     def __init__(
         self,
@@ -149,7 +111,7 @@ class _Run:
         cluster: ProcessCluster,
         workload: Workload,
         nemesis: Nemesis,
-        say: Callable[[str], None],
+        say: Say,
     ) -> None:
         self._campaign, self._cluster = campaign, cluster
         self._workload, self._nemesis, self._say = workload, nemesis, say
@@ -174,7 +136,7 @@ class _Run:
             self._failures.append(f"{number} x {kind.value}")
         self._failures += [str(anomaly) for anomaly in anomalies[:ANOMALIES_SHOWN]]
         self._failures += [f"a client could not go on: {text}" for text in workload.fatal]
-        self._failures += self._bugs_in_logs()
+        self._failures += bugs_in_logs(self._cluster)
         lines = [
             str(self._campaign),
             *report.lines(workload.history, nemesis.done, began_at, faulty_s),
@@ -183,15 +145,8 @@ class _Run:
         return Outcome(self._failures, lines, workload.history.acknowledged, len(nemesis.done))
 
     def _wait_until_whole(self) -> None:
-        cluster, everybody = self._cluster, list(self._cluster.brokers)
         began_at = time.monotonic()
-
-        def whole() -> bool:
-            states = [cluster.state(TOPIC, index) for index in range(self._campaign.partitions)]
-            assert all(sorted(state.isr) == everybody and state.leader >= 0 for state in states), states
-            return True
-
-        eventually("every replica is in sync", whole, timeout_s=CONVERGENCE_S, every_s=0.1)
+        wait_until_whole(self._cluster, {TOPIC: self._campaign.partitions})
         self._say(f"every replica is in sync, {time.monotonic() - began_at:.1f} s after the last fault")
         time.sleep(1)  # some load on the healed cluster
 
@@ -212,14 +167,6 @@ class _Run:
             self._failures += [f"replicas of partition {partition}: {text}" for text in differences(directories, end)]
         self._say("the replicas' logs are compared")
 
-    def _bugs_in_logs(self) -> Iterator[str]:
-        """What kavka's brokers logged of failures that nobody foresaw; the first of each."""
-        for server in self._cluster.brokers.values():
-            lines = server.log_file.read_text(errors="replace").splitlines()
-            found = [line for line in lines if any(event in line for event in UNFORESEEN)]
-            if found:
-                yield f"{server.name} logged {len(found)} failures that nobody foresaw: {found[0][:LOG_LINE_SHOWN]}"
-
     def _asides(self) -> Iterator[str]:
         errors = self._workload.errors
         if errors:
@@ -231,12 +178,14 @@ class _Run:
 def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
     """One as told, or by default three brokers on kavka's ZooKeeper and five on an ensemble, half of the time each."""
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(2**32)
-    faults = tuple(Fault[name.upper().replace("-", "_")] for name in arguments.faults or []) or tuple(Fault)
-    shapes = [(3, "kavka"), (5, "ensemble")]
+    own = tuple(Fault) if arguments.workload == TRANSACTIONS else RECORD_FAULTS
+    faults = tuple(Fault[name.upper().replace("-", "_")] for name in arguments.faults or []) or own
+    shapes = [(3, "kavka"), (5, "ensemble")] if arguments.workload == RECORDS else [(3, "kavka")]
     if arguments.brokers or arguments.zookeeper:
         shapes = [(arguments.brokers or 3, arguments.zookeeper or "kavka")]
     return [
         Campaign(
+            workload=arguments.workload,
             brokers=brokers,
             zookeeper=zookeeper,
             kind=arguments.kind,
@@ -247,6 +196,7 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
             small_disks=not arguments.no_small_disks,
             rate=arguments.rate,
             interval_s=arguments.interval,
+            protocol=arguments.group_protocol,
         )
         for index, (brokers, zookeeper) in enumerate(shapes)
     ]
@@ -254,6 +204,13 @@ def campaigns(arguments: argparse.Namespace) -> list[Campaign]:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="chaos.run", description="A cluster under faults, and what its clients saw.")
+    parser.add_argument(
+        "--workload",
+        choices=[RECORDS, TRANSACTIONS],
+        default=RECORDS,
+        help="records: producers and readers; transactions: processes that consume, transform and produce",
+    )
+    parser.add_argument("--group-protocol", choices=["classic", "consumer"], default="classic", help="of transactions")
     parser.add_argument("--seconds", type=float, default=300.0, help="of faults, over all campaigns (300)")
     parser.add_argument("--brokers", type=int, choices=[3, 5], help="one campaign of that size instead of both")
     parser.add_argument(

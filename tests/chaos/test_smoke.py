@@ -1,13 +1,16 @@
-"""A short campaign on every change: three brokers, kill -9 and stops, nothing lost. `make chaos` is the long one."""
+"""Short campaigns on every change: three brokers, kill -9 and stops, nothing lost, and everything transformed exactly
+once. `make chaos` is the long one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chaos.campaign import TRANSACTIONS, Campaign
 from chaos.nemesis import Fault
-from chaos.run import Campaign, run
+from chaos.run import run
 
 SEED = 20_190_601
 # Without network faults and small disks it needs no privileges.
@@ -22,6 +25,14 @@ SMOKE = Campaign(
     interval_s=3.0,
 )
 FEWEST_FAULTS, FEWEST_RECORDS = 3, 2000
+EXACTLY_ONCE = replace(
+    SMOKE,
+    workload=TRANSACTIONS,
+    faults=(Fault.KILL, Fault.PAUSE, Fault.RESTART, Fault.CLIENT_KILL, Fault.CLIENT_PAUSE),
+    rate=60,
+    transformers=3,
+)
+FEWEST_INPUTS, FEWEST_TRANSACTIONS = 600, 10
 
 
 @pytest.mark.timeout(180)
@@ -32,3 +43,13 @@ def test_nothing_acknowledged_is_lost_moved_or_repeated_under_kills_and_stops(tm
     # Otherwise the campaign showed nothing.
     assert outcome.faults >= FEWEST_FAULTS
     assert outcome.acknowledged >= FEWEST_RECORDS
+
+
+@pytest.mark.timeout(240)
+def test_everything_is_transformed_exactly_once_under_kills_and_stops(tmp_path: Path) -> None:
+    outcome = run(EXACTLY_ONCE, tmp_path / "chaos")
+    print("\n".join(outcome.lines))
+    assert outcome.failures == []
+    assert outcome.faults >= FEWEST_FAULTS
+    assert outcome.acknowledged >= FEWEST_INPUTS
+    assert outcome.transactions >= FEWEST_TRANSACTIONS
