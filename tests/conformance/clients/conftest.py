@@ -1,7 +1,8 @@
 """Which broker the clients talk to.
 
 Each test runs against kavka; with `-m kafka` or KAVKA_ALL_CLIENTS=1 it runs against Apache Kafka 3.9 (ZooKeeper) and
-4.x (KRaft), so that what a test expects is known to be what Kafka does. KAVKA_TEST_BOOTSTRAP=host:port names a running
+4.x (KRaft), so that what a test expects is known to be what Kafka does, and against three brokers of kavka, each in a
+process of its own, where every topic of the tests has three replicas. KAVKA_TEST_BOOTSTRAP=host:port names a running
 broker to take in the place of kavka's own.
 """
 
@@ -10,11 +11,13 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from process_cluster import ProcessCluster
 
 # The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -36,15 +39,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     scope="module",
     params=[
         pytest.param("kavka_broker", id="kavka"),
+        pytest.param("kavka_three_brokers", id="kavka-three-brokers", marks=pytest.mark.thorough),
         pytest.param("apache_kafka", id="kafka-zk", marks=pytest.mark.kafka),
         pytest.param("apache_kafka_kraft", id="kafka-kraft", marks=pytest.mark.kafka),
     ],
 )
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """host:port of the broker under test."""
+    """host:port of each broker under test, comma-separated."""
     if request.param == "kavka_broker" and "KAVKA_TEST_BOOTSTRAP" in os.environ:
         return os.environ["KAVKA_TEST_BOOTSTRAP"]
     return str(request.getfixturevalue(request.param).bootstrap)
+
+
+@pytest.fixture(scope="session")
+def kavka_three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """Three running brokers of kavka with default settings, and their ZooKeeper, for the whole run."""
+    with ProcessCluster(tmp_path_factory.mktemp("kavka-three"), defaults={}) as cluster:
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def replication_factor(bootstrap: str) -> int:
+    """Of topics: as many as there are brokers under test."""
+    return bootstrap.count(",") + 1
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +72,13 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 @pytest.fixture
-def make_topic(admin: AdminClient) -> TopicFactory:
+def make_topic(admin: AdminClient, replication_factor: int) -> TopicFactory:
     """make_topic(partitions=1, **config) creates a topic with a fresh name; config names have _ for the dots."""
 
     def make(partitions: int = 1, **config: object) -> str:
         name = fresh_name("topic")
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
-        for future in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
+        for future in admin.create_topics([NewTopic(name, partitions, replication_factor, config=settings)]).values():
             future.result(timeout=30)
         return name
 
