@@ -12,10 +12,13 @@ ClientMetricsManager.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kavka.broker.log_cleaner import LogCleaner
 from kavka.controller.context import ControllerContext
 from kavka.controller.reign import Deposed
+from kavka.log.log_manager import LogManager
 from kavka.metrics import Registry
 from kavka.replication.partition import Partition
 
@@ -113,12 +116,8 @@ def _register_logs(broker: Broker, registry: Registry) -> None:
     logs, cleaner = broker.logs, broker.cleaner
     registry.gauge(*_LOGS, "OfflineLogDirectoryCount", lambda: len(logs.offline_directories))
     for directory in broker.config.log_directories:
-        registry.gauge(
-            *_LOGS,
-            "LogDirectoryOffline",
-            lambda directory=directory: int(directory in logs.offline_directories),
-            logDirectory=directory,
-        )
+        read_state = partial(_is_offline, logs, directory)
+        registry.gauge(*_LOGS, "LogDirectoryOffline", read_state, logDirectory=directory)
     if cleaner is None:
         return
     for name, read in (
@@ -134,15 +133,14 @@ def _register_logs(broker: Broker, registry: Registry) -> None:
         lambda: broker.now_ms() - cleaner.last_look_ms if cleaner.last_look_ms >= 0 else 0,
     )
     for directory in broker.config.log_directories:
-        registry.gauge(
-            *_CLEANER_MANAGER,
-            "uncleanable-partitions-count",
-            lambda directory=directory: len(cleaner.uncleanable(directory)),
-            logDirectory=directory,
-        )
-        registry.gauge(
-            *_CLEANER_MANAGER,
-            "uncleanable-bytes",
-            lambda directory=directory: cleaner.uncleanable_bytes(directory),
-            logDirectory=directory,
-        )
+        count, size = partial(_uncleanable, cleaner, directory), partial(cleaner.uncleanable_bytes, directory)
+        registry.gauge(*_CLEANER_MANAGER, "uncleanable-partitions-count", count, logDirectory=directory)
+        registry.gauge(*_CLEANER_MANAGER, "uncleanable-bytes", size, logDirectory=directory)
+
+
+def _is_offline(logs: LogManager, directory: str) -> int:
+    return int(directory in logs.offline_directories)
+
+
+def _uncleanable(cleaner: LogCleaner, directory: str) -> int:
+    return len(cleaner.uncleanable(directory))
