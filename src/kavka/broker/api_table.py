@@ -48,7 +48,7 @@ SERVED: dict[int, Served] = {
     ApiKey.CREATE_TOPICS: _row("create_topics", 2, 7),
     ApiKey.DELETE_TOPICS: _row("delete_topics", 1, 6),
     ApiKey.DELETE_RECORDS: _row("delete_records", 0, 2),
-    ApiKey.INIT_PRODUCER_ID: _row("init_producer_id", 0, 6),
+    ApiKey.INIT_PRODUCER_ID: _row("init_producer_id", 0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _row("offset_for_leader_epoch", 2, 4),
     ApiKey.ADD_PARTITIONS_TO_TXN: _row("add_partitions_to_txn", 0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: _row("add_offsets_to_txn", 0, 4),

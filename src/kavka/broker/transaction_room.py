@@ -110,9 +110,4 @@ class TransactionRoom:
 
 
 def _limits(config: BrokerConfig) -> TransactionLimits:
-    return TransactionLimits(
-        config.transaction_max_timeout_ms,
-        config.transactional_id_expiration_ms,
-        # transaction.two.phase.commit.enable is not obeyed: there is no way to prepare a transaction here.
-        two_phase_commit=False,
-    )
+    return TransactionLimits(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)

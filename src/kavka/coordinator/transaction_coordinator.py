@@ -74,17 +74,16 @@ class Markers(Protocol):
 
 
 class TransactionLimits(NamedTuple):
-    """Settings in ms. `two_phase_commit` is whether an outer coordinator may keep transactions open."""
+    """Settings."""
 
     max_timeout_ms: int
     expiration_ms: int
-    two_phase_commit: bool = False
 
 
 class Surroundings(NamedTuple):
     """What the broker gives. `wall_ms` is the time in milliseconds since 1970: it is in the records, and goes with
-    them from coordinator to coordinator. `transaction_version` is the level in force in the cluster. `on_bug` is told of
-    a task that failed."""
+    them from coordinator to coordinator. `transaction_version` is the level in force in the cluster. `on_bug` is told
+    of a task that failed."""
 
     wall_ms: Callable[[], int]
     next_producer_id: Callable[[], Awaitable[int]]
@@ -98,8 +97,6 @@ class InitWish(NamedTuple):
 
     timeout_ms: int
     expected: ProducerIdAndEpoch | None = None
-    two_phase_commit: bool = False
-    keep_prepared: bool = False
 
 
 class _Active:
@@ -216,10 +213,6 @@ class TransactionCoordinator:
         if not transactional_id:
             raise RequestError(ErrorCode.INVALID_REQUEST)
         limits = self._around.limits()
-        if wish.two_phase_commit and not limits.two_phase_commit:
-            raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if wish.keep_prepared:
-            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         if not 0 < wish.timeout_ms <= limits.max_timeout_ms:
             raise RequestError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         new_producer_id: int | None = None

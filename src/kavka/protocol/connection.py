@@ -24,12 +24,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from kavka.errors import ProtocolViolation
 from kavka.model import Chunk, FileSlice
 from kavka.protocol.api import RequestHeader, decode_request_header, response_header_version
 from kavka.protocol.frames import BufferPool, FrameReader
+
+if TYPE_CHECKING:
+    import asyncio
 
 _head = Struct(">ii").pack
 _flexible_head = Struct(">iib").pack
@@ -61,6 +64,7 @@ class ConnectionContext:
         "connection_id",
         "listener_name",
         "principal",
+        "turn",
     )
 
     def __init__(
@@ -79,6 +83,8 @@ class ConnectionContext:
         self.principal = principal
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
+        self.turn: asyncio.Future[None] | None = None
+        """Done when the last request of those that must be carried out one after another lets the next one begin."""
         self._held: dict[SupportsCancel, None] = {}
         self._ended = False
 

@@ -186,14 +186,6 @@ def init_producer_id_of_a_known_producer(session: WireSession, version: int) -> 
     session.record("the epoch before nobody", tx.init_request(producer_id=tx.producer_id, producer_epoch=2), version)
 
 
-@scenario(ApiKey.INIT_PRODUCER_ID, min_version=6)
-def init_producer_id_for_two_phases(session: WireSession, version: int) -> None:
-    tx = Transactional(session)
-    session.record("two phases", tx.init_request(enable2_pc=True), version)
-    session.record("keep what is prepared", tx.init_request(keep_prepared_txn=True), version)
-    session.record("both", tx.init_request(enable2_pc=True, keep_prepared_txn=True), version)
-
-
 # ---- AddPartitionsToTxn, AddOffsetsToTxn --------------------------------------------------------------------------
 
 

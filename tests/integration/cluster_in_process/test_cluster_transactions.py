@@ -20,8 +20,13 @@ from kavka.coordinator.transaction_state import TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.protocol.messages.produce_response import ProduceResponse
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.protocol.messages.update_features_response import UpdateFeaturesResponse
+from kavka.records.builder import BatchBuilder, ProducerStamp
 
 TOPIC, OUTPUT, NAME = "orders", "bills", "tx"
 SETTINGS = {
@@ -295,6 +300,48 @@ def test_nothing_is_written_for_a_transaction_that_its_coordinator_does_not_know
             answer = await verification.verify_or_add("nobody", entry.producer_id, 0, [partition], add=True)
             assert answer == {partition: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
             await producer.close()
+
+    runs(tmp_path, scenario)
+
+
+def test_batches_in_flight_on_one_connection_are_appended_in_their_order(tmp_path: Path) -> None:
+    """The first one opens the transaction, which its coordinator on another broker must say; the others wait."""
+
+    async def scenario(cluster: InProcessCluster) -> None:
+        async with cluster.client() as client:
+            await create(client)
+            coordinator_of = {
+                partition: leader
+                for partition in range(3)
+                if (leader := await cluster.leader(TOPIC, partition))
+                != await client.find_coordinator(NAME, CoordinatorType.TRANSACTION)
+            }
+            partition, leader = next(iter(coordinator_of.items()))
+            answer = await client.ask(
+                ApiKey.INIT_PRODUCER_ID,
+                InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=60_000),
+                InitProducerIdResponse,
+                node_id=await client.find_coordinator(NAME, CoordinatorType.TRANSACTION),
+            )
+            connection = await client.connection(leader)
+
+            async def produce(sequence: int) -> int:
+                builder = BatchBuilder()
+                builder.append(0, None, b"%d" % sequence)
+                stamp = ProducerStamp(answer.producer_id, answer.producer_epoch, sequence, is_transactional=True)
+                data = PartitionProduceData(index=partition, records=builder.build(stamp))
+                request = ProduceRequest(
+                    transactional_id=NAME,
+                    acks=-1,
+                    timeout_ms=10_000,
+                    topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+                )
+                found = await connection.request(ApiKey.PRODUCE, request, ProduceResponse, highest=12)
+                (result,) = found.responses[0].partition_responses
+                assert result.error_code == ErrorCode.NONE, (sequence, result)
+                return int(result.base_offset)
+
+            assert await asyncio.gather(*(produce(sequence) for sequence in range(5))) == [0, 1, 2, 3, 4]
 
     runs(tmp_path, scenario)
 

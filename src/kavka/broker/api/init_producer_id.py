@@ -6,9 +6,8 @@ Behaviour   Ids come from blocks that are reserved in ZooKeeper before the first
             former one; an open transaction is aborted first, and the producer asks again meanwhile
             (CONCURRENT_TRANSACTIONS).
 Versions    0; 1; 2 flexible; 3 current id and epoch (KIP-360); 4 PRODUCER_FENCED, where older ones are told
-            INVALID_PRODUCER_EPOCH; 5 transactions verified (KIP-890); 6 two-phase commit (KIP-939).
-Not supported  Two-phase commit: as in 4.x while transaction.two.phase.commit.enable is off, to ask for it is answered
-            with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and to keep a prepared transaction with UNSUPPORTED_VERSION.
+            INVALID_PRODUCER_EPOCH; 5 transactions verified (KIP-890).
+Not supported  Version 6, two-phase commit (KIP-939): no release of Apache Kafka serves it by default.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ async def _answer(broker: Broker, message: InitProducerIdRequest, version: int) 
 
 def _wish(message: InitProducerIdRequest) -> InitWish:
     expected = ProducerIdAndEpoch(message.producer_id, message.producer_epoch) if message.producer_id >= 0 else None
-    return InitWish(message.transaction_timeout_ms, expected, message.enable2_pc, message.keep_prepared_txn)
+    return InitWish(message.transaction_timeout_ms, expected)
 
 
 def _refusal(error: ErrorCode) -> InitProducerIdResponse:

@@ -16,12 +16,12 @@ Not supported  Records of magic 0 and 1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.current_leader import leader_of, node_endpoint
 from kavka.broker.metadata_cache import INTERNAL_TOPICS
-from kavka.broker.transaction_produce import Unverified, unverified_batches, verify
+from kavka.broker.transaction_produce import unverified_batches, verify
 from kavka.errors import ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
@@ -56,19 +56,41 @@ def handle(
     broker: Broker, request: Request, message: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse | Response] | Response:
     if message.transactional_id is not None:
-        unverified = unverified_batches(broker, message, request.header.api_version, broker.now_ms())
-        if unverified:
-            return _verify(broker, request, message, unverified)
+        before = request.context.turn
+        version = request.header.api_version
+        if (before is not None and not before.done()) or unverified_batches(broker, message, version, broker.now_ms()):
+            return _append_in_turn(broker, request, message, before, _next_turn(request))
     return _append_all(broker, request, message, _NOTHING)
 
 
-async def _verify(
-    broker: Broker, request: Request, message: ProduceRequest, unverified: Sequence[Unverified]
+def _next_turn(request: Request) -> asyncio.Future[None]:
+    """Requests of the connection that come from now on wait until it is done. Taken before anything is awaited."""
+    turn = request.context.turn = asyncio.get_running_loop().create_future()
+    return turn
+
+
+async def _append_in_turn(
+    broker: Broker,
+    request: Request,
+    message: ProduceRequest,
+    before: asyncio.Future[None] | None,
+    turn: asyncio.Future[None],
 ) -> ProduceResponse | Response:
-    """Appends when it is known which batches are part of the transaction."""
+    """Appends when it is known which batches are part of the transaction.
+
+    Later transactional requests of the connection wait for that: a producer has several batches of a partition in
+    flight, and the second one would be out of order while the first one is verified.
+    """
     assert message.transactional_id is not None
-    refused = await verify(broker, message.transactional_id, unverified, request.header.api_version)
-    result = _append_all(broker, request, message, refused)
+    version = request.header.api_version
+    try:
+        if before is not None:
+            await asyncio.wait((before,))
+        unverified = unverified_batches(broker, message, version, broker.now_ms())
+        refused = await verify(broker, message.transactional_id, unverified, version) if unverified else _NOTHING
+        result = _append_all(broker, request, message, refused)
+    finally:
+        turn.set_result(None)
     return result if isinstance(result, ProduceResponse | Response) else await result
 
 
