@@ -72,6 +72,8 @@ logger = Logger(__name__)
 
 PARTITIONS_AT_ONCE: Final = 100
 """Partitions that are made or removed before clients have their turn: 10 ms."""
+FULL_UPDATE: Final = 2
+"""`type` of an UpdateMetadata that names all topics that there are. A controller of Apache Kafka never says so here."""
 LEADER_DURING_DELETE: Final = -2
 """As a leader in UpdateMetadata: the partition's topic is being deleted."""
 EPOCH_DURING_DELETE: Final = -2
@@ -376,6 +378,13 @@ class StateChanges:
             for name, topic_id, states in _metadata_topics(request):
                 if await self._update_topic(name, topic_id, states):
                     deleted.append(name)
+            if request.type == FULL_UPDATE:
+                # What is not in it was deleted by a controller that did not live to say so.
+                named = {name for name, _topic_id, _states in _metadata_topics(request)}
+                gone = [topic.name for topic in self._metadata.topics() if topic.name not in named]
+                for name in gone:
+                    self._forget_topic(name)
+                deleted += gone
             if not self.expects_topics or request.topic_states or request.ungrouped_partition_states:
                 self.informed.set()
             if deleted:
@@ -422,10 +431,7 @@ class StateChanges:
         if not partitions:
             if known is not None and not is_known:
                 return False  # It is a former topic of this name that is deleted.
-            self._metadata.remove_topic(name)
-            self._topics.forget_topic(name)
-            if name in self._coordinators:
-                self._coordinators[name].set_partition_count(0)
+            self._forget_topic(name)
             return known is not None
         self._metadata.set_topic(
             TopicMetadata(
@@ -440,6 +446,14 @@ class StateChanges:
         if name in self._coordinators:
             self._on_coordinator_topic(name, len(partitions))
         return False
+
+    def _forget_topic(self, name: str) -> None:
+        self._metadata.remove_topic(name)
+        for held in [held for held in self._held_back if held.topic == name]:
+            del self._held_back[held]
+        self._topics.forget_topic(name)
+        if name in self._coordinators:
+            self._coordinators[name].set_partition_count(0)
 
     def _on_coordinator_topic(self, name: str, known_partitions: int) -> None:
         """Ids are placed by the number of partitions: one that is too low would look for them in the wrong place.

@@ -16,9 +16,10 @@ I2  Every request carries the controller's epoch and the receiver's broker epoch
 I3  A partition of a topic that is being deleted is published with the leader LEADER_DURING_DELETE, and led by nobody.
 
 Versions are those that Apache Kafka 3.9.2 sends with inter.broker.protocol.version 3.4 and later: LeaderAndIsr 7,
-UpdateMetadata 8, StopReplica 4. One field goes further: `type` of LeaderAndIsr says whether the request holds all
-replicas of its receiver. Kafka's own controller leaves it unknown with ZooKeeper, and its brokers look at it only in
-requests of a KRaft controller.
+UpdateMetadata 8, StopReplica 4. One field goes further: `type` says whether a LeaderAndIsr holds all replicas of its
+receiver, or an UpdateMetadata all topics that there are. Kafka's own controller leaves it unknown with ZooKeeper, and
+its brokers look at it only in requests of a KRaft controller. Without it a broker that was not reached while a topic
+was deleted and the controller changed would tell of that topic for ever.
 
 Structs are shared by the messages of one call: whoever gets one must not change it.
 
@@ -109,13 +110,13 @@ def control_requests(
     for broker_id in sorted(context.brokers):
         mine: list[ControlRequest] = []
         if change.brokers_changed:
-            mine.append(batch.update_metadata(broker_id, []))
+            mine.append(batch.update_metadata(broker_id, [], INCREMENTAL))
         if per_broker.get(broker_id):
             kind = FULL if broker_id in complete else INCREMENTAL
             mine.append(batch.leader_and_isr(broker_id, per_broker[broker_id], kind))
         topics = published_to_new if broker_id in change.new_brokers else published
-        if topics:
-            mine.append(batch.update_metadata(broker_id, topics))
+        if topics or change.is_complete:
+            mine.append(batch.update_metadata(broker_id, topics, FULL if broker_id in complete else INCREMENTAL))
         if broker_id in stops:
             mine.append(batch.stop_replica(broker_id, stops[broker_id]))
         if mine:
@@ -261,11 +262,12 @@ class _Batch:
             )
         return topics
 
-    def update_metadata(self, broker_id: BrokerId, topics: list[UpdateMetadataTopicState]) -> ControlRequest:
+    def update_metadata(self, broker_id: BrokerId, topics: list[UpdateMetadataTopicState], kind: int) -> ControlRequest:
         message = UpdateMetadataRequest(
             controller_id=self._controller_id,
             controller_epoch=self._context.epoch,
             broker_epoch=self._context.brokers[broker_id].epoch,
+            type=kind,
             topic_states=topics,
             live_brokers=self._brokers,
         )

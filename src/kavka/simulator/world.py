@@ -41,6 +41,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "min.insync.replicas": "2",
     "controlled.shutdown.retry.backoff.ms": "500",
     "log.segment.bytes": "65536",
+    "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
     "kavka.decisions.topic.enable": "false",
 }

@@ -13,7 +13,7 @@ import pytest
 from group_surroundings import group_surroundings
 from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
-from kavka.broker.state_changes import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, StateChanges
+from kavka.broker.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE, LEADER_DURING_DELETE, StateChanges
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
@@ -51,6 +51,7 @@ BROKER_EPOCH = 50
 CONTROLLER_EPOCH = 7
 ORDERS = uuid.UUID(int=11)
 ORDERS_AGAIN = uuid.UUID(int=12)
+OTHER_TOPIC = uuid.UUID(int=77)
 NOW_MS = 1_700_000_000_000
 ORDERS_0 = TopicPartition("orders", 0)
 
@@ -212,6 +213,7 @@ class Room:
         topic_id: uuid.UUID = ORDERS,
         controller_epoch: int = CONTROLLER_EPOCH,
         broker_epoch: int = BROKER_EPOCH,
+        kind: int = 0,
     ) -> ErrorCode:
         """UpdateMetadata: partition -> leader of one topic."""
         states = [
@@ -225,6 +227,7 @@ class Room:
                 controller_id=THIRD,
                 controller_epoch=controller_epoch,
                 broker_epoch=broker_epoch,
+                type=kind,
                 topic_states=[UpdateMetadataTopicState(topic_name=topic, topic_id=topic_id, partition_states=states)],
                 live_brokers=[
                     UpdateMetadataBroker(
@@ -520,6 +523,22 @@ def test_a_deleted_topic_is_gone_and_one_that_follows_it_stays(tmp_path: Path) -
         assert await room.publish({0: OTHER}, topic_id=ORDERS_AGAIN) is ErrorCode.NONE
         assert await room.publish({0: LEADER_DURING_DELETE}) is ErrorCode.NONE
         assert room.metadata.topic_name(ORDERS_AGAIN) == "orders"
+        await room.settled()
+
+    runs(tmp_path, scenario)
+
+
+def test_a_topic_that_was_deleted_unheard_is_gone_with_the_next_controllers_whole_metadata(tmp_path: Path) -> None:
+    """The seed: topic deleted, broker not reached, controller gone: no other ever had a reason to speak of it."""
+
+    async def scenario(room: Room) -> None:
+        assert await room.publish({0: OTHER}) is ErrorCode.NONE
+        assert await room.publish({0: OTHER}, topic="other", topic_id=OTHER_TOPIC) is ErrorCode.NONE
+        assert room.metadata.topic("orders") is not None
+        assert await room.publish({0: OTHER}, topic="other", topic_id=OTHER_TOPIC, kind=FULL_UPDATE) is ErrorCode.NONE
+        assert room.metadata.topic("orders") is None
+        assert room.metadata.topic_name(ORDERS) is None
+        assert room.metadata.topic("other") is not None
         await room.settled()
 
     runs(tmp_path, scenario)
