@@ -357,17 +357,12 @@ class ClassicGroup:
     def _supports(self, request: JoinRequest) -> bool:
         if not request.protocol_type or not request.protocols:
             return False
-        others = [
-            member
-            for member in self.members.values()
-            if member.member_id != request.member_id
-            and (member.group_instance_id is None or member.group_instance_id != request.group_instance_id)
-        ]
-        if not others:
+        if not self.members:
             return True
+        # As in Kafka, what the member itself said last counts, too: its choice cannot be replaced at a stroke.
         if request.protocol_type != self.protocol_type:
             return False
-        common = self._candidates(others)
+        common = self._candidates(list(self.members.values()))
         return any(protocol.name in common for protocol in request.protocols)
 
     def _candidates(self, members: Sequence[Member]) -> frozenset[str]:
