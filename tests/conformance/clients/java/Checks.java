@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -12,6 +13,7 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -23,6 +25,7 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -40,9 +43,12 @@ import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ElectionNotNeededException;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.GroupNotEmptyException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
@@ -50,19 +56,22 @@ import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.InvalidReplicaAssignmentException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.LogDirNotFoundException;
+import org.apache.kafka.common.errors.NoReassignmentInProgressException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Java's producer, consumer and administrator against one broker.
+ * Java's producer, consumer and administrator against one broker or several.
  *
- * <p>Checks HOST:PORT runs every check in turn and prints a line of JSON for each: {"check": name, "ok": true or
+ * <p>Checks HOST:PORT,... (every broker) runs every check in turn and prints a line of JSON for each: {"check": name, "ok": true or
  * false, "detail": what went wrong}. One run of the JVM does them all, since its start costs more than they do.
  */
 public final class Checks {
@@ -72,6 +81,7 @@ public final class Checks {
     private static final String[] CODECS = {"none", "gzip", "snappy", "lz4", "zstd"};
 
     private final String bootstrap;
+    private final short replicas;
     private final Admin admin;
 
     private interface Check {
@@ -89,6 +99,7 @@ public final class Checks {
 
     private Checks(String bootstrap) {
         this.bootstrap = bootstrap;
+        this.replicas = (short) bootstrap.split(",").length;
         this.admin = Admin.create(settings());
     }
 
@@ -105,8 +116,11 @@ public final class Checks {
         checks.put("append time", this::appendTime);
         checks.put("offsets for times", this::offsetsForTimes);
         checks.put("special timestamps", this::specialTimestamps);
-        checks.put("group resumes", this::groupResumes);
+        checks.put("group resumes", () -> groupResumes("classic"));
+        checks.put("group shared", () -> groupShared("classic"));
         checks.put("groups administered", this::groupsAdministered);
+        checks.put("consumer protocol resumes", () -> consumerProtocol(this::groupResumes));
+        checks.put("consumer protocol shared", () -> consumerProtocol(this::groupShared));
         checks.put("topics administered", this::topicsAdministered);
         checks.put("topics refused", this::topicsRefused);
         checks.put("partitions added", this::partitionsAdded);
@@ -115,6 +129,9 @@ public final class Checks {
         checks.put("records deleted", this::recordsDeleted);
         checks.put("cluster described", this::clusterDescribed);
         checks.put("log dirs described", this::logDirsDescribed);
+        checks.put("replicas in log dirs", this::replicasInLogDirs);
+        checks.put("leaders elected", this::leadersElected);
+        checks.put("reassignments listed", this::reassignmentsListed);
         checks.put("offset out of range", this::offsetOutOfRange);
         checks.put("record too large", this::recordTooLarge);
         checks.put("topic created by producer", this::autoCreation);
@@ -266,7 +283,7 @@ public final class Checks {
 
     private String topic(int partitions, String... configs) throws Exception {
         String name = fresh("topic");
-        create(new NewTopic(name, partitions, (short) 1), configs);
+        create(new NewTopic(name, partitions, replicas), configs);
         return name;
     }
 
@@ -534,19 +551,70 @@ public final class Checks {
         equal(List.of(), values(topic, "read_committed"));
     }
 
-    private void groupResumes() throws Exception {
+    private interface CheckOfProtocol {
+        void run(String protocol) throws Exception;
+    }
+
+    /** The check with KIP-848's protocol where the cluster has it; where it has not, members are told so. */
+    private void consumerProtocol(CheckOfProtocol check) throws Exception {
+        if (await(admin.describeFeatures().featureMetadata()).finalizedFeatures().containsKey("group.version")) {
+            check.run("consumer");
+            return;
+        }
+        try (KafkaConsumer<byte[], byte[]> client = consumer("group.id", fresh("group"), "group.protocol", "consumer")) {
+            client.subscribe(List.of(topic(1)));
+            refused(UnsupportedVersionException.class, () -> receive(client, 1));
+        }
+    }
+
+    /** Two members share what one had; one leaves, and the other has all again. */
+    private void groupShared(String protocol) throws Exception {
+        String topic = topic(4);
+        String group = fresh("group");
+        String[] settings = {"group.id", group, "group.protocol", protocol, "auto.offset.reset", "earliest"};
+        try (KafkaConsumer<byte[], byte[]> first = consumer(settings)) {
+            first.subscribe(List.of(topic));
+            assigned(4, first);
+            try (KafkaConsumer<byte[], byte[]> second = consumer(settings)) {
+                second.subscribe(List.of(topic));
+                assigned(2, first, second);
+                Set<TopicPartition> all = new HashSet<>(first.assignment());
+                all.addAll(second.assignment());
+                equal(4, all.size());
+                ConsumerGroupDescription described =
+                    await(admin.describeConsumerGroups(List.of(group)).all()).get(group);
+                equal(2, described.members().size());
+                equal(protocol, described.type().toString().toLowerCase());
+                that(await(admin.listConsumerGroups().all()).stream().anyMatch(
+                    one -> one.groupId().equals(group) && one.type().equals(Optional.of(described.type()))), "no group");
+            }
+            assigned(4, first);
+        }
+    }
+
+    @SafeVarargs
+    private static void assigned(int count, KafkaConsumer<byte[], byte[]>... members) throws Exception {
+        eventually(() -> {
+            for (KafkaConsumer<byte[], byte[]> member : members) {
+                member.poll(Duration.ofMillis(100));
+            }
+            return Arrays.stream(members).allMatch(member -> member.assignment().size() == count);
+        });
+    }
+
+    private void groupResumes(String protocol) throws Exception {
         String topic = topic(1);
         String group = fresh("group");
         sendSamples(topic, 12);
         TopicPartition partition = new TopicPartition(topic, 0);
         OffsetAndMetadata commit = new OffsetAndMetadata(5, Optional.of(0), "half-way \u00fc");
         try (KafkaConsumer<byte[], byte[]> first = consumer(
-                "group.id", group, "auto.offset.reset", "earliest", "max.poll.records", "5")) {
+                "group.id", group, "group.protocol", protocol, "auto.offset.reset", "earliest", "max.poll.records", "5")) {
             first.subscribe(List.of(topic));
             equal(range(0, 5), offsets(receive(first, 5)));
             first.commitSync(Map.of(partition, commit));
         }
-        try (KafkaConsumer<byte[], byte[]> second = consumer("group.id", group)) {
+        try (KafkaConsumer<byte[], byte[]> second = consumer("group.id", group, "group.protocol", protocol)) {
             equal(Map.of(partition, commit), second.committed(Set.of(partition)));
             second.subscribe(List.of(topic));
             equal(range(5, 12), offsets(receive(second, 7)));
@@ -588,12 +656,22 @@ public final class Checks {
         return await(admin.describeTopics(List.of(topic)).allTopicNames()).get(topic);
     }
 
+    /** Whether the broker that is asked knows no such topic: brokers learn of changes one after the other. */
+    private boolean isUnknown(String topic) throws Exception {
+        try {
+            return described(topic) == null;
+        } catch (ExecutionException wrapped) {
+            equal(UnknownTopicOrPartitionException.class, wrapped.getCause().getClass());
+            return true;
+        }
+    }
+
     private void topicsAdministered() throws Exception {
         String name = topic(3, "cleanup.policy", "compact");
         eventually(() -> described(name).partitions().size() == 3);
         TopicDescription description = described(name);
         that(!description.isInternal(), "internal");
-        equal(1, description.partitions().get(2).isr().size());
+        equal((int) replicas, description.partitions().get(2).isr().size());
         equal(description.partitions().get(2).leader(), description.partitions().get(2).isr().get(0));
         that(description.topicId() != null && !description.topicId().toString().equals("AAAAAAAAAAAAAAAAAAAAAA"),
             description.topicId());
@@ -602,10 +680,11 @@ public final class Checks {
         await(admin.deleteTopics(List.of(name)).all());
         eventually(() -> !await(admin.listTopics().names()).contains(name));
         refused(UnknownTopicOrPartitionException.class, () -> await(admin.deleteTopics(List.of(name)).all()));
-        refused(UnknownTopicOrPartitionException.class, () -> described(name));
+        eventually(() -> isUnknown(name));
 
         String defaults = fresh("topic");
         create(new NewTopic(defaults, Optional.empty(), Optional.empty()));
+        eventually(() -> !isUnknown(defaults));
         equal(1, described(defaults).partitions().size());
         String tested = fresh("topic");
         await(admin.createTopics(List.of(new NewTopic(tested, 1, (short) 1)),
@@ -692,17 +771,17 @@ public final class Checks {
     private void clusterDescribed() throws Exception {
         equal(22, await(admin.describeCluster().clusterId()).length());
         Collection<Node> nodes = await(admin.describeCluster().nodes());
-        equal(1, nodes.size());
-        Node node = nodes.iterator().next();
-        equal(bootstrap, node.host() + ":" + node.port());
-        equal(node.id(), await(admin.describeCluster().controller()).id());
+        Set<String> addresses = new TreeSet<>();
+        nodes.forEach(node -> addresses.add(node.host() + ":" + node.port()));
+        equal(new TreeSet<>(List.of(bootstrap.split(","))), addresses);
+        that(nodes.contains(await(admin.describeCluster().controller())), "another controller");
         that(!await(admin.describeFeatures().featureMetadata()).toString().isEmpty(), "no features");
     }
 
     private void logDirsDescribed() throws Exception {
         String topic = topic(2);
         sendSamples(topic, 6);
-        int id = await(admin.describeCluster().nodes()).iterator().next().id();
+        int id = described(topic).partitions().get(0).leader().id();
         Map<Integer, Long> sizes = new TreeMap<>();
         await(admin.describeLogDirs(List.of(id)).allDescriptions()).get(id).values().forEach(directory -> {
             that(directory.error() == null, directory.error());
@@ -715,6 +794,39 @@ public final class Checks {
         });
         equal(Set.of(0, 1), sizes.keySet());
         that(sizes.get(0) > 0 && sizes.get(1) == 0, sizes);
+    }
+
+    private void replicasInLogDirs() throws Exception {
+        String topic = topic(1);
+        sendSamples(topic, 3);
+        int leader = described(topic).partitions().get(0).leader().id();
+        TopicPartitionReplica replica = new TopicPartitionReplica(topic, 0, leader);
+        var found = await(admin.describeReplicaLogDirs(List.of(replica)).all()).get(replica);
+        that(found.getCurrentReplicaLogDir() != null, found);
+        equal(null, found.getFutureReplicaLogDir());
+        await(admin.alterReplicaLogDirs(Map.of(replica, found.getCurrentReplicaLogDir())).all());
+        refused(LogDirNotFoundException.class,
+            () -> await(admin.alterReplicaLogDirs(Map.of(replica, "/no/such/directory")).all()));
+    }
+
+    private void leadersElected() throws Exception {
+        TopicPartition partition = new TopicPartition(topic(1), 0);
+        TopicPartition unknown = new TopicPartition(fresh("nowhere"), 0);
+        for (ElectionType type : ElectionType.values()) {
+            Map<TopicPartition, Optional<Throwable>> answers =
+                await(admin.electLeaders(type, Set.of(partition, unknown)).partitions());
+            equal(ElectionNotNeededException.class, answers.get(partition).orElseThrow().getClass());
+            equal(UnknownTopicOrPartitionException.class, answers.get(unknown).orElseThrow().getClass());
+        }
+    }
+
+    private void reassignmentsListed() throws Exception {
+        TopicPartition partition = new TopicPartition(topic(1), 0);
+        equal(Map.of(), await(admin.listPartitionReassignments(Set.of(partition)).reassignments()));
+        refused(NoReassignmentInProgressException.class,
+            () -> await(admin.alterPartitionReassignments(Map.of(partition, Optional.empty())).all()));
+        refused(InvalidReplicaAssignmentException.class, () -> await(admin.alterPartitionReassignments(
+            Map.of(partition, Optional.of(new NewPartitionReassignment(List.of(4711))))).all()));
     }
 
     // ---- what must be refused -----------------------------------------------------------------------------------
