@@ -36,6 +36,7 @@ class _FormerLog(NamedTuple):
     """Whether nothing of it may be missing later: neither its disk nor its power had failed."""
     had_failed: bool
     """Whether a write had failed, which may be there all the same."""
+    lost_power: bool = False
 
 
 class _Appended(NamedTuple):
@@ -52,12 +53,16 @@ class LogRules:
     def __init__(self, view: View) -> None:
         self._view = view
         self._former: dict[tuple[int, TopicPartition], _FormerLog] = {}
+        self._cut: dict[tuple[int, TopicPartition], None] = {}
+        """Replicas whose log was cut since their machine lost power last: the next time may bring back what it had."""
         self._under_min: dict[TopicPartition, list[_Appended]] = {}
 
     def forget(self, topic: str) -> None:
         """The topic is deleted."""
         for held in [held for held in self._former if held[1].topic == topic]:
             del self._former[held]
+        for held in [held for held in self._cut if held[1].topic == topic]:
+            del self._cut[held]
         for partition in [partition for partition in self._under_min if partition.topic == topic]:
             del self._under_min[partition]
 
@@ -69,7 +74,7 @@ class LogRules:
             return
         failed = seen.look.has_failed or seen.partition.log.failure is not None
         partition = seen.partition
-        former = _FormerLog(partition.topic_id, seen.mirror, is_whole and not failed, failed)
+        former = _FormerLog(partition.topic_id, seen.mirror, is_whole and not failed, failed, not is_whole)
         self._former[broker_id, partition.topic_partition] = former
 
     def on_removed(self, broker_id: int, partition: TopicPartition) -> None:
@@ -83,7 +88,7 @@ class LogRules:
         """What lies on the broker's disk may have been damaged or lost since it died."""
         for held, former in self._former.items():
             if held[0] == broker_id:
-                self._former[held] = former._replace(is_whole=False)
+                self._former[held] = former._replace(is_whole=False, lost_power=True)
 
     def on_return(self, broker_id: int, seen: Seen) -> bool:
         """The replica is looked at for the first time in a life; whether it has less than it had (R22)."""
@@ -92,9 +97,12 @@ class LogRules:
         problem = problem or seen.first_damage() or self._epochs_problem(seen, 0)
         if problem:
             view.require("R22", holds=False, text=f"{seen.name}, to {log.log_end_offset}: {problem}")
-        former = self._former.pop((broker_id, seen.partition.topic_partition), None)
+        replica = (broker_id, seen.partition.topic_partition)
+        former = self._former.pop(replica, None)
         if former is None or former.topic_id != seen.partition.topic_id:
             return False
+        if former.lost_power and self._cut.pop(replica, 0) is None:
+            return True  # A truncation that was not synced may be undone, with what was appended after it.
         was = former.mirror
         difference = differ(was, mirror, min(was.end, mirror.end) if former.had_failed else mirror.end)
         if (mirror.end > was.end and not former.had_failed) or difference:
@@ -110,6 +118,7 @@ class LogRules:
         """A log that runs is shorter than it was."""
         view, end = self._view, look.log_end_offset
         partition = seen.partition.topic_partition
+        self._cut[broker_id, partition] = None
         if view.allows_loss(partition):
             return
         if end < before.high_watermark:
