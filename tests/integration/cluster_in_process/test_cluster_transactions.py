@@ -16,10 +16,12 @@ from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.client.transactions import GroupMetadata, ProducerFenced, TransactionBroken
-from kavka.coordinator.transaction_state import TransactionState
+from kavka.coordinator.transaction_state import ProducerIdAndEpoch, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.end_txn_request import EndTxnRequest
+from kavka.protocol.messages.end_txn_response import EndTxnResponse
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -304,31 +306,35 @@ def test_nothing_is_written_for_a_transaction_that_its_coordinator_does_not_know
     runs(tmp_path, scenario)
 
 
-def test_batches_in_flight_on_one_connection_are_appended_in_their_order(tmp_path: Path) -> None:
-    """The first one opens the transaction, which its coordinator on another broker must say; the others wait."""
+@pytest.mark.parametrize("is_coordinator_here", [True, False])
+def test_batches_in_flight_on_one_connection_are_appended_in_their_order(
+    tmp_path: Path, is_coordinator_here: bool
+) -> None:
+    """The first one opens the transaction, which the coordinator must say; the others wait, also those that come when
+    it is open, and one before them was told to come again."""
 
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:
             await create(client)
-            coordinator_of = {
-                partition: leader
-                for partition in range(3)
-                if (leader := await cluster.leader(TOPIC, partition))
-                != await client.find_coordinator(NAME, CoordinatorType.TRANSACTION)
-            }
-            partition, leader = next(iter(coordinator_of.items()))
-            answer = await client.ask(
+            coordinator = await client.find_coordinator(NAME, CoordinatorType.TRANSACTION)
+            leaders = [await cluster.leader(TOPIC, partition) for partition in range(3)]
+            partition, leader = next(
+                (p, leader) for p, leader in enumerate(leaders) if (leader == coordinator) is is_coordinator_here
+            )
+            given = await client.ask(
                 ApiKey.INIT_PRODUCER_ID,
                 InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=60_000),
                 InitProducerIdResponse,
-                node_id=await client.find_coordinator(NAME, CoordinatorType.TRANSACTION),
+                node_id=coordinator,
             )
+            producer = ProducerIdAndEpoch(given.producer_id, given.producer_epoch)
             connection = await client.connection(leader)
 
             async def produce(sequence: int) -> int:
+                await asyncio.sleep(0.002 * sequence)
                 builder = BatchBuilder()
                 builder.append(0, None, b"%d" % sequence)
-                stamp = ProducerStamp(answer.producer_id, answer.producer_epoch, sequence, is_transactional=True)
+                stamp = ProducerStamp(*producer, sequence, is_transactional=True)
                 data = PartitionProduceData(index=partition, records=builder.build(stamp))
                 request = ProduceRequest(
                     transactional_id=NAME,
@@ -341,7 +347,19 @@ def test_batches_in_flight_on_one_connection_are_appended_in_their_order(tmp_pat
                 assert result.error_code == ErrorCode.NONE, (sequence, result)
                 return int(result.base_offset)
 
-            assert await asyncio.gather(*(produce(sequence) for sequence in range(5))) == [0, 1, 2, 3, 4]
+            # The former transaction may still be ending when the next one begins.
+            for number in range(10):
+                offsets = await asyncio.gather(*(produce(sequence) for sequence in range(5)))
+                assert offsets == [6 * number + sequence for sequence in range(5)]
+                end = EndTxnRequest(
+                    transactional_id=NAME,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    committed=True,
+                )
+                ended = await client.ask(ApiKey.END_TXN, end, EndTxnResponse, node_id=coordinator)
+                assert ended.error_code == ErrorCode.NONE
+                producer = ProducerIdAndEpoch(ended.producer_id, ended.producer_epoch)
 
     runs(tmp_path, scenario)
 
