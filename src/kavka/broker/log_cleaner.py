@@ -33,6 +33,7 @@ from kavka.filesystem import FileSystem
 from kavka.log.cleaner_choice import LogToClean, dirty_segments, filthiest, group_segments, look_at
 from kavka.log.cleaner_offsets import OffsetMap
 from kavka.log.cleaner_pass import CleaningPass, Retention, Source, remove_files
+from kavka.log.index import CorruptIndex
 from kavka.log.log_manager import LogManager
 from kavka.log.segment import LogDirectory, OpenSegments, Segment
 from kavka.log.unified_log import UnifiedLog
@@ -45,6 +46,10 @@ MAX_CHECKPOINT_WRITES: Final = 3
 """How often cleaner-offset-checkpoint is written after a pass, until it says what is so."""
 MAX_UNCLEANABLE_TOLD: Final = 1_000
 """Logs that are remembered as uncleanable; those of deleted partitions are forgotten first."""
+
+
+_DAMAGE: Final = (CorruptRecords, RecordsError, CorruptIndex)
+"""What says that a log's files are not what they should be."""
 
 
 class _GivenUp(Exception):
@@ -87,14 +92,18 @@ class LogCleaner:
 
     def uncleanable_bytes(self, directory: str) -> int:
         """Dirty bytes of those logs."""
-        now_ms = self._wall_ms()
-        return sum(look_at(log, now_ms).cleanable_bytes for log in self.uncleanable(directory))
+        # Not by a look into the log, which is damaged.
+        return sum(
+            segment.size
+            for log in self.uncleanable(directory)
+            for segment in log.segments[:-1]
+            if segment.base_offset >= (log.cleaned_to or 0)
+        )
 
     def max_dirty_percent(self) -> int:
         """Of all compacted logs, the highest dirty ratio."""
-        now_ms = self._wall_ms()
-        ratios = (look_at(log, now_ms).dirty_ratio for log in self._logs if log.config.cleanup_compact)
-        return int(100 * max(ratios, default=0.0))
+        looked_at = self._looked_at(self._wall_ms())
+        return int(100 * max((found.dirty_ratio for found in looked_at), default=0.0))
 
     # -- passes
 
@@ -106,16 +115,26 @@ class LogCleaner:
         """Compacts logs until none is due. Raises `StorageError`."""
         while not self._is_stopping:
             self.last_look_ms = self._wall_ms()
-            candidates = [log for log in self._logs if log not in self._uncleanable and log.failure is None]
-            found = filthiest(candidates, self.last_look_ms)
+            found = filthiest(self._looked_at(self.last_look_ms))
             if found is None:
                 return
             try:
                 await self._clean(found)
             except _GivenUp:
                 logger.debug("compaction given up", partition=str(found.log.topic_partition))
-            except (CorruptRecords, RecordsError) as damage:
+            except _DAMAGE as damage:
                 self._give_up_on(found.log, str(damage))
+
+    def _looked_at(self, now_ms: int) -> list[LogToClean]:
+        """The compacted logs as they are now, but for those that cannot be compacted."""
+        looked_at = []
+        for log in list(self._logs):
+            if log.config.cleanup_compact and log not in self._uncleanable and log.failure is None:
+                try:
+                    looked_at.append(look_at(log, now_ms))
+                except _DAMAGE as damage:
+                    self._give_up_on(log, str(damage))
+        return looked_at
 
     def _give_up_on(self, log: UnifiedLog, why: str) -> None:
         if len(self._uncleanable) >= MAX_UNCLEANABLE_TOLD:
@@ -210,7 +229,7 @@ class LogCleaner:
             await self._take(steps, is_same)
             if not is_same() or not log.holds(group):
                 raise _GivenUp
-        except (_GivenUp, CorruptRecords, RecordsError):
+        except (_GivenUp, *_DAMAGE):
             remove_files(self._filesystem, cleaned)
             raise
         sync = partial(self._filesystem.sync_directory, log.directory)
@@ -239,7 +258,7 @@ class LogCleaner:
                 raise _GivenUp
             try:
                 await self._run_blocking(take_one)
-            except (CorruptRecords, RecordsError):
+            except _DAMAGE:
                 if not is_same():
                     raise _GivenUp from None  # It read what a truncation cut off.
                 raise

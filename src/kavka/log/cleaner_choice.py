@@ -50,7 +50,10 @@ class LogToClean(NamedTuple):
 
 
 def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
-    """How dirty a log is. May read the first batch of a segment and time indexes."""
+    """How dirty a log is, whose cleanup.policy says compact. May read the first batch of a segment and time indexes.
+
+    Raises `CorruptRecords` where those are damaged.
+    """
     config = log.config
     segments = log.segments
     first_dirty = log.cleaned_to
@@ -80,9 +83,9 @@ def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
     return LogToClean(log, first_dirty, uncleanable_from, clean_bytes, cleanable_bytes, delay_ms)
 
 
-def filthiest(logs: Iterable[UnifiedLog], now_ms: int) -> LogToClean | None:
-    """The log to be compacted next, out of those whose cleanup.policy says compact; None where none is due."""
-    due = [found for log in logs if log.config.cleanup_compact for found in (look_at(log, now_ms),) if found.is_due]
+def filthiest(looked_at: Iterable[LogToClean]) -> LogToClean | None:
+    """The log to be compacted next; None where none is due."""
+    due = [found for found in looked_at if found.is_due]
     return max(due, key=lambda found: (found.dirty_ratio, found.log.topic_partition), default=None)
 
 

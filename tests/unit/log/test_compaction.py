@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,7 @@ def test_a_restart_goes_on_where_the_last_pass_ended(store: Store) -> None:
 def test_ages_and_ratios_decide_when_a_log_is_due(tmp_path: Path) -> None:
     def due(now_ms: int, **settings: object) -> bool:
         store.log.reconfigure(LogConfig(**{**base, **settings}))  # type: ignore[arg-type]
-        return filthiest([store.log], now_ms) is not None
+        return store.log.config.cleanup_compact and filthiest([look_at(store.log, now_ms)]) is not None
 
     base = {"segment_bytes": 900, "cleanup_compact": True, "cleanup_delete": False}
     store = Store(tmp_path / "logs")
@@ -220,6 +221,22 @@ def test_damage_leaves_the_log_alone_and_is_told_once(store: Store) -> None:
     assert not list(path.parent.glob("*.cleaned"))
     store.clean()
     assert store.cleaner.passes == 0
+
+
+@pytest.mark.parametrize(("suffix", "position"), [("log", 16), ("txnindex", 0)])
+def test_damage_of_any_file_is_told_and_harms_nothing_else(store: Store, suffix: str, position: int) -> None:
+    store.fill()
+    names = sorted((store.path / str(PARTITION)).glob(f"*.{suffix}"))
+    damaged = bytearray(names[1].read_bytes())
+    damaged[position] ^= 0xFF
+    store.logs.close(store.now_ms)
+    names[1].write_bytes(damaged)
+    store.open()
+    store.log.reconfigure(replace(COMPACTED, max_compaction_lag_ms=1))
+    store.clean()
+    assert store.cleaner.uncleanable(str(store.path)) == [store.log]
+    assert store.cleaner.uncleanable_bytes(str(store.path)) > 0
+    assert store.cleaner.max_dirty_percent() == 0
 
 
 def test_an_offset_map_is_full_at_its_bound_and_tells_long_keys_apart() -> None:
