@@ -143,7 +143,7 @@ class TransactionShard:
         if transactional_id in self._under_way:
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         known = self._of(transactional_id, producer.producer_id)
-        if known.producer_epoch != producer.epoch:
+        if known.producer_epoch != producer.epoch or known.is_given_to_nobody:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_ending:
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -157,7 +157,7 @@ class TransactionShard:
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Which partitions are part of the producer's open transaction (KIP-890)."""
         known = self._of(transactional_id, producer.producer_id)
-        if known.producer_epoch != producer.epoch:
+        if known.producer_epoch != producer.epoch or known.is_given_to_nobody:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_ending:
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -187,7 +187,7 @@ class TransactionShard:
                 transactional_id, producer, commit=commit, new_producer_id=new_producer_id, now_ms=now_ms
             )
         known = self._of(transactional_id, producer.producer_id)
-        if known.producer_epoch != producer.epoch:
+        if known.producer_epoch != producer.epoch or known.is_given_to_nobody:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if self.is_under_way(transactional_id):
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -222,7 +222,7 @@ class TransactionShard:
             raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         is_complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
         is_retry = is_complete and (moved_on or known.producer_epoch == producer.epoch + 1)
-        if not is_retry and known.producer != producer:
+        if known.is_given_to_nobody or (not is_retry and known.producer != producer):
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if is_retry:
             if known.state is _complete(commit=commit):

@@ -131,6 +131,13 @@ class Transaction:
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= MAX_EPOCH
 
+    @property
+    def is_given_to_nobody(self) -> bool:
+        """Whether a fence, or an end, has raised the last epoch. No client may have the one behind it: there is none
+        behind that to end its transaction with. 1. A transaction with MAX_EPOCH times out. 2. Its producer aborts it,
+        and would be told that epoch. 3. It begins the next one. 4. That one could neither be ended nor time out."""
+        return self.producer_epoch > MAX_EPOCH
+
     def is_timed_out(self, now_ms: int) -> bool:
         return self.state is TransactionState.ONGOING and self.started_ms + self.timeout_ms < now_ms
 
@@ -213,7 +220,7 @@ class Transaction:
         """The transaction is aborted over the head of its producer, which can do nothing with its epoch any more."""
         return self._move(
             TransactionState.PREPARE_ABORT,
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=min(self.producer_epoch, MAX_EPOCH) + 1,
             last_epoch=NO_PRODUCER_EPOCH,
             next_producer_id=NO_PRODUCER_ID,
             updated_ms=now_ms,

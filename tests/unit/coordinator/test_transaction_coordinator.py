@@ -193,6 +193,55 @@ def test_with_version_2_the_producer_id_changes_with_the_last_epoch() -> None:
     runs(scenario)
 
 
+def test_the_epoch_behind_the_last_one_is_given_to_nobody() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        last = Transaction(
+            NAME,
+            7,
+            MAX_EPOCH,
+            TIMEOUT_MS,
+            TransactionState.ONGOING,
+            frozenset({A}),
+            started_ms=1,
+            updated_ms=1,
+            version=2,
+        )
+        log.records[0] = [transaction_record(last, transaction_version=2)]
+        room = await Room(log, version=2).loaded()
+        await room.coordinator.abort_timed_out()
+        await room.until(TransactionState.COMPLETE_ABORT)
+        beyond = ProducerIdAndEpoch(7, MAX_EPOCH + 1)
+        assert room.coordinator.describe(NAME).producer == beyond
+        for refused in (
+            room.end(last.producer, commit=False),
+            room.end(beyond, commit=False),
+            room.add(beyond),
+            room.coordinator.end_transaction(NAME, beyond, commit=False, version=0),
+        ):
+            assert await code(refused) is ErrorCode.PRODUCER_FENCED
+        producer = await room.init()
+        assert producer.producer_id != last.producer_id
+        assert producer.epoch == 0
+
+    runs(scenario)
+
+
+def test_a_transaction_in_the_log_with_the_epoch_behind_the_last_one_times_out() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        beyond = Transaction(
+            NAME, 7, MAX_EPOCH + 1, TIMEOUT_MS, TransactionState.ONGOING, frozenset({A}), started_ms=1, updated_ms=1
+        )
+        log.records[0] = [transaction_record(beyond, transaction_version=2)]
+        room = await Room(log).loaded()
+        await room.coordinator.abort_timed_out()
+        await room.until(TransactionState.COMPLETE_ABORT)
+        assert room.markers.written == [(7, MAX_EPOCH + 1, False, 0, frozenset({A}))]
+
+    runs(scenario)
+
+
 def test_nothing_is_answered_or_decided_before_the_record_is_committed() -> None:
     async def scenario() -> None:
         room = await Room().loaded()
