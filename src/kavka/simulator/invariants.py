@@ -330,7 +330,7 @@ class Observer(View):
         for broker_id in replicas:
             if broker_id not in state.isr:  # Noticed: it must have all before it is a member again.
                 self.powerless.pop((broker_id, partition), None)
-        self.note_last_standing(partition)
+        self.note_last_standing(partition, had_leader=before is None or before.state.leader != NO_LEADER)
         if not self.allows_loss(partition):
             for broker_id in state.isr:
                 self._check_member(partition, broker_id)

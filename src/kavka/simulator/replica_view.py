@@ -135,11 +135,16 @@ class View:
         """Whether records of the partition may be lost that were acknowledged."""
         return self.allow_loss or partition in self.stands_last
 
-    def note_last_standing(self, partition: TopicPartition) -> None:
+    def note_last_standing(self, partition: TopicPartition, *, had_leader: bool) -> None:
         """A state was stored. Without eligible leader replicas the last member of an ISR is a leader whatever it lost:
-        ZooKeeper knows of none of the others any more. kavka is no better there than Apache Kafka, and says so."""
-        is_helped = self.has_eligible_leaders and partition.topic not in self.thin_topics
-        if not is_helped and all((member, partition) in self.powerless for member in self.stored[partition].state.isr):
+        ZooKeeper knows of none of the others any more. So is, where all members were away at once and nobody led, the
+        first of them that is back. kavka is no better there than Apache Kafka, and says so."""
+        if self.has_eligible_leaders and partition.topic not in self.thin_topics:
+            return
+        state = self.stored[partition].state
+        is_last = all((member, partition) in self.powerless for member in state.isr)
+        is_first_back = not had_leader and (state.leader, partition) in self.powerless
+        if is_last or is_first_back:
             self.stands_last[partition] = None
             self.note(f"{partition} is down to what lost power")
 
