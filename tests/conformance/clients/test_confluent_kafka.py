@@ -273,19 +273,19 @@ def test_groups_are_listed_described_and_deleted(
     assert gone.value.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND
 
 
-def test_topics_are_created_described_and_deleted(admin: AdminClient, fresh: Fresh) -> None:
+def test_topics_are_created_described_and_deleted(admin: AdminClient, fresh: Fresh, replication_factor: int) -> None:
     name = fresh("topic")
-    request = NewTopic(name, 3, 1, config={"cleanup.policy": "compact", "segment.bytes": "2000000"})
+    request = NewTopic(name, 3, replication_factor, config={"cleanup.policy": "compact", "segment.bytes": "2000000"})
     admin.create_topics([request])[name].result(TIMEOUT_S)
 
     metadata = admin.list_topics(timeout=TIMEOUT_S)
     assert sorted(metadata.topics[name].partitions) == [0, 1, 2]
-    (broker_id,) = metadata.brokers
     described = admin.describe_topics(TopicCollection([name]))[name].result(TIMEOUT_S)
     assert described.is_internal is False
     assert [p.id for p in described.partitions] == [0, 1, 2]
-    assert {p.leader.id for p in described.partitions} == {broker_id}
-    assert [[r.id for r in p.isr] for p in described.partitions] == [[broker_id]] * 3
+    assert {p.leader.id for p in described.partitions} == set(metadata.brokers)
+    assert [sorted(r.id for r in p.isr) for p in described.partitions] == [sorted(metadata.brokers)] * 3
+    assert [p.isr[0].id for p in described.partitions] == [p.leader.id for p in described.partitions]
 
     with pytest.raises(KafkaException) as exists:
         admin.create_topics([request])[name].result(TIMEOUT_S)
@@ -386,7 +386,7 @@ def test_legacy_alter_configs_replaces_all_settings(admin: AdminClient, make_top
 
 
 def test_broker_configs_are_described(admin: AdminClient) -> None:
-    (broker_id,) = admin.list_topics(timeout=TIMEOUT_S).brokers
+    broker_id, *_ = admin.list_topics(timeout=TIMEOUT_S).brokers
     (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker_id))]).values()
     configs = future.result(TIMEOUT_S)
     assert configs["log.segment.bytes"].value == "1073741824"
@@ -427,9 +427,8 @@ def test_records_are_deleted_from_the_front(bootstrap: str, admin: AdminClient, 
 def test_the_cluster_describes_itself(bootstrap: str, admin: AdminClient) -> None:
     cluster = admin.describe_cluster().result(TIMEOUT_S)
     assert len(cluster.cluster_id) == 22
-    (node,) = cluster.nodes
-    assert f"{node.host}:{node.port}" == bootstrap
-    assert cluster.controller.id == node.id
+    assert sorted(f"{node.host}:{node.port}" for node in cluster.nodes) == sorted(bootstrap.split(","))
+    assert cluster.controller.id in [node.id for node in cluster.nodes]
 
 
 def test_a_consumer_outside_the_log_is_told_so(bootstrap: str, make_topic: MakeTopic) -> None:

@@ -211,12 +211,17 @@ def test_configs_are_described_and_altered(administrator: KafkaAdminClient, make
     assert described(ConfigFilterType.MODIFIED)["cleanup.policy"]["value"] == "delete,compact"
 
 
-def test_log_directories_are_described(bootstrap: str, administrator: KafkaAdminClient, make_topic: MakeTopic) -> None:
+def test_log_directories_are_described(
+    bootstrap: str, replication_factor: int, administrator: KafkaAdminClient, make_topic: MakeTopic
+) -> None:
     topic = make_topic(partitions=2)
     with producer(bootstrap) as sender:
         send(sender, topic, sendable(6))
-    ((broker,),) = [administrator.describe_log_dirs({topic: [0, 1]})]
-    (directory,) = broker["log_dirs"]
+    directories = [
+        directory for broker in administrator.describe_log_dirs({topic: [0, 1]}) for directory in broker["log_dirs"]
+    ]
+    assert len(directories) == replication_factor
+    directory = max(directories, key=lambda one: one["topics"][0]["partitions"][0]["partition_size"])
     assert directory["error_code"] == 0
     assert directory["total_bytes"] > directory["usable_bytes"] > 0
     (described,) = directory["topics"]
@@ -228,8 +233,8 @@ def test_log_directories_are_described(bootstrap: str, administrator: KafkaAdmin
 
 def test_the_cluster_describes_itself(bootstrap: str, administrator: KafkaAdminClient) -> None:
     cluster = administrator.describe_cluster()
-    (broker,) = cluster["brokers"]
-    assert f"{broker['host']}:{broker['port']}" == bootstrap
+    found = [f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]]
+    assert sorted(found) == sorted(bootstrap.split(","))
     assert len(cluster["cluster_id"]) == 22
 
 

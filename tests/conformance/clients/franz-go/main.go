@@ -1,6 +1,6 @@
-// franz-go against one broker: the newest versions of the protocol from Go.
+// franz-go against one broker or several: the newest versions of the protocol from Go.
 //
-// checks HOST:PORT prints a line of JSON for each check: {"check", "ok", "detail"}.
+// checks HOST:PORT,... (every broker) prints a line of JSON for each check: {"check", "ok", "detail"}.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +26,9 @@ const (
 )
 
 var (
-	bootstrap string
-	admin     *kadm.Client
-	codecs    = []struct {
+	brokers []string
+	admin   *kadm.Client
+	codecs  = []struct {
 		name  string
 		codec kgo.CompressionCodec
 	}{
@@ -45,7 +46,7 @@ type check struct {
 }
 
 func main() {
-	bootstrap = os.Args[1]
+	brokers = strings.Split(os.Args[1], ",")
 	client, err := newClient()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -78,7 +79,12 @@ func checks() []check {
 		check{"acks all", func(ctx context.Context) error { return acks(ctx, kgo.AllISRAcks()) }},
 		check{"middle of a batch", middleOfBatch},
 		check{"offsets by timestamp", offsetsByTimestamp},
-		check{"group resumes", groupResumes},
+		check{"group resumes", func(ctx context.Context) error { return groupResumes(ctx) }},
+		check{"transaction committed", func(ctx context.Context) error { return transaction(ctx, kgo.TryCommit) }},
+		check{"transaction aborted", func(ctx context.Context) error { return transaction(ctx, kgo.TryAbort) }},
+		check{"offsets in a transaction", func(ctx context.Context) error { return offsetsInTransaction(ctx) }},
+		check{"consumer protocol", func(ctx context.Context) error { return groupResumes(ctx, consumerProtocol()) }},
+		check{"offsets in a transaction, consumer protocol", func(ctx context.Context) error { return offsetsInTransaction(ctx, consumerProtocol()) }},
 		check{"topics administered", topicsAdministered},
 		check{"configs described and altered", configs},
 		check{"records deleted", recordsDeleted},
@@ -91,7 +97,7 @@ func checks() []check {
 }
 
 func newClient(options ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.FetchMaxWait(100 * time.Millisecond)}, options...)...)
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(brokers...), kgo.FetchMaxWait(100 * time.Millisecond)}, options...)...)
 }
 
 func fresh(prefix string) string { return fmt.Sprintf("%s-%012x", prefix, rand.Uint64()>>16) }
@@ -134,7 +140,7 @@ func newTopic(ctx context.Context, partitions int32, settings ...string) (string
 	for i := 0; i < len(settings); i += 2 {
 		configs[settings[i]] = &settings[i+1]
 	}
-	answer, err := admin.CreateTopic(ctx, partitions, 1, configs, name)
+	answer, err := admin.CreateTopic(ctx, partitions, int16(len(brokers)), configs, name)
 	return name, errors.Join(err, answer.Err)
 }
 
@@ -163,9 +169,9 @@ func receive(ctx context.Context, client *kgo.Client, count int) ([]*kgo.Record,
 	return records, nil
 }
 
-func readFrom(ctx context.Context, topic string, offset int64, count int) ([]*kgo.Record, error) {
+func readFrom(ctx context.Context, topic string, offset int64, count int, options ...kgo.Opt) ([]*kgo.Record, error) {
 	start := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}}
-	client, err := newClient(kgo.ConsumePartitions(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	client, err := newClient(append(options, kgo.ConsumePartitions(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +304,12 @@ func offsetsByTimestamp(ctx context.Context) error {
 	)
 }
 
-func groupResumes(ctx context.Context) error {
+// consumerProtocol asks for KIP-848's protocol; franz-go takes the classic one where the cluster has it not.
+func consumerProtocol() kgo.Opt {
+	return kgo.ServerSideBalancer()
+}
+
+func groupResumes(ctx context.Context, options ...kgo.Opt) error {
 	topic, err := newTopic(ctx, 1)
 	if err != nil {
 		return err
@@ -308,8 +319,8 @@ func groupResumes(ctx context.Context) error {
 		return err
 	}
 	consumer := func() (*kgo.Client, error) {
-		return newClient(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		return newClient(append(options, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	}
 	first, err := consumer()
 	if err != nil {
@@ -330,10 +341,12 @@ func groupResumes(ctx context.Context) error {
 		return err
 	}
 	rest, err := receive(ctx, second, 7)
-	groups, describeErr := admin.DescribeGroups(ctx, group)
-	state := groups[group].State
+	if len(options) == 0 { // of the other protocol it is DescribeConsumerGroups that would tell
+		groups, describeErr := admin.DescribeGroups(ctx, group)
+		err = errors.Join(err, describeErr, equal("state", "Stable", groups[group].State))
+	}
 	second.Close()
-	if err := errors.Join(err, describeErr, haveOffsets(rest, 5, 12), equal("state", "Stable", state)); err != nil {
+	if err := errors.Join(err, haveOffsets(rest, 5, 12)); err != nil {
 		return err
 	}
 	var commit kadm.Offsets
@@ -349,6 +362,100 @@ func groupResumes(ctx context.Context) error {
 	_, again := admin.DeleteGroup(ctx, group)
 	return errors.Join(err, listErr, deleteErr, refused(kerr.GroupIDNotFound, again),
 		equal("committed", "7 half-way ü", fmt.Sprint(one.At, " ", one.Metadata)), equal("listed", true, isListed))
+}
+
+func transaction(ctx context.Context, end kgo.TransactionEndTry) error {
+	topic, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	client, err := newClient(kgo.TransactionalID(fresh("tx")))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for range 2 { // the second transaction of a producer meets the state that the first one left
+		if err := client.BeginTransaction(); err != nil {
+			return err
+		}
+		if err := errors.Join(client.ProduceSync(ctx, samples(topic, 6)...).FirstErr(), client.EndTransaction(ctx, end)); err != nil {
+			return err
+		}
+	}
+	if err := send(ctx, []*kgo.Record{{Topic: topic, Value: []byte("last")}}); err != nil {
+		return err
+	}
+	wanted := 1
+	if end == kgo.TryCommit {
+		wanted = 13
+	}
+	found, err := readFrom(ctx, topic, 0, wanted, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		return err
+	}
+	last := found[wanted-1] // 6 records, a marker, 6 records and a marker lie before it
+	return errors.Join(equal("the last record", "last", string(last.Value)), equal("its offset", 14, last.Offset))
+}
+
+// offsetsInTransaction consumes and produces in transactions: what an aborted one took comes again.
+func offsetsInTransaction(ctx context.Context, options ...kgo.Opt) error {
+	input, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	output, err := newTopic(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := sendSamples(ctx, input, 6); err != nil {
+		return err
+	}
+	group := fresh("group")
+	session, err := kgo.NewGroupTransactSession(append(options, kgo.SeedBrokers(brokers...), kgo.TransactionalID(fresh("tx")),
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(input), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets())...)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
+		if err := session.Begin(); err != nil {
+			return err
+		}
+		taken := 0
+		for taken < 6 {
+			fetches := session.PollFetches(ctx)
+			if err := fetches.Err(); err != nil {
+				return fmt.Errorf("%d of 6 records: %w", taken, err)
+			}
+			for _, record := range fetches.Records() {
+				taken++
+				if err := session.ProduceSync(ctx, &kgo.Record{Topic: output, Value: fmt.Append(nil, record.Offset)}).FirstErr(); err != nil {
+					return err
+				}
+			}
+		}
+		committed, err := session.End(ctx, end)
+		if err = errors.Join(err, equal("committed", end == kgo.TryCommit, committed)); err != nil {
+			return err
+		}
+	}
+	// A transaction is committed once its coordinator has written so: the group's partition learns of it later.
+	if err := eventually(ctx, func() bool {
+		fetched, err := admin.FetchOffsets(ctx, group)
+		one, _ := fetched.Lookup(input, 0)
+		return err == nil && one.At == 6
+	}); err != nil {
+		return fmt.Errorf("committed offset: %w", err)
+	}
+	found, err := readFrom(ctx, output, 0, 6, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		return err
+	}
+	for i, record := range found {
+		err = errors.Join(err, equal("a record", i, string(record.Value)), equal("its offset", i+7, record.Offset))
+	}
+	return err
 }
 
 func topicsAdministered(ctx context.Context) error {
@@ -439,16 +546,18 @@ func recordsDeleted(ctx context.Context) error {
 }
 
 func clusterDescribed(ctx context.Context) error {
-	brokers, err := admin.BrokerMetadata(ctx)
+	metadata, err := admin.BrokerMetadata(ctx)
 	if err != nil {
 		return err
 	}
-	if len(brokers.Brokers) != 1 {
-		return fmt.Errorf("%d brokers", len(brokers.Brokers))
+	var found []string
+	for _, one := range metadata.Brokers {
+		found = append(found, fmt.Sprintf("%s:%d", one.Host, one.Port))
 	}
-	one := brokers.Brokers[0]
-	return errors.Join(equal("address", bootstrap, fmt.Sprintf("%s:%d", one.Host, one.Port)),
-		equal("controller", one.NodeID, brokers.Controller), equal("length of the cluster's id", 22, len(brokers.Cluster)))
+	slices.Sort(found)
+	return errors.Join(equal("addresses", slices.Sorted(slices.Values(brokers)), found),
+		equal("controller is one of them", true, slices.Contains(metadata.Brokers.NodeIDs(), metadata.Controller)),
+		equal("length of the cluster's id", 22, len(metadata.Cluster)))
 }
 
 func logDirs(ctx context.Context) error {

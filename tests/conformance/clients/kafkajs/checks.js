@@ -1,6 +1,6 @@
-// kafkajs against one broker: old versions of the protocol (Produce 7, Fetch 11, Metadata 6) from JavaScript.
+// kafkajs against one broker or several: old versions of the protocol (Produce 7, Fetch 11, Metadata 6) from JavaScript.
 //
-// node checks.js HOST:PORT prints a line of JSON for each check: {"check", "ok", "detail"}.
+// node checks.js HOST:PORT,... (every broker) prints a line of JSON for each check: {"check", "ok", "detail"}.
 'use strict'
 
 const assert = require('node:assert/strict')
@@ -31,9 +31,9 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
 
 const TIMEOUT_MS = 30_000
 const BASE_TIMESTAMP_MS = 1_700_000_000_000
-const bootstrap = process.argv[2]
+const brokers = process.argv[2].split(',')
 const kafka = new Kafka({
-  clientId: 'checks', brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: { retries: 8, initialRetryTime: 50 },
+  clientId: 'checks', brokers, logLevel: logLevel.NOTHING, retry: { retries: 8, initialRetryTime: 50 },
 })
 const admin = kafka.admin()
 
@@ -63,7 +63,7 @@ function samples(count = 40) {
 async function topic(partitions = 1, configs = {}) {
   const name = fresh('topic')
   const configEntries = Object.entries(configs).map(([key, value]) => ({ name: key, value }))
-  await admin.createTopics({ topics: [{ topic: name, numPartitions: partitions, replicationFactor: 1, configEntries }] })
+  await admin.createTopics({ topics: [{ topic: name, numPartitions: partitions, replicationFactor: brokers.length, configEntries }] })
   return name
 }
 
@@ -76,6 +76,8 @@ async function producing(settings, work) {
     await producer.disconnect()
   }
 }
+
+const transactional = () => ({ transactionalId: fresh('tx'), idempotent: true, maxInFlightRequests: 1 })
 
 const send = (name, messages, more = {}, settings = {}) =>
   producing(settings, (producer) => producer.send({ topic: name, messages, ...more }))
@@ -193,6 +195,54 @@ const CHECKS = {
     await refused('GROUP_ID_NOT_FOUND', () => admin.deleteGroups([group]))
   },
 
+  ...Object.fromEntries(['commit', 'abort'].map((end) => [`transaction ${end}${end === 'abort' ? 'ed' : 'ted'}`, async () => {
+    const name = await topic()
+    await producing(transactional(), async (producer) => {
+      for (let round = 0; round < 2; round++) { // the second transaction meets the state that the first one left
+        const transaction = await producer.transaction()
+        await transaction.send({ topic: name, messages: samples(6) })
+        await transaction[end]()
+      }
+    })
+    await send(name, [{ value: 'last', partition: 0 }])
+    const found = await receive(name, end === 'commit' ? 13 : 1)
+    // 6 records, a marker, 6 records and a marker lie before the last.
+    assert.deepEqual([found.at(-1).value.toString(), found.at(-1).offset], ['last', '14'])
+  }])),
+
+  'offsets in a transaction': async () => {
+    const [name, group] = [await topic(), fresh('group')]
+    const committed = async () => (await admin.fetchOffsets({ groupId: group, topics: [name] }))[0].partitions[0].offset
+    await producing(transactional(), async (producer) => {
+      for (const [end, offset] of [['abort', '-1'], ['commit', '9']]) {
+        const transaction = await producer.transaction()
+        await transaction.send({ topic: name, messages: samples(3) })
+        await transaction.sendOffsets({
+          consumerGroupId: group, topics: [{ topic: name, partitions: [{ partition: 0, offset: '9' }] }],
+        })
+        assert.equal(await committed(), '-1') // nothing of it is visible while it is open
+        await transaction[end]()
+        await eventually(async () => (await committed()) === offset)
+      }
+    })
+  },
+
+  'transactional producer fenced': async () => {
+    const [name, settings] = [await topic(), transactional()]
+    await producing(settings, async (zombie) => {
+      const late = await zombie.transaction()
+      await late.send({ topic: name, messages: [{ value: 'zombie', partition: 0 }] })
+      await producing(settings, async (heir) => {
+        const transaction = await heir.transaction()
+        await transaction.send({ topic: name, messages: [{ value: 'heir', partition: 0 }] })
+        await assert.rejects(late.commit())
+        await transaction.commit()
+      })
+    })
+    const [first] = await receive(name, 1)
+    assert.deepEqual([first.value.toString(), first.offset], ['heir', '2']) // a record and its abort marker lie before
+  },
+
   'topics administered': async () => {
     const name = await topic(2, { 'retention.ms': '123456' })
     assert.ok((await admin.listTopics()).includes(name))
@@ -228,9 +278,8 @@ const CHECKS = {
 
   'cluster described': async () => {
     const cluster = await admin.describeCluster()
-    assert.equal(cluster.brokers.length, 1)
-    assert.equal(`${cluster.brokers[0].host}:${cluster.brokers[0].port}`, bootstrap)
-    assert.equal(cluster.controller, cluster.brokers[0].nodeId)
+    assert.deepEqual(cluster.brokers.map(({ host, port }) => `${host}:${port}`).sort(), [...brokers].sort())
+    assert.ok(cluster.brokers.some(({ nodeId }) => nodeId === cluster.controller))
     assert.equal(cluster.clusterId.length, 22)
   },
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 )
 
 var (
-	bootstrap string
+	addresses []string
 	admin     sarama.ClusterAdmin
 	codecs    = []struct {
 		name  string
@@ -43,9 +44,9 @@ type check struct {
 }
 
 func main() {
-	bootstrap = os.Args[1]
+	addresses = strings.Split(os.Args[1], ",")
 	var err error
-	if admin, err = sarama.NewClusterAdmin([]string{bootstrap}, newConfig()); err != nil {
+	if admin, err = sarama.NewClusterAdmin(addresses, newConfig()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -155,7 +156,7 @@ func newTopic(partitions int32, settings ...string) (string, error) {
 	for i := 0; i < len(settings); i += 2 {
 		entries[settings[i]] = &settings[i+1]
 	}
-	detail := &sarama.TopicDetail{NumPartitions: partitions, ReplicationFactor: 1, ConfigEntries: entries}
+	detail := &sarama.TopicDetail{NumPartitions: partitions, ReplicationFactor: int16(len(addresses)), ConfigEntries: entries}
 	return name, admin.CreateTopic(name, detail, false)
 }
 
@@ -165,7 +166,7 @@ func send(records []*sarama.ProducerMessage, change func(*sarama.Config)) error 
 	if change != nil {
 		change(config)
 	}
-	producer, err := sarama.NewSyncProducer([]string{bootstrap}, config)
+	producer, err := sarama.NewSyncProducer(addresses, config)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func read(topic string, offset int64, count int, change func(*sarama.Config)) ([
 	if change != nil {
 		change(config)
 	}
-	consumer, err := sarama.NewConsumer([]string{bootstrap}, config)
+	consumer, err := sarama.NewConsumer(addresses, config)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +375,7 @@ func (c *collector) ConsumeClaim(session sarama.ConsumerGroupSession, claim sara
 }
 
 func collect(group, topic string, count int) ([]*sarama.ConsumerMessage, error) {
-	member, err := sarama.NewConsumerGroup([]string{bootstrap}, group, newConfig())
+	member, err := sarama.NewConsumerGroup(addresses, group, newConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -454,7 +455,7 @@ func transactional(id string) (sarama.SyncProducer, error) {
 	config.Producer.Idempotent = true
 	config.Net.MaxOpenRequests = 1
 	config.Producer.Transaction.ID = id
-	return sarama.NewSyncProducer([]string{bootstrap}, config)
+	return sarama.NewSyncProducer(addresses, config)
 }
 
 func transaction(commits bool) error {
@@ -649,10 +650,16 @@ func clusterDescribed() error {
 	if err != nil {
 		return err
 	}
-	if len(brokers) != 1 {
-		return fmt.Errorf("%d brokers", len(brokers))
+	var found []string
+	controllers := 0
+	for _, one := range brokers {
+		found = append(found, one.Addr())
+		if one.ID() == controller {
+			controllers++
+		}
 	}
-	return errors.Join(equal("address", bootstrap, brokers[0].Addr()), equal("controller", brokers[0].ID(), controller))
+	slices.Sort(found)
+	return errors.Join(equal("addresses", slices.Sorted(slices.Values(addresses)), found), equal("controllers", 1, controllers))
 }
 
 func logDirs() error {

@@ -1,6 +1,6 @@
-//! rskafka against one broker: a client written in Rust from the protocol up, without librdkafka.
+//! rskafka against one broker or several: a client written in Rust from the protocol up, without librdkafka.
 //!
-//! checks HOST:PORT prints a line of JSON for each check: {"check", "ok", "detail"}.
+//! checks HOST:PORT,... (every broker) prints a line of JSON for each check: {"check", "ok", "detail"}.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,8 +20,9 @@ type Outcome = Result<(), String>;
 
 #[tokio::main]
 async fn main() {
-    let bootstrap = std::env::args().nth(1).expect("checks HOST:PORT");
-    let client = match ClientBuilder::new(vec![bootstrap]).build().await {
+    let bootstrap = std::env::args().nth(1).expect("checks HOST:PORT,...");
+    let addresses: Vec<String> = bootstrap.split(',').map(String::from).collect();
+    let client = match ClientBuilder::new(addresses).build().await {
         Ok(client) => client,
         Err(failure) => {
             eprintln!("{failure}");
