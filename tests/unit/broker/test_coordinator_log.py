@@ -1,0 +1,120 @@
+"""A coordinator's log: what is committed, what may be, and what transactions in it have left open."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from kavka.broker.coordinator_log import CoordinatorLog
+from kavka.broker.topic_settings import log_config
+from kavka.config.broker import BrokerConfig
+from kavka.config.topic import TopicConfig
+from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
+from kavka.errors import ErrorCode, StorageError
+from kavka.log.log_manager import LogManager, LogManagerSettings
+from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.replication.partition import Partition
+from kavka.replication.replica_manager import ReplicaManager
+from kavka.runtime.disk import LocalFileSystem
+
+TOPIC = TopicPartition("__state", 0)
+OWN, OTHER = BrokerId(1), BrokerId(2)
+NOW_MS = 1_700_000_000_000
+RECORD = CoordinatorRecord(b"key", b"value")
+
+
+class Room:
+    """A log that this broker leads, with a follower in sync where `isr` says so."""
+
+    def __init__(self, path: Path, *isr: int) -> None:
+        config = BrokerConfig.from_properties({"broker.id": "1", "log.dirs": str(path)})
+        self.failures: list[StorageError] = []
+        self.replicas = ReplicaManager(asyncio.get_running_loop(), on_storage_error=self.failures.append)
+        logs = LogManager(
+            LocalFileSystem(), [str(path)], LogManagerSettings(), lambda topic: log_config(TopicConfig({}, config))
+        )
+        logs.load(NOW_MS)
+        topic_id = uuid.UUID(int=7)
+        log = logs.get_or_create(TOPIC, topic_id, NOW_MS)
+        self.partition = Partition(TOPIC, topic_id, log, local_broker_id=OWN, min_insync_replicas=1)
+        self.replicas.host(self.partition)
+        self.members = tuple(BrokerId(member) for member in isr)
+        self.replicas.lead(self.partition, LeaderAndIsr(OWN, 3, self.members, 0), self.members)
+        self.log = CoordinatorLog(
+            TOPIC.topic,
+            self.replicas,
+            wall_ms=lambda: NOW_MS,
+            load_bytes=1 << 20,
+            commit_timeout_ms=30,
+            on_storage_error=self.failures.append,
+        )
+
+    def commit(self) -> None:
+        self.partition.log.advance_high_watermark(self.partition.log.log_end_offset)
+        self.replicas.on_high_watermark_advanced(self.partition)
+
+    async def read(self) -> list[object]:
+        found: list[object] = []
+        async for records in self.log.read(0):
+            found += [records] if isinstance(records, OpenTransaction) else list(records)
+        return found
+
+
+def runs(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 10))  # type: ignore[arg-type]
+
+
+def test_what_is_committed_is_read_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN)
+        assert await room.log.append(0, [RECORD, CoordinatorRecord(b"gone", None)]) is ErrorCode.NONE
+        assert await room.read() == [RECORD, CoordinatorRecord(b"gone", None)]
+
+    runs(scenario)
+
+
+def test_it_may_stay_unknown_whether_records_are_committed_until_they_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN, OTHER)
+        error = await room.log.append(0, [RECORD])
+        assert error is ErrorCode.REQUEST_TIMED_OUT
+        assert room.log.is_unknown(error)
+        settling = asyncio.ensure_future(room.log.settle(0))
+        await asyncio.sleep(0.1)
+        assert not settling.done()
+        room.commit()
+        assert await settling
+
+    runs(scenario)
+
+
+def test_who_leads_no_more_learns_nothing_of_its_records(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN, OTHER)
+        assert await room.log.append(0, [RECORD]) is ErrorCode.REQUEST_TIMED_OUT
+        settling = asyncio.ensure_future(room.log.settle(0))
+        await asyncio.sleep(0)
+        room.replicas.follow(room.partition, LeaderAndIsr(OTHER, 4, room.members, 1), room.members)
+        assert not await settling
+        assert not await room.log.settle(0)
+        error = await room.log.append(0, [RECORD])
+        assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not room.log.is_unknown(error)
+
+    runs(scenario)
+
+
+def test_records_of_a_transaction_count_when_it_ends_and_are_told_while_it_is_open(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN)
+        refused = await room.log.append(0, [RECORD], producer_id=7, producer_epoch=2)
+        assert refused is ErrorCode.INVALID_TXN_STATE, "nobody said that its transaction is open"
+        verification = room.partition.log.verification(7, 2, -1, NOW_MS)
+        assert verification is not None
+        verification.grant(2)
+        assert await room.log.append(0, [RECORD], producer_id=7, producer_epoch=2) is ErrorCode.NONE
+        assert await room.read() == [OpenTransaction(7, 2, [RECORD])]
+
+    runs(scenario)
