@@ -28,7 +28,7 @@ from functools import partial
 from typing import Final
 
 from kavka.config.broker import BrokerConfig
-from kavka.errors import CorruptRecords, RecordsError
+from kavka.errors import CorruptRecords, RecordsError, StorageError
 from kavka.filesystem import FileSystem
 from kavka.log.cleaner_choice import LogToClean, dirty_segments, filthiest, group_segments, look_at
 from kavka.log.cleaner_offsets import OffsetMap
@@ -149,6 +149,19 @@ class LogCleaner:
         )
 
     async def _clean(self, found: LogToClean) -> None:
+        log, directory = found.log, found.log.directory
+        try:
+            await self._compact(found)
+        except (StorageError, FileNotFoundError) as failure:
+            if log.directory != directory:
+                # 1. A worker is about to sync the directory, or to open a file. 2. The partition is deleted, or moves
+                # to another log directory. 3. The worker finds nothing where the log was: no disk has failed.
+                raise _GivenUp from failure
+            if isinstance(failure, StorageError):
+                raise
+            raise StorageError(directory, f"lost a file: {failure}") from failure
+
+    async def _compact(self, found: LogToClean) -> None:
         log, config = found.log, self._config()
         loop = asyncio.get_running_loop()
         self._began_at, self._moved = loop.time(), 0

@@ -193,6 +193,26 @@ def test_a_truncation_in_the_middle_has_the_pass_given_up(store: Store) -> None:
         store.fill()
 
 
+def test_a_partition_deleted_at_any_step_has_the_pass_given_up(tmp_path: Path) -> None:
+    for step in range(100):
+        store = Store(tmp_path / str(step))
+        store.fill()
+        steps: list[int] = []
+
+        def delete(store: Store = store, steps: list[int] = steps, step: int = step) -> None:
+            if len(steps) == step:
+                store.logs.delete(PARTITION, store.now_ms)
+            steps.append(step)
+
+        store.cleaner = store.new_cleaner(delete)
+        store.clean()
+        store.logs.release()
+        if len(steps) <= step:
+            return
+        assert store.logs.offline_directories == {}
+    raise AssertionError("a pass has fewer steps")
+
+
 def test_a_reader_goes_on_over_a_swap(store: Store) -> None:
     store.fill()
     log = store.log
