@@ -361,4 +361,5 @@ def partition_of(key: str) -> int:
     code = 0
     for character in key:
         code = (31 * code + ord(character)) & 0xFFFFFFFF
-    return (code & 0x7FFFFFFF) % INTERNAL_PARTITIONS
+    signed = code - 2**32 if code >= 2**31 else code
+    return abs(signed) % INTERNAL_PARTITIONS
