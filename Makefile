@@ -37,9 +37,10 @@ test: setup ## all tests that belong to every change
 unit: setup ## the quick ones: no process, no socket
 	@$(PYTHON) -m pytest -n $(WORKERS) tests/unit tests/property
 
-conformance: setup ## every client and Apache Kafka itself beside kavka
+conformance: setup ## every client and Apache Kafka itself beside kavka; writes the README's table of clients
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
-	  tests/integration/cluster
+	  tests/integration/cluster --junitxml=.cache/conformance.xml; status=$$?; \
+	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml && exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
