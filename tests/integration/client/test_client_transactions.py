@@ -84,10 +84,11 @@ async def written(cluster: Cluster, topic: str) -> list[bytes | None]:
     settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=True, fetch_max_wait_ms=50)
     async with Consumer(cluster, settings) as consumer:
         await consumer.assign_topic(topic)
-        ends = await list_offsets(cluster, {TopicPartition(topic, 0): LATEST})
-        stable = {}
-        while stable != ends:
-            stable = await list_offsets(cluster, {TopicPartition(topic, 0): LATEST}, read_committed=True)
+        place = TopicPartition(topic, 0)
+        ends, stable = await list_offsets(cluster, {place: LATEST}), {}
+        while stable != ends:  # The marker of the last transaction may be on its way, before either question.
+            stable = await list_offsets(cluster, {place: LATEST}, read_committed=True)
+            ends = await list_offsets(cluster, {place: LATEST})
         values: list[bytes | None] = []
         while not consumer.reached({place: found.offset for place, found in ends.items()}):
             values += [record.value for record in await consumer.poll()]
