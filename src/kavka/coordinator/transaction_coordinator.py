@@ -13,6 +13,10 @@ know: sockets, the wire format of requests, where partitions are led.
         before, and may prepare the other outcome behind the one that is in the log
     I5  markers are sent only for an outcome that is committed, with the leader epoch in which it was loaded here or
         written; what the log says is prepared when it is loaded gets its markers (again)
+    I6  a partition is served when all that was read of it is committed. Else, with an in-sync set below
+        min.insync.replicas: 1. a prepared commit is read that only this broker has, and one partition gets its marker;
+        2. this broker dies, and a replica without that record leads; 3. there the transaction is still open, times out,
+        and the other partitions get the marker of an abort (P4). Apache Kafka reads to the end and does not wait
 
 Source: Kafka's TransactionCoordinator, TransactionStateManager and CoordinatorRuntime.
 """
@@ -163,7 +167,8 @@ class TransactionCoordinator:
             if not isinstance(records, OpenTransaction):
                 for record in records:
                     _replay(active, record)
-        if not self._is_active(active):
+        # What was read may not be committed (I6). Where this broker leads no more, another order follows.
+        if not self._is_active(active) or not await self._log.settle(active.partition) or not self._is_active(active):
             return
         active.loading = False
         for transaction in active.shard.ending():

@@ -34,15 +34,19 @@ class MemoryLog:
         self.gate: asyncio.Event | None = None
         self.settled = asyncio.Event()
         self.is_committed = True
+        self.has_unknown = False
 
     async def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
         if self.gate is not None:
             await self.gate.wait()
         if self.error is ErrorCode.NONE or self.is_unknown(self.error):
             self.records.setdefault(partition, []).extend(records)
+        self.has_unknown = self.has_unknown or self.is_unknown(self.error)
         return self.error
 
     async def settle(self, partition: int) -> bool:
+        if not self.has_unknown:
+            return True
         await self.settled.wait()
         return self.is_committed
 
@@ -282,6 +286,31 @@ def test_who_takes_over_ends_what_was_prepared_and_leaves_open_what_was_open(com
         assert again.markers.written == []
         await again.end(producer)
         await again.until(TransactionState.COMPLETE_COMMIT)
+
+    runs(scenario)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_nothing_is_served_of_a_log_whose_end_may_still_be_lost(committed: bool) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        prepared = Transaction(NAME, 7, 0, TIMEOUT_MS, TransactionState.PREPARE_COMMIT, frozenset({A}))
+        log.records[0] = [transaction_record(prepared, transaction_version=0)]
+        log.has_unknown, log.is_committed = True, committed
+        room = Room(log)
+        loading = asyncio.ensure_future(room.loaded())
+        await asyncio.sleep(0.01)
+        assert await code(room.init()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert room.markers.written == []
+        log.settled.set()
+        await loading
+        if committed:
+            await room.until(TransactionState.COMPLETE_COMMIT)
+            assert room.markers.written == [(7, 0, True, 0, frozenset({A}))]
+        else:
+            await asyncio.sleep(0.01)
+            assert await code(room.init()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert room.markers.written == []
 
     runs(scenario)
 
