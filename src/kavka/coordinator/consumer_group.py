@@ -172,6 +172,8 @@ class ConsumerGroup:
         self.target: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.deadlines: dict[str, Deadlines] = {}
+        self.untold: set[str] = set()
+        """Members that may not know what they are assigned: the answer that told it failed, or was another broker's."""
         self.has_partition_metadata = False
         """Whether its log has a record of Kafka 4.0 that nobody needs any more."""
         self.checked_version = -1
@@ -296,6 +298,7 @@ class ConsumerGroup:
         """The log is read to its end, or has changed: who is not watched yet has a whole session from now on."""
         for member in self.members.values():
             if member.member_id not in self.deadlines:
+                self.untold.add(member.member_id)
                 timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
                 self.renew(member.member_id, timeout_ms, now_ms)
             self.watch_revocation(member.member_id, now_ms)
@@ -337,6 +340,7 @@ class ConsumerGroup:
         """A member is gone; one that is not there is no mistake."""
         member = self.members.pop(member_id, None)
         self.deadlines.pop(member_id, None)
+        self.untold.discard(member_id)
         if member is None:
             return
         self._release(member)

@@ -125,6 +125,7 @@ class ConsumerGroupFlow:
         answer = await self.in_turn(active, group_id, decide)
         group = active.shard.consumer_groups.get(group_id)
         if group is not None and answer.member_id in group.members:
+            group.untold.discard(answer.member_id)
             group.renew(answer.member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
             group.watch_revocation(answer.member_id, self._carrier.now_ms())
             self._carrier.arm(active, group_id)
@@ -151,6 +152,8 @@ class ConsumerGroupFlow:
         now = self._now(group_id, resolved)
         decision = decide_heartbeat(group, request, request.member_id or self._new_member_id(), now)
         group.checked_version = -1 if decision.records else now.topics.version
+        if decision.answer.member_id in group.members:
+            group.untold.add(decision.answer.member_id)  # until the answer goes out
         return Change([*records, *decision.records], frozen), decision.answer
 
     def _new_group(

@@ -6,7 +6,9 @@ log, futures, clocks.
 
     I1  a request that is refused writes nothing
     I2  a member is told of an assignment only with records that say so (the caller answers when they are committed)
-    I3  a member that leaves or is thrown out raises the group's epoch, so that others get what it had
+    I3  what a member may not have been told it is told by the next answer, whether it asks or not: a write of unknown
+        outcome counts although its answer was a failure, and a new coordinator cannot know what arrived
+    I4  a member that leaves or is thrown out raises the group's epoch, so that others get what it had
 
     member epoch  what it asks
     0             to join, or to join again without any partition
@@ -154,7 +156,8 @@ def decide_heartbeat(group: ConsumerGroup, request: ConsumerHeartbeat, member_id
     before = _known_member(group, request, member_id, records)
     updated = _with_news(before, request)
     after = advance(group, before, updated, owned=request.owned, now=now, records=records)
-    told = after.assigned if request.is_full or after.assigned != before.assigned else None
+    is_told = request.is_full or after.assigned != before.assigned or after.member_id in group.untold
+    told = after.assigned if is_told else None
     answer = HeartbeatAnswer(after.member_id, after.epoch, now.limits.heartbeat_interval_ms, told)
     return Decision(records, answer, after)
 
@@ -393,7 +396,7 @@ def decide_leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Now) -> 
 
 
 def remove_members(group: ConsumerGroup, member_ids: Sequence[str], now: Now) -> list[CoordinatorRecord]:
-    """The records that take members out and raise the group's epoch (I3)."""
+    """The records that take members out and raise the group's epoch (I4)."""
     records = member_tombstones(group.group_id, member_ids)
     gone = frozenset(member_ids)
     left = {member_id: member for member_id, member in group.members.items() if member_id not in gone}

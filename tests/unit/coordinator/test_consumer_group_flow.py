@@ -175,6 +175,39 @@ def test_who_does_not_give_back_in_time_is_fenced() -> None:
     in_virtual_time(scenario)
 
 
+def test_who_was_told_of_a_failure_is_told_the_assignment_by_the_next_heartbeat() -> None:
+    """A write of unknown outcome counts, so the next heartbeat changes nothing; and librdkafka repeats no full one."""
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        case.log.error = ErrorCode.REQUEST_TIMED_OUT
+        assert await case.refused("one", one.member_epoch) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        again = await case.beat("one", one.member_epoch)
+        assert len(told(again)) == 2
+        assert (await case.beat("one", one.member_epoch)).assignment is None
+
+    in_virtual_time(scenario)
+
+
+def test_a_new_coordinator_tells_each_member_its_assignment_once() -> None:
+    """What the one before wrote may be committed without its answer having arrived."""
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        assert len(told(await case.beat("one", one.member_epoch))) == 2
+        await case.start()
+        assert len(told(await case.beat("one", one.member_epoch))) == 2
+        assert (await case.beat("one", one.member_epoch)).assignment is None
+
+    in_virtual_time(scenario)
+
+
 def test_a_regular_expression_follows_the_topics() -> None:
     async def scenario() -> None:
         case = Case()
