@@ -42,7 +42,9 @@ async def started(client: Any) -> AsyncIterator[Any]:
 
 
 def producer(bootstrap: str, **settings: Any) -> Any:
-    return started(AIOKafkaProducer(**({"bootstrap_servers": bootstrap, "linger_ms": 20} | settings)))
+    # Its own default is acks=1: acknowledged before the followers have it, and no reader sees it yet.
+    config = {"bootstrap_servers": bootstrap, "linger_ms": 20, "acks": "all"}
+    return started(AIOKafkaProducer(**(config | settings)))
 
 
 def consumer(bootstrap: str, *topics: str, **settings: Any) -> Any:

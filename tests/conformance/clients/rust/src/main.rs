@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicI16, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, TimeZone, Utc};
@@ -16,12 +17,16 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const TIMEOUT_MS: i32 = 10_000;
 const BASE_TIMESTAMP_MS: i64 = 1_700_000_000_000;
 
+/// Of topics: as many as there are brokers.
+static REPLICAS: AtomicI16 = AtomicI16::new(1);
+
 type Outcome = Result<(), String>;
 
 #[tokio::main]
 async fn main() {
     let bootstrap = std::env::args().nth(1).expect("checks HOST:PORT,...");
     let addresses: Vec<String> = bootstrap.split(',').map(String::from).collect();
+    REPLICAS.store(addresses.len() as i16, Ordering::Relaxed);
     let client = match ClientBuilder::new(addresses).build().await {
         Ok(client) => client,
         Err(failure) => {
@@ -106,7 +111,7 @@ async fn new_topic(client: &Client) -> Result<PartitionClient, String> {
     let name = fresh("topic");
     said(
         said(client.controller_client())?
-            .create_topic(&name, 1, 1, TIMEOUT_MS)
+            .create_topic(&name, 1, REPLICAS.load(Ordering::Relaxed), TIMEOUT_MS)
             .await,
     )?;
     said(
