@@ -14,6 +14,7 @@ end of the inputs, and the rest is questions to a quiet cluster:
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -32,6 +33,7 @@ from chaos.nemesis import CLIENT_FAULTS, Nemesis, usable
 from chaos.output_checker import Outputs, check_outputs, count_flaws
 from chaos.outputs import Event, Output, decoded_output, read_journals
 from chaos.replica_logs import differences
+from chaos.transformer import FAILED
 from chaos.workload import CONSUMER, Workload, WorkloadFailed
 from kavka_process import ProcessFailed
 from process_cluster import ProcessCluster, Server, eventually, kavka_command
@@ -184,7 +186,8 @@ class ExactlyOnceRun:
             transformer.terminate()
         for transformer in self._transformers:
             status = transformer.stop(timeout_s=60)
-            if status != 0:
+            # It may have been started a moment ago, and not listen yet; or find only now that it is fenced.
+            if status not in (0, -signal.SIGTERM, FAILED):
                 self._failures.append(f"{transformer.name} ended with {status}: {transformer.log_tail(lines=6)}")
 
     def _wait_until_stable(self) -> None:
