@@ -224,9 +224,18 @@ class ConsumerGroupFlow:
     # -- carrying out
 
     async def in_turn(
-        self, active: ActiveShard, group_id: str, decide: Callable[[], Awaitable[tuple[Change, _T]]]
+        self,
+        active: ActiveShard,
+        group_id: str,
+        decide: Callable[[], Awaitable[tuple[Change, _T]]],
+        *,
+        at_once: bool = False,
     ) -> _T:
-        """Decides in the group's turn, carries the change out, and returns the answer. Raises `RequestError`."""
+        """Decides in the group's turn, carries the change out, and returns the answer. Raises `RequestError`.
+
+        Offsets are committed out of turn. A change that must know all that lie in the log is written `at_once`, in the
+        step in which it was decided, and ends with who asked for it.
+        """
         await active.turns.take(group_id)
         is_handed_over = False
         try:
@@ -239,12 +248,12 @@ class ConsumerGroupFlow:
                 return answer
             if change.frozen is not None:
                 self._freeze(change.frozen)
-            carrying = self._carrier.spawn(self._carry_out(active, group_id, change))
+            carrying = self._carry_out(active, group_id, change)
             is_handed_over = True
         finally:
             if not is_handed_over:
                 active.turns.give(group_id)
-        error = await asyncio.shield(carrying)
+        error = await (carrying if at_once else asyncio.shield(self._carrier.spawn(carrying)))
         if error is not ErrorCode.NONE:
             raise RequestError(error)
         return answer

@@ -542,10 +542,14 @@ class GroupCoordinator:
         async def decide() -> tuple[Change, Expiry]:
             classic = active.shard.groups.get(group_id)
             expiry = active.shard.expire(group_id, wall_ms=self._wall_ms(), retention_ms=retention_ms)
+            # No more than one batch: until the next one is written an offset of it may be committed again.
+            first = next(_batches(expiry.records), [])
+            if len(first) < len(expiry.records):
+                expiry = Expiry(first, is_deleted=False)
             return Change(expiry.records, classic if expiry.is_deleted else None), expiry
 
         try:
-            expiry = await self._consumers.in_turn(active, group_id, decide)
+            expiry = await self._consumers.in_turn(active, group_id, decide, at_once=True)
         except RequestError as failure:
             logger.warning("group offsets not expired", group=group_id, why=failure.code.name)
             return
@@ -644,6 +648,8 @@ class GroupCoordinator:
     ) -> ErrorCode:
         """As many as fit into a batch at a time; the first batch that fails ends it."""
         for batch in _batches(records):
+            if active.is_gone:
+                return ErrorCode.NOT_COORDINATOR
             error = await self._write(active, partition, batch)
             if error is not ErrorCode.NONE:
                 return error
@@ -673,6 +679,9 @@ class GroupCoordinator:
         were, for their records come last: the next change makes it whole.
         """
         for batch in _batches(records):
+            if active.is_gone:
+                # Led here again, in a later epoch, the log would take it: behind what was read of it.
+                return ErrorCode.NOT_COORDINATOR
             position = active.next_position()
             outcome = await self._log.append(active.partition, batch)
             if outcome is ErrorCode.NONE or outcome in _OUTCOME_UNKNOWN:

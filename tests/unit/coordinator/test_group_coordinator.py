@@ -19,12 +19,13 @@ LIMITS = GroupLimits(10, 1_800_000, 0, 100)
 
 
 class MemoryLog:
-    """`__consumer_offsets` in memory; `gate` holds appends back while it is closed."""
+    """`__consumer_offsets` in memory; `gate` holds appends back while it is closed, `commits_after_s` their answers."""
 
     def __init__(self) -> None:
         self.records: dict[int, list[CoordinatorRecord]] = {}
         self.open: dict[int, list[OpenTransaction]] = {}
         self.gate: asyncio.Event | None = None
+        self.commits_after_s = 0.0
         self.error = ErrorCode.NONE
 
     def append(
@@ -42,6 +43,8 @@ class MemoryLog:
                 self.open.setdefault(partition, []).append(OpenTransaction(producer_id, producer_epoch, records))
             else:
                 self.records.setdefault(partition, []).extend(records)
+        if self.commits_after_s:
+            await asyncio.sleep(self.commits_after_s)
         return self.error
 
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
@@ -495,6 +498,50 @@ def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() ->
             assert one.fetch_offset("g", "orders", 0) is None
             assert one.list_groups() == []
         assert (await coordinator_at(log, wall)).list_groups() == []
+
+    runs(scenario)
+
+
+def test_an_offset_that_is_committed_while_it_expires_stays() -> None:
+    async def scenario() -> None:
+        wall, log = Wall(), MemoryLog()
+        groups = await coordinator_at(log, wall)
+        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        wall.now_ms += 10_000
+        # Not all of the group is over its retention: it is not deleted, and commits go on.
+        await groups.commit_offsets("g", "", None, -1, [OffsetToCommit("orders", 1, 1, 3, "")])
+        await asyncio.gather(groups.expire_offsets(5_000), groups.commit_offsets("g", "", None, -1, [offset(8)]))
+        for one in (groups, await coordinator_at(log, wall)):
+            found = one.fetch_offset("g", "orders", 0)
+            assert found is not None
+            assert found.offset == 8
+
+    runs(scenario)
+
+
+def test_more_offsets_than_a_batch_holds_expire_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kavka.coordinator.group_coordinator.BATCH_BYTES", 50)
+
+    async def scenario() -> None:
+        wall, log = Wall(), MemoryLog()
+        groups = await coordinator_at(log, wall)
+        offsets = [OffsetToCommit("orders", partition, 7, 3, "") for partition in range(6)]
+        await groups.commit_offsets("g", "", None, -1, offsets)
+        wall.now_ms += 10_000
+        await groups.commit_offsets("g", "", None, -1, [OffsetToCommit("orders", 6, 1, 3, "")])
+        log.commits_after_s = 0.02
+        expiring = asyncio.ensure_future(groups.expire_offsets(5_000))
+        await asyncio.sleep(0.01)
+        # It waits for the first batch; what it would put into a later one is committed again meanwhile.
+        await groups.commit_offsets("g", "", None, -1, offsets[5:])
+        await expiring
+        for one in (groups, await coordinator_at(log, wall)):
+            left = [partition for _topic, partition, _committed in one.fetch_offsets("g")]
+            assert 5 in left
+            assert 0 not in left
+        for _again in offsets:
+            await groups.expire_offsets(5_000)
+        assert [partition for _topic, partition, _committed in groups.fetch_offsets("g")] == [5, 6]
 
     runs(scenario)
 
