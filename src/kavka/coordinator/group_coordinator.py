@@ -447,14 +447,13 @@ class GroupCoordinator:
         )
         error = ErrorCode.NONE
         if decision.offsets:
+            # What cannot be written at all must not be pending: no marker would ever come for it.
+            records = [_offset_record(offset) for offset in decision.offsets]
             position = active.next_position()
             # Before it is appended: the marker may be committed with it, and be told of first (GroupOffsets I3).
             shard.offsets.hold(producer_id, decision.offsets, position)
             answer = await self._log.append(
-                self.partition_for(group_id),
-                [_offset_record(offset) for offset in decision.offsets],
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
+                self.partition_for(group_id), records, producer_id=producer_id, producer_epoch=producer_epoch
             )
             if answer is ErrorCode.NONE:
                 shard.offsets.confirm(producer_id, position)

@@ -43,6 +43,8 @@ from kavka.model import LeaderEpoch, Offset
 
 MAX_NEW_GROUPS = 1_000
 """Groups of one partition that were named but that nobody has joined; each takes about a kilobyte."""
+_LATEST_MS = 2**63 - 1
+"""The latest time that a record can tell."""
 NO_RETENTION = -1
 """What OffsetCommit 2-4 says where the broker's retention holds."""
 
@@ -150,7 +152,7 @@ class GroupShard:
             self._group_for_commit(group_id, generation, now_ms).check_commit(
                 member_id, group_instance_id, generation, now_ms
             )
-        expires_at_ms = NO_EXPIRY if retention_ms == NO_RETENTION else wall_ms + retention_ms
+        expires_at_ms = NO_EXPIRY if retention_ms == NO_RETENTION else min(wall_ms + retention_ms, _LATEST_MS)
         return self._decide_commit(group_id, offsets, wall_ms, expires_at_ms)
 
     def commit_transactional(

@@ -14,6 +14,7 @@ from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_ha
 from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
 from kavka.coordinator.shard import MAX_NEW_GROUPS, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
+from kavka.protocol.codec import EncodeError
 
 LIMITS = GroupLimits(10, 1_800_000, 0, 100)
 
@@ -542,6 +543,20 @@ def test_more_offsets_than_a_batch_holds_expire_a_batch_at_a_time(monkeypatch: p
         for _again in offsets:
             await groups.expire_offsets(5_000)
         assert [partition for _topic, partition, _committed in groups.fetch_offsets("g")] == [5, 6]
+
+    runs(scenario)
+
+
+def test_what_no_record_can_hold_leaves_nothing_pending() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log)
+        endless = 2**63 - 1
+        assert await groups.commit_offsets("g", "", None, -1, [offset(7)], retention_ms=endless) == [ErrorCode.NONE]
+        long_topic = OffsetToCommit("t" * 40_000, 0, 1, 0, "")
+        with pytest.raises(EncodeError):
+            await groups.commit_transactional_offsets("g", "", None, -1, 1, 0, [long_topic])
+        assert groups.pending_offsets("g") == frozenset()
 
     runs(scenario)
 
