@@ -315,6 +315,31 @@ def test_nothing_is_served_of_a_log_whose_end_may_still_be_lost(committed: bool)
     runs(scenario)
 
 
+def test_a_partition_whose_addition_may_still_be_lost_is_not_verified() -> None:
+    """Met by the simulator, with offsets in a transaction: 1. the coordinator adds a partition, with nobody in sync but
+    itself, and begins anew; 2. it reads that record, says that the partition is in the transaction, and a batch is
+    written there; 3. a replica without the record leads: nobody ever ends that transaction (P6, KIP-890)."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        producer = ProducerIdAndEpoch(7, 18)
+        added = Transaction(NAME, *producer, TIMEOUT_MS, TransactionState.ONGOING, frozenset({A}), version=2)
+        log.records[0] = [transaction_record(added, transaction_version=2)]
+        log.has_unknown = True
+        room = Room(log, version=2)
+        loading = asyncio.ensure_future(room.loaded())
+        await asyncio.sleep(0.01)
+        with pytest.raises(RequestError, match=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name):
+            room.coordinator.verify(NAME, producer, [A])
+        assert await code(room.add(producer, A)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        log.settled.set()
+        await loading
+        assert room.coordinator.verify(NAME, producer, [A]) == {A: ErrorCode.NONE}
+        await room.add(producer, A)
+
+    runs(scenario)
+
+
 def test_a_producer_that_begins_anew_aborts_what_was_open() -> None:
     async def scenario() -> None:
         room = await Room().loaded()
