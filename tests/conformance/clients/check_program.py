@@ -17,7 +17,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 # How the set-up scripts say that a toolchain is missing.
 TOOLCHAIN_MISSING = 3
 SET_UP_TIMEOUT_S = 300.0
-RUN_TIMEOUT_S = 100.0
+RUN_TIMEOUT_S = 200.0
 
 
 def set_up(script: str, *arguments: str) -> str:

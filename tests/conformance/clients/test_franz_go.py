@@ -6,6 +6,8 @@ import pytest
 from check_program import run_checks, set_up
 from client_samples import CODECS
 
+pytestmark = pytest.mark.timeout(400)  # a start of Apache Kafka and all checks of a run, on a loaded machine
+
 CHECKS = (
     *(f"round trip {codec}{kind}" for codec in CODECS for kind in ("", " idempotent")),
     "acks 0",
