@@ -74,8 +74,8 @@ class Plan:
             mean_pause_s=random.choice((1.0, 2.0, 5.0)),
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
-            members=random.choice((0, 0, 2, 3)),
-            transactors=random.choice((0, 0, 1, 2)),
+            members=random.choice((0, 0, 0, 2, 3)),
+            transactors=random.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
             core_first=random.random() < 0.5,
         )
 

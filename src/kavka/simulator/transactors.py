@@ -38,7 +38,8 @@ KINDS: Final = ("transactor crashes", "transactor pauses")
 GROUP: Final = "transformers"
 PARTITIONS: Final = 3
 TRANSACTION_TIMEOUT_MS: Final = 8_000
-MEAN_PAUSE_S: Final = 2.0
+MEAN_PAUSE_S: Final = 4.0
+"""Before a transaction. One takes some hundred steps: more of them would be most of what is simulated."""
 RETRY_S: Final = 0.5
 MOST_RECORDS: Final = 4
 ABORTED: Final = 0.2
@@ -165,6 +166,7 @@ class Transactors:
                 records = await consumer.poll(max_records=20, timeout_ms=1_000)
                 if not records:
                     continue
+                await asyncio.sleep(random.expovariate(1 / MEAN_PAUSE_S))
                 number += 1
                 offsets: dict[TopicPartition, int] = {}
                 entries = []
