@@ -52,6 +52,7 @@ def _run_quietly(seed: int, *, hours: float, brokers: int | None) -> SeedResult:
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
     set_level("error")  # What a broker warns of is what is made to happen here.
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # What is simulated is not collected in any case.
     return run_seed(seed, hours=hours, brokers=brokers)
 
 

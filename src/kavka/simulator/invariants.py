@@ -448,7 +448,8 @@ class Observer(View):
                 continue
             if (member, partition) in self.powerless:
                 continue
-            other.follow()
+            if other.has_moved:
+                other.follow()
             difference = differ(mirror, other.mirror, high_watermark)
             if difference:
                 text = f"{seen.name}: member {member} of {stored.state.isr} is not the same {difference}"

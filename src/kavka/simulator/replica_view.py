@@ -64,6 +64,13 @@ class Seen:
     def is_present(self) -> bool:
         return self.look is not None and not self.is_former and not self.partition.log.failure
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether the log begins or ends elsewhere than it did when it was followed last: its broker's every step that
+        changes it is followed, so that between two of them there is nothing else to be seen."""
+        log, mirror = self.partition.log, self.mirror
+        return log.log_end_offset != mirror.end or log.log_start_offset != mirror.start
+
     def follow(self) -> None:
         """Takes over what the log has now. The observer's own reads do not fail."""
         with self._disk.without_faults():
