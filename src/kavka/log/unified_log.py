@@ -790,8 +790,9 @@ class UnifiedLog:
             self._remove_segments(first, first + len(segments), now_ms)
         finally:
             removals, self._removals = self._removals, before
-        self._segments.insert(first, cleaned)
-        self._bases.insert(first, cleaned.base_offset)
+            # Also where the disk fails: until the directory is offline readers must not find a hole.
+            self._segments.insert(first, cleaned)
+            self._bases.insert(first, cleaned.base_offset)
         self._directory.open_segments.opened(cleaned)
         self._snapshots.remove_at(bases)
         return removals

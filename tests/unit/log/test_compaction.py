@@ -318,6 +318,33 @@ def test_a_disk_that_fails_in_a_pass_is_told_to_who_asked(tmp_path: Path) -> Non
         store.clean()
 
 
+def test_a_disk_that_fails_while_segments_are_swapped_leaves_no_hole_for_readers(tmp_path: Path) -> None:
+    class FailingFileSystem(LocalFileSystem):
+        renames_left = -1
+
+        def rename(self, source: str, target: str) -> None:
+            if self.renames_left == 0:
+                raise StorageError(source, "input/output error")
+            self.renames_left -= 1
+            super().rename(source, target)
+
+    for renames in range(100):
+        filesystem = FailingFileSystem()
+        store = Store(tmp_path / str(renames), filesystem=filesystem)
+        store.fill()
+        expected = table(committed(store.log))
+        filesystem.renames_left = renames
+        try:
+            store.clean()
+        except StorageError:
+            assert table(committed(store.log)) == expected, renames
+            continue
+        finally:
+            store.logs.release()
+        return
+    raise AssertionError("a pass has fewer renames")
+
+
 def test_many_random_logs_keep_their_tables_with_both_policies(tmp_path: Path) -> None:
     for seed in range(5):
         rng = random.Random(seed)
