@@ -398,7 +398,13 @@ MUTANTS = [
     Mutant(
         "only replicas are told",
         "KAFKA-1483: UpdateMetadata goes to the brokers that have something to do, and not to all",
-        (Change(f"{CONTROLLER}.office:control_requests", "if topics:", "if topics and per_broker.get(broker_id):"),),
+        (
+            Change(
+                f"{CONTROLLER}.office:control_requests",
+                "if topics or change.is_complete:",
+                "if (topics or change.is_complete) and per_broker.get(broker_id):",
+            ),
+        ),
         ("S30",),
     ),
     Mutant(
