@@ -5,8 +5,9 @@ Source: reliability.md section 2; KIP-98, KIP-890.
 
 from __future__ import annotations
 
+from kavka.client.producer import Producer
 from kavka.client.transactions import ProducerFenced
-from kavka.simulator.play import TRANSACTIONS, A, B, C, Play, Writer
+from kavka.simulator.play import PARTITION, TRANSACTIONS, A, B, C, Play, Writer
 from kavka.simulator.scenarios.registry import scenario
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}
@@ -24,6 +25,10 @@ def _write(play: Play, writer: Writer, *values: bytes) -> None:
     for value in values:
         failure = writer.write(value)
         play.require(failure is None, f"{value!r}: {failure!r}")
+
+
+async def _send_one(producer: Producer) -> None:
+    await (await producer.send(PARTITION.topic, b"one", partition=PARTITION.partition))
 
 
 def _is_settled(play: Play) -> None:
@@ -51,6 +56,41 @@ def _(seed: int) -> None:
     play.require(writer.commit() is None, "committed")
     found = [value for _, value in play.reader(committed=True).read()]
     play.require(found == [b"three"], f"{found}")
+    play.finish()
+
+
+@scenario("S44: the coordinator's record of a partition is lost after it was read")
+def _(seed: int) -> None:
+    settings = {**SETTINGS, "kavka.eligible.leader.replicas.enable": "true"}
+    play = Play(seed, settings=settings, topic={"min.insync.replicas": "1"})
+    writer = _writer(play)
+    play.hand_over(A, B, C, which=TRANSACTIONS)
+    play.run_for(0.5)
+    play.kill(C)
+    play.until(lambda: sorted(play.state(TRANSACTIONS).isr) == [A, B], "C is out")
+    end = play.log_end(A, TRANSACTIONS)
+    play.until(lambda: play.log_end(B, TRANSACTIONS) == end, "B has all that is there")
+    play.hold_requests(B, A)
+    play.require(writer.begin() is None, "a transaction begins")
+    sending = writer.begin_to(_send_one)
+    play.until(lambda: play.log_end(A, TRANSACTIONS) > end, "the partition is added, and only A knows")
+    play.pause(B)
+    play.until(lambda: list(play.state(TRANSACTIONS).isr) == [A], "B is out")
+    play.run_for(4.0)
+    epoch = play.state(TRANSACTIONS).leader_epoch
+    play.lose_session(A)
+    play.until(lambda: play.leads(A, TRANSACTIONS) and play.state(TRANSACTIONS).leader_epoch > epoch, "A leads again")
+    play.run_for(12.0)
+    play.require(play.log_end(A) == 0, "a record was taken into a transaction that is not committed to have begun")
+    play.kill(A)
+    play.release(B, A)
+    play.resume(B)
+    play.until(lambda: play.leads(B, TRANSACTIONS), "B leads, who was never told")
+    play.start(A, C)
+    failure = writer.wait(sending)
+    play.require(failure is None, f"{failure!r}")
+    play.require(writer.abort() is None, "aborted")
+    _is_settled(play)
     play.finish()
 
 
