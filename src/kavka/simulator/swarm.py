@@ -50,7 +50,7 @@ class Plan:
         settings = {
             "min.insync.replicas": "1" if count < 3 or random.random() < 0.1 else "2",
             "replica.lag.time.max.ms": str(random.choice((5_000, 10_000, 30_000))),
-            "replica.fetch.wait.max.ms": str(random.choice((500, 1_000, 2_000))),
+            "replica.fetch.wait.max.ms": str(random.choice((1_000, 2_000, 3_000))),
             "num.replica.fetchers": str(random.choice((1, 1, 2))),
             "zookeeper.session.timeout.ms": str(random.choice((4_000, 6_000, 12_000))),
             "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
@@ -71,7 +71,7 @@ class Plan:
             brokers=count,
             partitions=random.choice((1, 3, 3, 6)),
             producers=random.choice((1, 2, 2)),
-            mean_pause_s=random.choice((1.0, 2.0, 5.0)),
+            mean_pause_s=random.choice((2.0, 3.0, 5.0)),
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
             members=random.choice((0, 0, 0, 2, 3)),
