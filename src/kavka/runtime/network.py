@@ -6,7 +6,10 @@ frame says.
 I1  Every failure is a ConnectionFailed (a frame over the limit a FrameTooLarge), and ends the connection: every later
     call raises the same.
 I2  Frames that came before the failure are still given out, in order.
-I3  Bounds: QUEUED_BYTES of frames not sent yet hold `drain` back; RECEIVED_BYTES of frames that nobody took stop the
+I3  With `resets`, what has not reached the other side when a connection is closed here never does: the kernel would go
+    on sending it for minutes, over a cut that heals, and a request of unknown outcome would be carried out after it
+    was sent again and answered. A marker of a transaction that comes so late ends the next one.
+I4  Bounds: QUEUED_BYTES of frames not sent yet hold `drain` back; RECEIVED_BYTES of frames that nobody took stop the
     reading.
 """
 
@@ -34,13 +37,18 @@ CONNECT_TIMEOUT_S = 10.0
 """socket.connection.setup.timeout.ms"""
 
 _length = Struct(">i").pack
+_NO_LINGER = Struct("ii").pack(1, 0)
 
 
 class SocketNetwork:
-    """Opens connections on the running loop. All of them share one receive buffer."""
+    """Opens connections on the running loop. All of them share one receive buffer.
 
-    def __init__(self, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+    `resets`: they are closed with a reset (I3), as among brokers. Who sends and waits for no answer must not do that.
+    """
+
+    def __init__(self, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, resets: bool = False) -> None:
         self._connect_timeout_s = connect_timeout_s
+        self._resets = resets
         self._pool = BufferPool()
         self._shared = bytearray(SHARED_BYTES)
 
@@ -56,6 +64,8 @@ class SocketNetwork:
             raise ConnectionRefused(f"{host}:{port} refused the connection") from error
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
+        if self._resets:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         return SocketFrames(loop, connected, f"{host}:{port}", FrameReader(self._pool, max_frame_bytes), self._shared)
 
 

@@ -83,7 +83,7 @@ class Surroundings:
 
     zookeeper: EmbeddedZooKeeper | None = None
     filesystem: FileSystem = field(default_factory=LocalFileSystem)
-    network: Network = field(default_factory=SocketNetwork)
+    network: Network = field(default_factory=lambda: SocketNetwork(resets=True))
     halt: Callable[[str], None] = halt
 
 

@@ -170,7 +170,8 @@ class BrokerThread:
             self._dissolve()
 
     async def _start(self) -> Started:
-        network = self._network = CuttableNetwork(self.life, SocketNetwork(), self._cuts, self.broker_id, self._members)
+        sockets = SocketNetwork(resets=True)
+        network = self._network = CuttableNetwork(self.life, sockets, self._cuts, self.broker_id, self._members)
         surroundings = Surroundings(filesystem=self._disk, network=network, halt=self._halt)
         server = self._server = Server(self._config, self._files, surroundings)
         return await server.start()

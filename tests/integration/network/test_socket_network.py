@@ -190,3 +190,33 @@ def test_a_reset_while_waiting_is_a_failure() -> None:
             await connection.receive_frame()
 
     run(main())
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_what_is_under_way_when_a_resetting_connection_closes_never_arrives(resets: bool) -> None:
+    closed = threading.Event()
+    endings: list[str] = []
+
+    def read_late(connected: socket.socket) -> None:
+        closed.wait(10)
+        time.sleep(0.05)
+        try:
+            while connected.recv(1 << 20):
+                pass
+            endings.append("all that was sent")
+        except ConnectionResetError:
+            endings.append("reset")
+
+    peer = Peer(read_late)
+
+    async def main() -> None:
+        connection = await SocketNetwork(resets=resets).connect("127.0.0.1", peer.port)
+        connection.send_frame([bytes(64 << 20)])  # more than the kernel takes at either end
+        await asyncio.sleep(0.05)
+        connection.close()
+
+    run(main())
+    closed.set()
+    peer._thread.join(10)
+
+    assert endings == ["reset" if resets else "all that was sent"]
