@@ -23,13 +23,13 @@ goes on with the next segment then, as Kafka's does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kavka.errors import CorruptRecords, RecordsError
 from kavka.filesystem import File
 from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MalformedCheckpoint, parse_epochs
-from kavka.log.index import MAX_RELATIVE_OFFSET, AbortedTransaction
+from kavka.log.index import MAX_RELATIVE_OFFSET, AbortedTransaction, CorruptIndex
 from kavka.log.leader_epoch import EpochEntry, LeaderEpochs
 from kavka.log.log_config import LogConfig
 from kavka.log.producer_snapshots import ProducerSnapshots
@@ -153,6 +153,7 @@ class _LogLoader:
         self._epochs.truncate_from_start(start_offset)
         if recover_from is None:
             self._load_producers(start_offset, end_offset)
+        self._check_transaction_indexes(names)
         self._snapshots.remove_above(end_offset)
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
         return LoadedLog(
@@ -274,7 +275,7 @@ class _LogLoader:
             return True
         end, why = _plausible_end(segment.file, segment.base_offset, size, following)
         segment.reset_indexes()
-        self._directory.remove_if_there(segment.path(TXN_INDEX_SUFFIX))
+        segment.set_aborted([])
         good, next_offset = 0, segment.base_offset
         try:
             for position, batch in scan_batches(segment.file, 0, end):
@@ -323,6 +324,22 @@ class _LogLoader:
             )
         ]
         return log_start_offset
+
+    def _check_transaction_indexes(self, names: list[str]) -> None:
+        """Builds the transaction indexes anew that cannot be believed; recovery has built those of its segments."""
+        written = set(_offsets(names, TXN_INDEX_SUFFIX))
+        for number, segment in enumerate(self._segments):
+            if segment.base_offset in written:
+                following = self._segments[number + 1].base_offset if number + 1 < len(self._segments) else None
+                try:
+                    check_aborted(segment.aborted_transactions, following)
+                except CorruptIndex as error:
+                    self._note("transaction index built anew", segment.path(TXN_INDEX_SUFFIX), str(error))
+                    try:
+                        rebuild_aborted(self._segments, number)
+                    except CorruptRecords as damage:
+                        # A clean stop is believed, so the records were not read before; who reads them is told.
+                        self._note("transaction index not built", segment.path(LOG_SUFFIX), str(damage))
 
     # -- epochs and producers
 
@@ -384,6 +401,40 @@ def replay_producers(producers: ProducerState, segments: Iterable[Segment], up_t
             else:
                 producers.append(header, header.base_offset)
     producers.end_offset = up_to
+
+
+def check_aborted(entries: list[AbortedTransaction], following: Offset | None) -> None:
+    """Raises `CorruptIndex` where the entries of a segment, which ends before `following`, contradict each other."""
+    previous = -1
+    for entry in entries:
+        in_order = 0 <= entry.first_offset < entry.last_offset and previous < entry.last_offset
+        if not in_order or not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
+            raise CorruptIndex(f"transaction index: {entry} cannot follow the end of a transaction at {previous}")
+        if following is not None and entry.last_offset >= following:
+            raise CorruptIndex(f"transaction index: {entry} does not end before the segment at {following}")
+        previous = entry.last_offset
+
+
+def rebuild_aborted(segments: Sequence[Segment], number: int) -> list[AbortedTransaction]:
+    """Builds the transaction index of `segments[number]` anew, from the batches of it and of those before it.
+
+    What was deleted before the first segment is not missed: nobody reads it, so a transaction may as well have begun
+    with its first batch that is left. Raises `CorruptRecords` and `StorageError`.
+    """
+    producers = ProducerState()
+    found: list[AbortedTransaction] = []
+    for segment in segments[: number + 1]:
+        for position, header in segment.headers():
+            if header.producer_id < 0:
+                continue
+            if not header.is_control:
+                producers.append(header, header.base_offset)
+                continue
+            aborted = note_producer(producers, segment.batch_at(position), header.base_offset)
+            if aborted is not None and segment is segments[number]:
+                found.append(aborted)
+    segments[number].set_aborted(found)
+    return found
 
 
 def note_producer(producers: ProducerState, batch: RecordBatch, offset: Offset) -> AbortedTransaction | None:

@@ -6,7 +6,8 @@ believed and is built anew. It must not know other segments, producers, epochs o
 Invariants
   I1  `size` is what is in the file as far as anybody may read; bytes behind it are never served.
   I2  Index entries live in memory and reach their files at `write_indexes` (roll, flush, close), not one by one: an
-      unclean stop builds them anew from the records.
+      unclean stop builds them anew from the records. Only the transaction index is written with each entry, and synced
+     with the records: nobody could tell later that one is missing.
   I3  An index only narrows a search. Every position taken from one is checked against the batch that lies there; an
       index that lies is built anew, and the answer is the same as without it.
   I4  Files are made with the first batch and opened on first use. `OpenSegments` bounds how many segments keep a
@@ -20,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kavka.errors import CorruptRecords
+from kavka.errors import CorruptRecords, StorageError
 from kavka.filesystem import Buffer, File, FileSystem
 from kavka.log.index import (
+    ABORTED_ENTRY,
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
@@ -175,6 +177,7 @@ class Segment:
         segment = cls(directory, base_offset, size=0, created_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
         segment._offset_index, segment._time_index = OffsetIndex(base_offset), TimeIndex(base_offset)
         segment._is_unmade = True
+        segment._aborted = []
         return segment
 
     @classmethod
@@ -226,6 +229,7 @@ class Segment:
             self._is_unmade = False
             if file.size():
                 file.truncate(0)
+            self._directory.remove_if_there(self.path(TXN_INDEX_SUFFIX))
         self._file = file
         self._directory.open_segments.opened(self)
         return file
@@ -269,14 +273,29 @@ class Segment:
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
         """Notes a transaction whose abort marker was appended here."""
-        aborted = self.aborted_transactions
-        self._directory.filesystem.open(self.path(TXN_INDEX_SUFFIX), create=True).append(aborted_bytes(transaction))
+        aborted = self._aborted_to_change()
+        # A write that failed half way may have left bytes behind the entries.
+        self._replace_tail(TXN_INDEX_SUFFIX, len(aborted) * ABORTED_ENTRY.size, aborted_bytes(transaction))
         aborted.append(transaction)
 
-    def transaction_index_files(self) -> list[File]:
-        """The transaction index, where there is one."""
+    def _aborted_to_change(self) -> list[AbortedTransaction]:
+        try:
+            return self.aborted_transactions
+        except CorruptIndex as error:
+            # Loading mends it, unless the records before it are damaged too.
+            raise StorageError(self.path(TXN_INDEX_SUFFIX), str(error)) from error
+
+    def set_aborted(self, transactions: list[AbortedTransaction]) -> None:
+        """Makes the transaction index be `transactions`, whatever its file was. Raises `StorageError`."""
         path = self.path(TXN_INDEX_SUFFIX)
-        return [self._directory.filesystem.open(path)] if self._directory.filesystem.exists(path) else []
+        # Emptied rather than removed: what was there must not come back after a power cut.
+        if transactions or self._directory.filesystem.exists(path):
+            self._directory.filesystem.write_atomically(path, b"".join(map(aborted_bytes, transactions)), durable=True)
+        self._aborted = transactions
+
+    def transaction_index_files(self) -> list[File]:
+        """The transaction index, if it has entries and may have been written since the segment was made or loaded."""
+        return [self._directory.filesystem.open(self.path(TXN_INDEX_SUFFIX))] if self._aborted else []
 
     # -- when to roll
 
@@ -433,7 +452,10 @@ class Segment:
 
     @property
     def aborted_transactions(self) -> list[AbortedTransaction]:
-        """The transactions whose abort markers lie in this segment, in order of the markers."""
+        """The transactions whose abort markers lie in this segment, in order of the markers.
+
+        Raises `CorruptIndex` where the file cannot be believed; `set_aborted` mends it.
+        """
         if self._aborted is None:
             try:
                 data = self._directory.filesystem.read(self.path(TXN_INDEX_SUFFIX))
@@ -533,7 +555,7 @@ class Segment:
     def truncate(self, position: int, offset: Offset) -> None:
         """Cuts the segment at the batch that starts at `position`; its first offset is at least `offset`."""
         offset_index, time_index = self.offset_index, self.time_index
-        aborted = self.aborted_transactions
+        aborted = self._aborted_to_change()
         self.file.truncate(position)
         self.size = position
         offset_index.truncate(position)
@@ -541,11 +563,7 @@ class Segment:
         self._offset_entries_written = min(self._offset_entries_written, len(offset_index))
         self._time_entries_written = min(self._time_entries_written, len(time_index))
         if aborted and aborted[-1].last_offset >= offset:
-            kept = [entry for entry in aborted if entry.last_offset < offset]
-            self._directory.filesystem.write_atomically(
-                self.path(TXN_INDEX_SUFFIX), b"".join(map(aborted_bytes, kept)), durable=False
-            )
-            self._aborted = kept
+            self.set_aborted([entry for entry in aborted if entry.last_offset < offset])
         self._bytes_since_entry = 0
         if not position:
             self._first_timestamp = None

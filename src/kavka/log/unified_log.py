@@ -38,12 +38,12 @@ from kavka.errors import (
 )
 from kavka.filesystem import Buffer, File, FileSystem
 from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs, format_partition_metadata
-from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction
+from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction, CorruptIndex
 from kavka.log.leader_epoch import EpochEntry
 from kavka.log.log_config import LogConfig
-from kavka.log.log_loader import LoadedLog, note_producer, replay_producers
+from kavka.log.log_loader import LoadedLog, note_producer, rebuild_aborted, replay_producers
 from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
-from kavka.log.segment import SWAP_SUFFIX, RollLimits, Segment, TimestampedOffset
+from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, RollLimits, Segment, TimestampedOffset
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
 from kavka.records.batch import RecordBatch, TimestampType, assign_offset, batch_at
@@ -385,10 +385,15 @@ class UnifiedLog:
         aborted = self._producers.end_transaction(batch.header, marker, offset)
         if aborted is not None:
             try:
-                segment.add_aborted(aborted)
+                self._add_aborted(segment, aborted)
             except StorageError as error:
                 self.failure = error
                 raise
+
+    def _add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        segment.add_aborted(aborted)
+        # The file may be new: the next flush syncs its name too.
+        self._directory_changed = True
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult | None:
         """Appends batches as the leader wrote them; None if `records` holds no complete one.
@@ -452,7 +457,7 @@ class UnifiedLog:
             if header.producer_id >= 0:
                 aborted = note_producer(self._producers, batch, header.base_offset)
                 if aborted is not None:
-                    segment.add_aborted(aborted)
+                    self._add_aborted(segment, aborted)
         self._remember(batches[first].header.base_offset, segment, position)
 
     def roll(self, now_ms: int, base_offset: Offset = 0) -> Segment:
@@ -572,10 +577,20 @@ class UnifiedLog:
             del ends[next(iter(ends))]
 
     def aborted_transactions(self, start_offset: Offset, end_offset: Offset) -> list[AbortedTransaction]:
-        """Aborted transactions with records in [start_offset, end_offset), for a reader of committed records."""
+        """Aborted transactions with records in [start_offset, end_offset), for a reader of committed records.
+
+        Raises `StorageError`, and `CorruptRecords` where an index is damaged and the records that would mend it too.
+        """
         found: list[AbortedTransaction] = []
-        for segment in self._segments[max(bisect_right(self._bases, start_offset) - 1, 0) :]:
-            for entry in segment.aborted_transactions:
+        for number in range(max(bisect_right(self._bases, start_offset) - 1, 0), len(self._segments)):
+            segment = self._segments[number]
+            try:
+                entries = segment.aborted_transactions
+            except CorruptIndex as error:
+                path = segment.path(TXN_INDEX_SUFFIX)
+                _logger.warning("transaction index built anew", path=path, why=str(error))
+                entries = rebuild_aborted(self._segments, number)
+            for entry in entries:
                 if entry.last_offset >= start_offset and entry.first_offset < end_offset:
                     found.append(entry)
                 if entry.last_stable_offset >= end_offset:
@@ -975,6 +990,7 @@ class UnifiedLog:
                 if segment.base_offset < offset:
                     files.append(segment.file)
                     files.extend(segment.write_indexes(closing=False))
+                    files.extend(segment.transaction_index_files())
             open_file = self._directory.filesystem.open
             files.extend(open_file(path) for path in self._files_to_sync if self._directory.filesystem.exists(path))
         except StorageError as error:

@@ -485,6 +485,7 @@ class ReplicaManager:
                 min_one_batch=min_one_batch,
                 only_leader=params.only_leader,
             )
+            aborted = self._aborted(partition, spec.fetch_offset, result.next_offset) if params.read_committed else None
         except OffsetOutOfRange:
             return FetchOutcome(spec, ErrorCode.OFFSET_OUT_OF_RANGE)
         except RecordsError as damage:
@@ -502,9 +503,7 @@ class ReplicaManager:
             log.log_start_offset,
             result.chunks,
             result.size_bytes,
-            aborted_transactions=self._aborted(partition, spec.fetch_offset, result.next_offset)
-            if params.read_committed
-            else None,
+            aborted_transactions=aborted,
         )
 
     def _find(self, spec: FetchSpec) -> Partition | ErrorCode:
