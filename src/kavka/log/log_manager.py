@@ -688,7 +688,7 @@ class LogManager:
 
     def high_watermark_checkpoints(self) -> list[CheckpointFile]:
         """The same for replication-offset-checkpoint (replica.high.watermark.checkpoint.interval.ms)."""
-        return self._checkpoints(HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark)
+        return self._checkpoints(HIGH_WATERMARK_CHECKPOINT, lambda log: log.durable_high_watermark)
 
     def log_start_offset_checkpoints(self) -> list[CheckpointFile]:
         """The same for log-start-offset-checkpoint (log.flush.start.offset.checkpoint.interval.ms).
@@ -803,7 +803,9 @@ class LogManager:
                     log.close(now_ms)
                 self.write_checkpoint(self._checkpoint(home, RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point))
                 self.write_checkpoint(self._checkpoint(home, LOG_START_OFFSET_CHECKPOINT, _explicit_log_start))
-                self.write_checkpoint(self._checkpoint(home, HIGH_WATERMARK_CHECKPOINT, lambda log: log.high_watermark))
+                self.write_checkpoint(
+                    self._checkpoint(home, HIGH_WATERMARK_CHECKPOINT, lambda log: log.durable_high_watermark)
+                )
                 if home.fully_loaded:
                     self._filesystem.write_atomically(
                         f"{home.path}/{CLEAN_SHUTDOWN}", format_clean_shutdown(broker_epoch)
@@ -835,7 +837,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 _CHECKPOINTS: Final[Mapping[str, Callable[[UnifiedLog], Offset | None]]] = {
     RECOVERY_POINT_CHECKPOINT: lambda log: log.recovery_point,
     LOG_START_OFFSET_CHECKPOINT: lambda log: _explicit_log_start(log),
-    HIGH_WATERMARK_CHECKPOINT: lambda log: log.high_watermark,
+    HIGH_WATERMARK_CHECKPOINT: lambda log: log.durable_high_watermark,
     CLEANER_OFFSET_CHECKPOINT: lambda log: log.cleaned_to,
 }
 

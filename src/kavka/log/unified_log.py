@@ -101,7 +101,7 @@ class PendingRemoval(NamedTuple):
 class FlushTask:
     """What must reach the disk so that a log is durable up to `offset`. `sync` may run on another thread."""
 
-    __slots__ = ("_directory", "_directory_changed", "_epochs", "_files", "_filesystem", "offset")
+    __slots__ = ("_directory", "_directory_changed", "_epochs", "_files", "_filesystem", "is_whole", "offset")
 
     def __init__(
         self,
@@ -112,8 +112,10 @@ class FlushTask:
         epochs: bytes | None,
         *,
         directory_changed: bool,
+        is_whole: bool,
     ) -> None:
         self.offset = offset
+        self.is_whole = is_whole
         self._filesystem = filesystem
         self._files = files
         self._epochs = epochs
@@ -159,6 +161,7 @@ class UnifiedLog:
         "_swapping",
         "_tail",
         "_topic_id_unwritten",
+        "_unsynced_cut",
         "cleaned_to",
         "failure",
         "flush_in_progress",
@@ -212,6 +215,7 @@ class UnifiedLog:
         self._files_to_sync: list[str] = []
         # The flush under way makes nothing durable from here on: a truncation has been there since it was prepared.
         self._flush_bound: Offset = NEVER
+        self._unsynced_cut: Offset | None = None
         self._directory_changed = True
         self._removals: list[PendingRemoval] = []
         # Offset -> position of batches in the active segment.
@@ -880,6 +884,7 @@ class UnifiedLog:
         if found is not None:
             active.truncate(found.position, min(offset, found.header.base_offset))
         end_offset = max(active.next_offset(), min(offset, self.log_start_offset))
+        self._note_cut(end_offset)
         self._tail.clear()
         self._read_ends.clear()
         self.log_end_offset = end_offset
@@ -891,6 +896,10 @@ class UnifiedLog:
         self._flush_bound = min(self._flush_bound, end_offset)
         if self._epochs.truncate_from_end(end_offset):
             self._epochs_dirty = True
+
+    def _note_cut(self, offset: Offset) -> None:
+        """A power cut may bring back what was cut off from `offset` on, until it is synced."""
+        self._unsynced_cut = offset if self._unsynced_cut is None else min(self._unsynced_cut, offset)
 
     def _rebuild_producers(self, now_ms: int) -> None:
         end_offset = self.log_end_offset
@@ -919,6 +928,7 @@ class UnifiedLog:
         try:
             self.truncations += 1
             self.cancel_swap()
+            self._note_cut(min(self.high_watermark, offset))
             self._remove_segments(0, len(self._segments), now_ms)
             self._use(Segment.create(self._directory, offset, now_ms=now_ms))
             self._snapshots.remove_all()
@@ -963,12 +973,20 @@ class UnifiedLog:
     def unflushed_messages(self) -> int:
         return self.log_end_offset - self.recovery_point
 
+    @property
+    def durable_high_watermark(self) -> Offset:
+        """The high watermark as far as it may be claimed after a power cut: above a truncation that is not synced yet
+        the disk may have records again that nobody else has."""
+        return self.high_watermark if self._unsynced_cut is None else min(self.high_watermark, self._unsynced_cut)
+
     def flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms asks for a flush, or a segment was rolled and is not durable yet."""
+        """Whether flush.messages or flush.ms asks for a flush, or a segment that was rolled or a truncation is not
+        durable yet."""
         if self.log_end_offset <= self.recovery_point or self.flush_in_progress:
             return False
         return (
             self._active.base_offset > self.recovery_point
+            or self._unsynced_cut is not None
             or self.unflushed_messages >= self._config.flush_messages
             or now_ms - self.last_flush_ms >= self._config.flush_ms
         )
@@ -1005,6 +1023,7 @@ class UnifiedLog:
             files,
             epochs,
             directory_changed=self._directory_changed,
+            is_whole=not rolled_only,
         )
         self._epochs_dirty = self._directory_changed = False
         self._flush_bound = NEVER
@@ -1016,6 +1035,8 @@ class UnifiedLog:
         self.flush_in_progress = False
         self.last_flush_ms = now_ms
         self.recovery_point = max(self.recovery_point, min(task.offset, self._flush_bound))
+        if task.is_whole and self._flush_bound == NEVER:  # else it was cut again meanwhile
+            self._unsynced_cut = None
 
     def fail_flush(self, error: StorageError) -> None:
         """Notes that `task.sync()` raised: what was written since the last flush may be gone."""

@@ -282,7 +282,8 @@ def test_a_verification_is_good_for_its_epoch_and_gives_way_to_a_later_one() -> 
     assert refusal(state, header(epoch=0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
     assert refusal(state, header(epoch=2, transactional=True)) is ErrorCode.INVALID_TXN_STATE
     stale = state.verification(7, 0, 0, 0)
-    assert stale is not None and stale.producer_epoch == 1
+    assert stale is not None
+    assert stale.producer_epoch == 1
     verified(state, epoch=2, granted=False)
     assert refusal(state, header(epoch=1, transactional=True)) is ErrorCode.INVALID_TXN_STATE
 

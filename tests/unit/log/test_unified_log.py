@@ -741,6 +741,42 @@ def test_a_flush_after_a_truncation_does_not_claim_what_is_gone(tmp_path: Path) 
     assert log.recovery_point == 3
 
 
+def test_no_high_watermark_is_claimed_above_a_truncation_that_a_power_cut_may_undo(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(3), batch(3), leader_epoch=1)
+    log.set_high_watermark(3)
+
+    log.truncate_to(3, NOW_MS)
+    append(log, batch(3), leader_epoch=2)
+    log.set_high_watermark(6)
+
+    assert (log.high_watermark, log.durable_high_watermark) == (6, 3)
+    assert log.flush_due(NOW_MS)
+    task = log.prepare_flush()
+    assert task is not None
+    task.sync()
+    log.truncate_to(3, NOW_MS)  # a second one, while the first is being synced
+    log.complete_flush(task, NOW_MS)
+    append(log, batch(3), leader_epoch=3)
+    log.set_high_watermark(6)
+    assert log.durable_high_watermark == 3
+    log.flush(NOW_MS)
+    assert log.durable_high_watermark == 6
+
+
+def test_a_log_that_begins_anew_claims_no_more_than_it_had_until_that_is_synced(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(5))
+    log.set_high_watermark(2)
+
+    log.truncate_fully_and_start_at(100, NOW_MS)
+
+    assert (log.high_watermark, log.durable_high_watermark) == (100, 2)
+    log.append_as_leader(batch(1), 0, NOW_MS)
+    log.flush(NOW_MS)
+    assert log.durable_high_watermark == log.high_watermark
+
+
 def test_a_flush_does_not_claim_what_was_written_after_a_truncation(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, batch(3), batch(3))
