@@ -58,7 +58,7 @@ class Elements(HTMLParser):
 
 
 def recorded(trace: Trace, *, scenario: str | None = None, finding: Finding | None = None) -> RecordedRun:
-    return RecordedRun(Wish(7, scenario), trace, FIGURES, {"kill": 2}, "as drawn", finding, 1.5)
+    return RecordedRun(Wish(7, scenario), trace, FIGURES, {"kill": 2}, "as drawn", finding, 1.5, result=None)
 
 
 def values(text: str) -> dict[str, Any]:
