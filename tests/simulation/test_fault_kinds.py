@@ -58,7 +58,7 @@ def test_every_kind_strikes_and_all_comes_together_afterwards() -> None:
     assert sorted(STRIKES) == sorted(KINDS)
     schedule = [Strike((number + 1) * PAUSE_MS, kind, STRIKES[kind]) for number, kind in enumerate(STRIKES)]
     plan = Plan(
-        3,
+        4,
         members=2,
         transactors=2,
         clock_drift=0.02,

@@ -765,17 +765,23 @@ class Broker:
 
     def _on_topic_config(self, name: str) -> None:
         self.state_changes.apply_topic_config(name)
-        self._controller.topic_config_changed([name])
+        self._tell_controller_of_topics([name])
 
     def _on_broker_config(self, config: BrokerConfig) -> None:
         self.state_changes.apply_broker_config()
-        self._controller.topic_config_changed(None)
+        self._tell_controller_of_topics(None)
         self.throttles.set_rates(config)
         if self._fetchers is not None:
             from kavka.replication.fetcher_manager import FetcherSettings
 
             self._fetchers.configure(FetcherSettings.of(config))
         self._ports.on_config(config)
+
+    def _tell_controller_of_topics(self, names: Sequence[str] | None) -> None:
+        """A setting may change while this broker starts: a controller that is not made yet knows it when its reign
+        begins."""
+        if hasattr(self, "_controller"):
+            self._controller.topic_config_changed(names)
 
     def _on_controller_changed(self, controller_id: BrokerId) -> None:
         self.metadata.controller_id = controller_id

@@ -66,6 +66,13 @@ DIFFERENCES = (
         "a setting of Kafka 4 for the newer group protocol, which is not there yet",
     ),
     Difference(
+        "describe_every_default_of_brokers",
+        r"group\.coordinator\.rebalance\.protocols",
+        r"(\.synonyms\[0\])?\.value",
+        "classic,consumer",
+        "the newer group protocol is served from the start, as in Apache Kafka 4",
+    ),
+    Difference(
         "produce_.*",
         ".*",
         r"\.responses\[0\]\.partition_responses\[0\]\.error_message",

@@ -249,6 +249,7 @@ def wrong_crc() -> bytes:
 def transactional() -> bytes:
     data = batch(b"value")
     pack_into(">h", data, 21, 0x10)
+    pack_into(">qhi", data, 43, 7, 0, 0)  # of some producer: nobody has its transaction
     pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     return bytes(data)
 
