@@ -45,6 +45,7 @@ def test_nothing_acknowledged_is_lost_moved_or_repeated_under_kills_and_stops(tm
     assert outcome.acknowledged >= FEWEST_RECORDS
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_everything_is_transformed_exactly_once_under_kills_and_stops(tmp_path: Path) -> None:
     outcome = run(EXACTLY_ONCE, tmp_path / "chaos")

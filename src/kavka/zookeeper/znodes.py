@@ -621,8 +621,8 @@ class ProducerIdBlock:
 class FeatureNode:
     """/feature: the feature levels that were set (KIP-584), each at least 1.
 
-    `held_at_zero`, kavka's own and written only where it is not empty, names features that were switched off: a level of
-    0 has no place among Kafka's. What is in neither has its default.
+    `held_at_zero`, kavka's own and written only where it is not empty, names features that were switched off: a level
+    of 0 has no place among Kafka's. What is in neither has its default.
     """
 
     PATH: ClassVar[str] = FEATURE_PATH
