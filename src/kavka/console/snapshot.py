@@ -1,0 +1,469 @@
+"""A cluster as the console last saw it: values only, each part with the time of its reading and why it is unknown.
+
+Decides what can be asked of a picture of a cluster (who is out of sync, what is below its minimum, how far a group
+lags) and nothing about how it was read. Must not know a socket, a page, or the console's extra: the command line uses
+it too.
+
+    I1  A snapshot never changes; the next one has a higher `number`.
+    I2  A value that was not read is None, never 0; `readings` says of each part why.
+    I3  Parts are read one after another, so one snapshot may hold a group's offsets that are newer than the log ends:
+        differences that come out negative are shown as 0.
+
+Source: the fields of Metadata, ListOffsets, DescribeLogDirs, DescribeGroups and OffsetFetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kavka.client.admin import Reassignment
+
+NOT_READ = "not read yet"
+
+
+class ClusterState(Enum):
+    """Whether the cluster answers."""
+
+    CONNECTING = "connecting"
+    """It was never reached since the console started."""
+    REACHABLE = "reachable"
+    UNREACHABLE = "unreachable"
+    """It answered before. All that is shown of it is as old as its readings."""
+
+
+class Part(Enum):
+    """What is read by itself, and therefore is known or unknown by itself."""
+
+    METADATA = "metadata"
+    OFFSETS = "offsets"
+    REPLICA_ENDS = "replica ends"
+    LOG_DIRECTORIES = "log directories"
+    TOPIC_CONFIGS = "topic configurations"
+    BROKER_CONFIGS = "broker configurations"
+    GROUPS = "groups"
+    REASSIGNMENTS = "reassignments"
+    FEATURES = "features"
+    TRANSACTIONS = "transactions"
+    DECISIONS = "decisions"
+    BROKER_METRICS = "broker metrics"
+    ZOOKEEPER = "zookeeper"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """When a part was last read whole (`read_at_ms`, wall clock; 0: never), how long that took, and why the last
+    attempt brought nothing ('' where it did)."""
+
+    read_at_ms: int = 0
+    took_ms: int = 0
+    unknown_because: str = NOT_READ
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is something, however old."""
+        return self.read_at_ms > 0
+
+    @property
+    def is_current(self) -> bool:
+        return self.read_at_ms > 0 and not self.unknown_because
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryView:
+    """A log directory of a broker. Sizes are None where the broker does not tell (before KIP-827)."""
+
+    path: str
+    error: str
+    total_bytes: int | None
+    usable_bytes: int | None
+    replica_count: int
+    replicas_bytes: int
+
+    @property
+    def used_percent(self) -> float | None:
+        if not self.total_bytes or self.usable_bytes is None:
+            return None
+        return 100 * (1 - self.usable_bytes / self.total_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimes:
+    """Where the time of one API's requests on one broker goes: means in ms since the broker started, and how many a
+    second there were between the last two readings (None before the second)."""
+
+    api: str
+    count: int
+    per_second: float | None
+    queue_ms: float
+    local_ms: float
+    remote_ms: float
+    response_queue_ms: float
+    send_ms: float
+    total_ms: float
+    total_p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetrics:
+    """What a broker's own metrics endpoint says. `idle_percent` of the request handlers and of the network."""
+
+    request_times: tuple[RequestTimes, ...] = ()
+    handler_idle_percent: float | None = None
+    network_idle_percent: float | None = None
+    request_queue_size: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Samples without labels, by their name in Prometheus' form."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """A broker that metadata names, or (`is_alive` False) one that replicas are assigned to and that is not there."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_alive: bool
+    is_controller: bool
+    leads: int = 0
+    preferred: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+    """Replicas here that are out of sync."""
+    size_bytes: int | None = None
+    log_directories: tuple[LogDirectoryView, ...] = ()
+    log_directories_reading: Reading = Reading()
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Settings by name, without sensitive ones."""
+    configs_reading: Reading = Reading()
+    metrics: BrokerMetrics | None = None
+    metrics_reading: Reading = Reading()
+    in_bytes_per_s: float | None = None
+    """What is appended to the partitions that it leads, from the growth of its logs."""
+    since_ms: int = 0
+    """Since when it has been alive, or gone, as far as the console has seen (0: since before it looked)."""
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}" if self.host else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition. Offsets and sizes are None where they are unknown."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    log_ends: Mapping[int, int] = field(default_factory=dict)
+    """Log end offset by replica, of those whose broker told."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """Bytes by replica."""
+    min_insync_replicas: int | None = None
+    out_of_sync_since_ms: int | None = None
+    """Since when replicas have been missing from the ISR without a break, as far as the console has seen."""
+    offline_since_ms: int | None = None
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0] if self.replicas else -1
+
+    @property
+    def is_led_by_preferred(self) -> bool:
+        return self.leader == self.preferred_leader
+
+    @property
+    def out_of_sync(self) -> tuple[int, ...]:
+        """Replicas - ISR: nothing where all is well."""
+        return tuple(replica for replica in self.replicas if replica not in self.in_sync_replicas)
+
+    @property
+    def is_offline(self) -> bool:
+        return self.leader < 0
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return len(self.in_sync_replicas) < len(self.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.min_insync_replicas is not None and len(self.in_sync_replicas) < self.min_insync_replicas
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        return len(self.in_sync_replicas) == self.min_insync_replicas and self.is_under_replicated
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def log_end_offset(self) -> int | None:
+        """The leader's; the high watermark where that is not known."""
+        return self.log_ends.get(self.leader, self.high_watermark)
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The leader's copy; another one's where the leader does not tell."""
+        return self.sizes.get(self.leader, max(self.sizes.values(), default=None))
+
+    @property
+    def record_count(self) -> int | None:
+        """Offsets in the log; fewer records where it is compacted or has transactions."""
+        if self.log_start_offset is None or self.high_watermark is None:
+            return None
+        return max(self.high_watermark - self.log_start_offset, 0)
+
+    def records_behind(self, replica: int) -> int | None:
+        end, own = self.log_ends.get(self.leader), self.log_ends.get(replica)
+        return None if end is None or own is None else max(end - own, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic; `partitions` in order and without gaps."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[PartitionView, ...]
+    configs: Mapping[str, str] | None = None
+    """Settings that are the topic's own, and min.insync.replicas, by name; None where they are not known."""
+    in_records_per_s: float | None = None
+    in_bytes_per_s: float | None = None
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(each.replicas) for each in self.partitions), default=0)
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of one copy; None where it is unknown of a partition."""
+        return _total(each.size_bytes for each in self.partitions)
+
+    @property
+    def record_count(self) -> int | None:
+        return _total(each.record_count for each in self.partitions)
+
+    @property
+    def under_replicated(self) -> int:
+        return sum(each.is_under_replicated for each in self.partitions)
+
+    @property
+    def under_min_isr(self) -> int:
+        return sum(each.is_under_min_isr for each in self.partitions)
+
+    @property
+    def offline(self) -> int:
+        return sum(each.is_offline for each in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group has committed for one partition; `end` is the high watermark, None where it is unknown."""
+
+    partition: TopicPartition
+    committed: int
+    end: int | None
+    member_id: str | None = None
+    """Whom the partition is assigned to."""
+    lag_ms: int | None = None
+    """How long ago the log ended where the group stands now, as far as the console has seen it grow; 0 at the end."""
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.end is None else max(self.end - self.committed, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group. `kind` is classic or consumer ('' where the broker is too old to say); `offsets` by partition."""
+
+    group_id: str
+    kind: str
+    state: str
+    protocol_type: str
+    protocol: str
+    coordinator: int
+    epoch: int | None = None
+    members: tuple[MemberView, ...] = ()
+    offsets: tuple[GroupOffset, ...] = ()
+    reading: Reading = Reading()
+    rebalances: int = 0
+    """How often its members or its generation were seen to change in the last hour."""
+    stuck_since_ms: int | None = None
+    """Since when it has had members and lag, and has committed nothing."""
+
+    @property
+    def lag(self) -> int | None:
+        """Of all partitions together; None where it is unknown of one."""
+        return _total(each.lag for each in self.offsets)
+
+    @property
+    def max_lag(self) -> int | None:
+        return max((each.lag for each in self.offsets if each.lag is not None), default=None)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.partition.topic for each in self.offsets))
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """A transaction that is open, or one that hangs: nobody will end it (`hangs`), so readers of committed data wait."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+    started_ms: int = -1
+    timeout_ms: int = -1
+    partitions: tuple[TopicPartition, ...] = ()
+    hangs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperView:
+    """A ZooKeeper server's answer to `mntr`, or why there is none."""
+
+    address: str
+    mode: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    reading: Reading = Reading()
+
+    def number(self, name: str) -> float | None:
+        try:
+            return float(self.values[name])
+        except (KeyError, ValueError):
+            return None
+
+
+class Counts(NamedTuple):
+    """Totals over all partitions, counted once for each snapshot."""
+
+    topics: int
+    partitions: int
+    replicas: int
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    not_led_by_preferred: int
+    reassigning: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """One cluster at one moment, under the name that it has in the console."""
+
+    name: str
+    bootstrap: str
+    number: int = 0
+    at_ms: int = 0
+    state: ClusterState = ClusterState.CONNECTING
+    state_since_ms: int = 0
+    why: str = ""
+    """Why it is not reachable."""
+    kind: str = ""
+    """kavka, Apache Kafka, or '' where that is not known."""
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: Mapping[int, BrokerView] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    groups: Mapping[str, GroupView] = field(default_factory=dict)
+    reassignments: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
+    feature_levels: Mapping[str, int] = field(default_factory=dict)
+    transactions: tuple[TransactionView, ...] = ()
+    zookeeper: tuple[ZooKeeperView, ...] = ()
+    in_records_per_s: float | None = None
+    in_bytes_per_s: float | None = None
+    readings: Mapping[Part, Reading] = field(default_factory=dict)
+    counts: Counts = Counts(0, 0, 0, 0, 0, 0, 0, 0)
+
+    def reading(self, part: Part) -> Reading:
+        return self.readings.get(part, Reading())
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.state is ClusterState.REACHABLE
+
+    @property
+    def alive_brokers(self) -> tuple[BrokerView, ...]:
+        return tuple(broker for broker in self.brokers.values() if broker.is_alive)
+
+    @property
+    def controller(self) -> BrokerView | None:
+        return self.brokers.get(self.controller_id)
+
+    def partition(self, name: TopicPartition) -> PartitionView | None:
+        topic = self.topics.get(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            return None
+        return topic.partitions[name.partition]
+
+    def partitions(self) -> Iterator[PartitionView]:
+        """All of them, topic by topic."""
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of all replicas together, of the brokers that told."""
+        return _total(broker.size_bytes for broker in self.alive_brokers)
+
+
+def count(topics: Iterable[TopicView]) -> Counts:
+    """One pass over all partitions."""
+    names = partitions = replicas = offline = behind = below = elsewhere = moving = 0
+    for topic in topics:
+        names += 1
+        partitions += len(topic.partitions)
+        for each in topic.partitions:
+            replicas += len(each.replicas)
+            offline += each.is_offline
+            behind += each.is_under_replicated
+            below += each.is_under_min_isr
+            elsewhere += not each.is_led_by_preferred
+            moving += each.is_reassigning
+    return Counts(names, partitions, replicas, offline, behind, below, elsewhere, moving)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    """The sum; None where one of them is unknown."""
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
