@@ -2,4 +2,13 @@
 
 It speaks to kavka and to Apache Kafka alike, through kavka's client. Spark finds the formats by the top-level modules
 pyspark_kavka and pyspark_kavka_log; this package holds what they do.
+
+    from kavka_spark import session
+
+    spark = session("orders")
+    spark.read.format("kavka").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
 """
+
+from kavka_spark.session import session
+
+__all__ = ["session"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from kavka.client.security import SaslSettings
 from kavka.errors import ConfigError
 from kavka.records.compression import Compression
 
@@ -36,6 +37,8 @@ class ClientSettings:
     max_frame_bytes: int = MAX_FRAME_BYTES
     max_pending_requests: int = 1_000
     """Requests of one connection that may wait for their answers."""
+    sasl: SaslSettings | None = None
+    """Who the client proves to be on each connection; None: it says nothing."""
 
     def __post_init__(self) -> None:
         _positive(

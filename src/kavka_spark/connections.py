@@ -1,0 +1,115 @@
+"""Connections of one Python worker process, kept from task to task.
+
+Spark reuses its Python workers, so a task that finds its cluster here saves connecting, negotiating and asking for
+metadata: most of what a small micro-batch would take. Decides how long a connection is kept, and gets coroutines onto
+the loop. It must not know what they do.
+
+Invariants
+  I1  A process has one event loop for this, in one daemon thread. Spark's own thread never runs it: it decodes and
+      writes rows while the loop receives the next ones.
+  I2  At most `KEPT_CLUSTERS` clusters stay connected; the one that was longest unused is closed for another.
+  I3  A process that was forked inherits nothing: a socket that two processes read from gives both of them rubbish.
+  I4  A coroutine ends with the call that waits for it: where Spark's thread is interrupted, it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from kavka.client.cluster import Cluster
+from kavka_spark.options import ConnectionOptions
+
+Result = TypeVar("Result")
+
+KEPT_CLUSTERS = 8
+"""Clusters, or ways to reach one, that a worker process stays connected to."""
+CLOSE_TIMEOUT_S = 5.0
+
+
+class WorkerConnection:
+    """A cluster, and the loop on which its coroutines run."""
+
+    def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster = cluster
+        """To be used in coroutines given to `run` and `submit`, and nowhere else."""
+        self.bytes_per_offset: dict[tuple[str, int], float] = {}
+        """What the readers of this process found, by topic and partition: how much to ask for."""
+        self._loop = loop
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Runs it on the loop's thread and waits; what it raises is raised here."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Starts it on the loop's thread. Who starts it takes its result, or cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+class _Connections:
+    """Those of this process."""
+
+    def __init__(self) -> None:
+        self.process_id = os.getpid()
+        self.lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._kept: OrderedDict[ConnectionOptions, WorkerConnection] = OrderedDict()
+        threading.Thread(target=self._loop.run_forever, name="kavka connections", daemon=True).start()
+
+    def get(self, options: ConnectionOptions) -> WorkerConnection:
+        found = self._kept.get(options)
+        if found is None:
+            found = self._open(options)
+            self._kept[options] = found
+        self._kept.move_to_end(options)
+        while len(self._kept) > KEPT_CLUSTERS:
+            _, unused = self._kept.popitem(last=False)
+            asyncio.run_coroutine_threadsafe(unused.cluster.close(), self._loop).result(CLOSE_TIMEOUT_S)
+        return found
+
+    def _open(self, options: ConnectionOptions) -> WorkerConnection:
+        from kavka.runtime.network import SocketNetwork
+
+        connect_timeout_s = options.client.connect_timeout_ms / 1000
+        if options.tls is None:
+            cluster = Cluster(SocketNetwork(connect_timeout_s=connect_timeout_s), options.bootstrap, options.client)
+        else:
+            from kavka.runtime.tls_network import TlsNetwork
+
+            network = TlsNetwork(options.tls.context(), connect_timeout_s=connect_timeout_s)
+            cluster = Cluster(network, options.bootstrap, options.client)
+        connection = WorkerConnection(cluster, self._loop)
+        try:
+            connection.run(cluster.connect())
+        except BaseException:
+            connection.run(cluster.close())
+            raise
+        return connection
+
+
+_connections: _Connections | None = None
+_making = threading.Lock()
+
+
+def connection(options: ConnectionOptions) -> WorkerConnection:
+    """The connection to that cluster, made where this process has none yet.
+
+    Raises `ConnectionFailed` where no broker answers within `kafka.default.api.timeout.ms`, `ConfigError` for
+    certificates that cannot be used, `RequestError` for a wrong password.
+    """
+    global _connections
+    with _making:
+        if _connections is None or _connections.process_id != os.getpid():
+            _connections = _Connections()
+        current = _connections
+    with current.lock:
+        return current.get(options)

@@ -1,0 +1,40 @@
+"""A Spark session in which kavka's formats work at once.
+
+Decides the few settings without which a first job fails or warns: which Python the workers run, which address Spark
+binds, and whether filters reach the source. All of them give way to what the caller, the environment or
+spark-defaults.conf says.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+
+
+def session(app_name: str = "kavka", **conf: str) -> SparkSession:
+    """The running session, or a new one: `session("orders", **{"spark.sql.shuffle.partitions": "4"})`.
+
+    Without `spark.master` (and where spark-submit names none) it runs in this process on all cores. Raises
+    `ModuleNotFoundError` where PySpark is not installed, and what Spark raises where there is no Java.
+    """
+    from pyspark.sql import SparkSession
+
+    # Workers run the `python3` of PATH otherwise, in which neither pyarrow nor kavka need be installed.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {"spark.sql.python.filterPushdown.enabled": "true", **conf}
+    if settings.get("spark.master", "local").startswith("local"):
+        # A machine whose name resolves to an address that is not its own cannot be bound to.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+        settings.setdefault("spark.driver.bindAddress", os.environ["SPARK_LOCAL_IP"])
+        settings.setdefault("spark.driver.host", os.environ["SPARK_LOCAL_IP"])
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
