@@ -47,7 +47,7 @@ from kavka.protocol.messages.init_producer_id_request import InitProducerIdReque
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
-from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from kavka.records.builder import NO_STAMP, BatchBuilder, EncodedRecords, ProducerStamp
 from kavka.records.record import Header
 
 HIGHEST_PRODUCE = 12
@@ -120,7 +120,7 @@ class PendingBatch:
     def __init__(
         self,
         partition: TopicPartition,
-        builder: BatchBuilder,
+        builder: BatchBuilder | EncodedRecords,
         created_at: float,
         future: asyncio.Future[BatchDelivery],
     ) -> None:
@@ -284,11 +284,13 @@ class Producer:
             if self.buffered_bytes >= self._settings.buffer_memory:
                 await self._wait_for_room()
             batch = self._open_batch(chosen, len(values[start]) + _RECORD_OVERHEAD)
-            before = batch.builder.payload_bytes
-            start = batch.builder.append_values(stamp_ms, values, start, self._settings.batch_size)
-            self.buffered_bytes += batch.builder.payload_bytes - before
+            builder = batch.builder
+            assert isinstance(builder, BatchBuilder)  # What is encoded is closed: nothing is added to it.
+            before = builder.payload_bytes
+            start = builder.append_values(stamp_ms, values, start, self._settings.batch_size)
+            self.buffered_bytes += builder.payload_bytes - before
             touched.append(batch)
-            if start < len(values) or batch.builder.payload_bytes >= self._settings.batch_size:
+            if start < len(values) or builder.payload_bytes >= self._settings.batch_size:
                 self._close_batch(batch)
                 if partition is None:
                     self._partitioner.batch_filled(topic, _available(metadata))
@@ -318,6 +320,23 @@ class Producer:
                     self._partitioner.batch_filled(topic, _available(metadata))
                 await asyncio.sleep(0)
         return list(touched.values())
+
+    async def send_encoded(self, partition: TopicPartition, records: EncodedRecords) -> PendingBatch:
+        """Sends records that are laid out already, as a batch of their own, behind all that was sent before.
+
+        Neither `batch_size` nor `compression` applies to it. Waits and raises as `send` does.
+        """
+        topic, index = partition
+        chosen = self._choose(await self._topic(topic), None, index)
+        if self.buffered_bytes >= self._settings.buffer_memory:
+            await self._wait_for_room()
+        queue = self._queue(chosen)
+        if queue.batches:
+            queue.batches[-1].closed = True
+        batch = self._enqueue(queue, records)
+        self.buffered_bytes += records.payload_bytes
+        self._close_batch(batch)
+        return batch
 
     async def flush(self, *, timeout_ms: int | None = None) -> bool:
         """Sends what waits without lingering, and waits until all of it is decided; False where that took too long.
@@ -464,6 +483,7 @@ class Producer:
         size = len(key or b"") + len(value or b"") + _RECORD_OVERHEAD
         batch = self._open_batch(partition, size)
         builder = batch.builder
+        assert isinstance(builder, BatchBuilder)
         before = builder.payload_bytes
         builder.append(timestamp_ms, key, value, headers)
         self.buffered_bytes += builder.payload_bytes - before
@@ -473,25 +493,32 @@ class Producer:
 
     def _open_batch(self, partition: TopicPartition, size: int) -> PendingBatch:
         """The batch of `partition` that takes records, with room for `size` bytes, or a new one."""
-        queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = _Queue(partition)
+        queue = self._queue(partition)
         if queue.batches:
             last = queue.batches[-1]
             if not last.closed:
                 if last.builder.payload_bytes + size <= self._settings.batch_size:
                     return last
                 self._close_batch(last)
-        loop = asyncio.get_running_loop()
-        builder = BatchBuilder(self._settings.compression, level=self._settings.compression_level)
-        batch = PendingBatch(partition, builder, loop.time(), loop.create_future())
-        queue.batches.append(batch)
-        self._active[partition] = queue
+        batch = self._enqueue(queue, BatchBuilder(self._settings.compression, level=self._settings.compression_level))
         if self._settings.linger_ms == 0:
             self._wake()
         elif not self._dispatch_soon:
             self._set_timer(batch.created_at + self._settings.linger_ms / 1000)
         return batch
+
+    def _enqueue(self, queue: _Queue, builder: BatchBuilder | EncodedRecords) -> PendingBatch:
+        loop = asyncio.get_running_loop()
+        batch = PendingBatch(queue.partition, builder, loop.time(), loop.create_future())
+        queue.batches.append(batch)
+        self._active[queue.partition] = queue
+        return batch
+
+    def _queue(self, partition: TopicPartition) -> _Queue:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue(partition)
+        return queue
 
     def _close_batch(self, batch: PendingBatch) -> None:
         batch.closed = True

@@ -136,30 +136,81 @@ class BatchBuilder:
         self, stamp: ProducerStamp = NO_STAMP, *, base_offset: int = 0, partition_leader_epoch: int = NO_EPOCH
     ) -> bytes:
         """The batch. The builder stays as it is, so a batch may be built again with another stamp."""
-        attributes = int(self._compression)
-        if stamp.is_transactional:
-            attributes |= TRANSACTIONAL_FLAG
-        if stamp.is_control:
-            attributes |= CONTROL_FLAG
         payload = b"".join(self._parts)
         if self._compression:
             payload = compress(self._compression, payload, level=self._level)
-        header = BatchHeader(
+        header = _header(
+            int(self._compression),
+            self.record_count,
+            (self._base_timestamp, self._max_timestamp),
+            stamp,
             base_offset=base_offset,
-            batch_length=HEADER_SIZE - LENGTH_PREFIX_SIZE + len(payload),
             partition_leader_epoch=partition_leader_epoch,
-            magic=MAGIC,
-            crc=0,
-            attributes=attributes,
-            last_offset_delta=self.record_count - 1,
-            base_timestamp=self._base_timestamp,
-            max_timestamp=self._max_timestamp,
-            producer_id=stamp.producer_id,
-            producer_epoch=stamp.producer_epoch,
-            base_sequence=stamp.base_sequence,
-            record_count=self.record_count,
         )
         return seal(header, payload)
+
+
+class EncodedRecords:
+    """Records that were laid out elsewhere, many at a time: a batch that only lacks who writes it.
+
+    `payload` is the records' bytes, deflated already where `compression` names a codec; `payload_bytes` their size
+    before that. Built, validated and stamped as a `BatchBuilder`'s batch.
+    """
+
+    __slots__ = ("_base_timestamp", "_compression", "_max_timestamp", "_payload", "payload_bytes", "record_count")
+
+    def __init__(
+        self,
+        payload: Buffer,
+        record_count: int,
+        *,
+        timestamps: tuple[int, int],
+        compression: Compression = Compression.NONE,
+        payload_bytes: int | None = None,
+    ) -> None:
+        """`timestamps`: that of the first record, from which the deltas count, and the largest, in ms."""
+        self._payload = payload
+        self._base_timestamp, self._max_timestamp = timestamps
+        self._compression = compression
+        self.payload_bytes = len(payload) if payload_bytes is None else payload_bytes
+        self.record_count = record_count
+
+    def build(self, stamp: ProducerStamp = NO_STAMP) -> bytes:
+        """The batch; may be built again with another stamp."""
+        header = _header(int(self._compression), self.record_count, (self._base_timestamp, self._max_timestamp), stamp)
+        return seal(header, self._payload)
+
+
+def _header(
+    codec: int,
+    record_count: int,
+    timestamps: tuple[int, int],
+    stamp: ProducerStamp,
+    *,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_EPOCH,
+) -> BatchHeader:
+    """The header of a new batch; `seal` puts length and CRC in."""
+    attributes = codec
+    if stamp.is_transactional:
+        attributes |= TRANSACTIONAL_FLAG
+    if stamp.is_control:
+        attributes |= CONTROL_FLAG
+    return BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=record_count - 1,
+        base_timestamp=timestamps[0],
+        max_timestamp=timestamps[1],
+        producer_id=stamp.producer_id,
+        producer_epoch=stamp.producer_epoch,
+        base_sequence=stamp.base_sequence,
+        record_count=record_count,
+    )
 
 
 def seal(header: BatchHeader, payload: Buffer) -> bytes:

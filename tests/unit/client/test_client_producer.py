@@ -16,6 +16,8 @@ from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import InitProducerIdResponse, ProduceResponse
 from kavka.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
+from kavka.records.builder import EncodedRecords
+from kavka.records.record import encode_record
 
 SETTINGS = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=50
@@ -70,6 +72,25 @@ def test_a_record_is_delivered_and_says_where() -> None:
 
     fake = run(scenario)
     assert fake.log(PARTITION).values() == [b"value", b"more"]
+
+
+def test_encoded_records_keep_their_place_among_the_others() -> None:
+    encoded = EncodedRecords(
+        encode_record(0, 0, b"k", b"second") + encode_record(1, 0, None, b"third"), 2, timestamps=(9, 9)
+    )
+
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        async with Producer(cluster, ProducerSettings(linger_ms=60_000)) as producer:
+            await producer.send("t", b"first", partition=0)
+            batch = await producer.send_encoded(PARTITION, encoded)
+            await producer.send("t", b"fourth", partition=0)
+            assert await batch == BatchDelivery("t", 0, 1, 2, -1)
+            await producer.flush()
+            assert (producer.delivered_records, producer.buffered_bytes) == (4, 0)
+            with pytest.raises(RequestError, match="partitions 0 to 0, not 1"):
+                await producer.send_encoded(TopicPartition("t", 1), encoded)
+
+    assert run(scenario).log(PARTITION).values() == [b"first", b"second", b"third", b"fourth"]
 
 
 def test_a_callback_hears_of_the_delivery() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from kavka.errors import CorruptRecords
 from kavka.records.batch import RecordBatch, batch_at
-from kavka.records.builder import BatchBuilder, ProducerStamp, recompress, retain_records
-from kavka.records.compression import Compression
+from kavka.records.builder import BatchBuilder, EncodedRecords, ProducerStamp, recompress, retain_records
+from kavka.records.compression import Compression, compress
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker, read_marker
 
 NOW_MS = 1_700_000_000_000
@@ -55,6 +55,25 @@ def test_a_batch_may_be_built_again_with_another_stamp() -> None:
     assert list(first.records()) == list(second.records())
     assert (second.header.producer_epoch, second.header.base_sequence) == (1, 5)
     assert second.header.is_transactional
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_records_laid_out_elsewhere_give_the_batch_that_the_builder_gives(compression: Compression) -> None:
+    builder = BatchBuilder(compression)
+    builder.append(NOW_MS, b"k", b"v")
+    builder.append(NOW_MS + 3, None, b"w")
+    stamp = ProducerStamp(7, 1, 5, is_transactional=True)
+    expected = builder.build(stamp)
+    payload = bytes(parse(expected).inflate())
+    encoded = EncodedRecords(
+        compress(compression, payload),
+        2,
+        timestamps=(NOW_MS, NOW_MS + 3),
+        compression=compression,
+        payload_bytes=len(payload),
+    )
+    assert encoded.build(stamp) == expected
+    assert encoded.payload_bytes == builder.payload_bytes
 
 
 @pytest.mark.parametrize("compression", list(Compression))
