@@ -22,6 +22,8 @@ from typing import NamedTuple, TypeVar
 
 from kavka import __version__
 from kavka.client.answers import error_name
+from kavka.client.sasl import exchange, new_nonce
+from kavka.client.security import SaslSettings
 from kavka.client.settings import ClientSettings
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, ProtocolViolation, RequestError
 from kavka.model import FileSlice
@@ -29,6 +31,10 @@ from kavka.network import Connection, Network
 from kavka.protocol.api import Api, ApiKey, RequestHeader, api, decode_response_header, encode_request_header
 from kavka.protocol.codec import decode, encode_chunks
 from kavka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kavka.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
@@ -62,7 +68,10 @@ class BrokerConnection:
 
     @classmethod
     async def open(cls, network: Network, host: str, port: int, settings: ClientSettings) -> BrokerConnection:
-        """Connects and learns the broker's versions; raises `ConnectionFailed`."""
+        """Connects, learns the broker's versions and, with `sasl` in the settings, says who it is.
+
+        Raises `ConnectionFailed`; `RequestError(SASL_AUTHENTICATION_FAILED)` for a wrong name or password.
+        """
         address = f"{host}:{port}"
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
@@ -72,6 +81,8 @@ class BrokerConnection:
         connection = cls(raw, address, settings)
         try:
             await connection._negotiate()
+            if settings.sasl is not None:
+                await connection._authenticate(settings.sasl)
         except BaseException:
             connection.close()
             raise
@@ -165,6 +176,44 @@ class BrokerConnection:
                     f"{self.address} answered ApiVersions {version} with {error_name(answer.error_code)}"
                 )
             version = lower
+
+    async def _authenticate(self, sasl: SaslSettings) -> None:
+        """Proves who the client is. A broker ends the connection later on where it wants to be told again (KIP-368)."""
+        name = sasl.mechanism.value
+        patience_ms = min(self._settings.request_timeout_ms, self._settings.connect_timeout_ms)
+        try:
+            answer = await self.request(
+                ApiKey.SASL_HANDSHAKE,
+                SaslHandshakeRequest(mechanism=name),
+                SaslHandshakeResponse,
+                timeout_ms=patience_ms,
+            )
+        except RequestError as failure:
+            raise RequestError(failure.code, f"{self.address} does not speak SASL: {failure}") from failure
+        if answer.error_code != ErrorCode.NONE:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise RequestError(
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{self.address} does not take {name}; it takes {offered}"
+            )
+        messages = exchange(sasl, new_nonce())
+        out = next(messages)
+        while True:
+            said = await self.request(
+                ApiKey.SASL_AUTHENTICATE,
+                SaslAuthenticateRequest(auth_bytes=out),
+                SaslAuthenticateResponse,
+                timeout_ms=patience_ms,
+            )
+            if said.error_code != ErrorCode.NONE:
+                raise RequestError(
+                    ErrorCode.SASL_AUTHENTICATION_FAILED,
+                    f"{self.address} refused {name} as {sasl.username!r}: "
+                    f"{said.error_message or error_name(said.error_code)}",
+                )
+            try:
+                out = messages.send(bytes(said.auth_bytes))
+            except StopIteration:
+                return
 
     def _decode_api_versions(self, frame: bytes, version: int) -> ApiVersionsResponse:
         """The answer in the version asked for, or in version 0 where the broker does not know that one."""
