@@ -205,9 +205,8 @@ def split(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], l
     cells = [(row, *(said(value) for _name, value in parts)) for row, parts in shown]
     body = _svg(TOP + ROW * len(shown) + 6, title, Markup("").join(drawn))
     table = _table(("", *names), cells, look)
-    return _figure(
-        title, _unit_word(unit, _), Markup('{}<ul class="legend">{}</ul>{}').format(body, legend, table), look
-    )
+    told = Markup('{}<ul class="legend">{}</ul>{}').format(body, legend, table)
+    return _figure(title, _unit_word(unit, _), told)
 
 
 def spark(title: str, points: Sequence[tuple[int, float | None]]) -> Markup:
