@@ -1,0 +1,64 @@
+"""What can go wrong with Spark on kavka, said with topic, partition and offset.
+
+All of it is a failure of the world, below `KavkaError`. An exception crosses from Spark's workers to the driver, so
+each can be pickled: its arguments are those of its constructor.
+"""
+
+from __future__ import annotations
+
+from kavka.errors import KavkaError
+
+
+class CorruptBatchError(KavkaError):
+    """Bytes that are no valid record batch of `topic` and `partition`; nothing of that batch was handed out.
+
+    `offset` is the batch's base offset, or the one that was expected where the batch does not tell.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(topic, partition, offset, reason)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"corrupt record batch in {self.topic}-{self.partition} at offset {self.offset}: {self.reason}"
+
+
+class SinkError(KavkaError):
+    """Rows that cannot become records; the message says which column does not fit and how to mend it."""
+
+
+class DeliveryError(KavkaError):
+    """Records that a partition did not take, or of which nobody knows whether it did."""
+
+    def __init__(self, topic: str, partition: int, reason: str) -> None:
+        super().__init__(topic, partition, reason)
+        self.topic = topic
+        self.partition = partition
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"records for {self.topic}-{self.partition} were not delivered: {self.reason}"
+
+
+class BatchChangedError(KavkaError):
+    """A micro-batch that was committed came again with other rows: exactly once cannot be had of it.
+
+    Raised before anything is written. `found` and `expected` tell rows and bytes.
+    """
+
+    def __init__(self, task: str, expected: str, found: str) -> None:
+        super().__init__(task, expected, found)
+        self.task = task
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task} was committed with {self.expected}, and came again with {self.found}: what feeds the sink "
+            "does not give the same rows in the same tasks when a micro-batch is repeated. Make it deterministic (no "
+            "rand(), no current_timestamp(), no changed source options or number of partitions between the runs), or "
+            "set exactlyOnce to false"
+        )
