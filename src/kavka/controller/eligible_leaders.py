@@ -13,9 +13,10 @@ in sync again.
     back uncleanly      out of ISR and ELR while another member of either is left, dead or alive. If that leaves no ISR,
                         a live member of the ELR leads alone; if none lives, the ELR is the ISR of a partition without a
                         leader: whichever returns first may lead
-    none is left        the last known leader, or else the first of the ISR, may lead when it is alive: an unclean
-                        election. What is lost then is what it had not synced when it stopped, and no other member had
-                        either, or had and lost by its own unclean stop. After a kill without a power cut nothing is
+    none is left        the last known leader, in the ISR or put out of it when it came back, or else the first of the
+                        ISR, may lead when it is alive: an unclean election. What is lost then is what it had not synced
+                        when it stopped, and no other member had either, or had and lost by its own unclean stop. After
+                        a kill without a power cut nothing is
 
 Invariants:
 I1  Each member of ISR and ELR has all that is committed, unless the leader was elected uncleanly.
@@ -162,7 +163,7 @@ def _after_last_resort(
 ) -> Succession | None:
     """All members are back uncleanly."""
     known = (state.leader, *state.last_known_elr)
-    last = next((broker_id for broker_id in known if broker_id in state.isr), state.isr[0])
+    last = next((broker_id for broker_id in known if broker_id in replicas), state.isr[0])
     candidates = [broker_id for broker_id in replicas if broker_id in live and broker_id not in leaving]
     result = elect_offline(replicas, (last,), candidates, unclean_allowed=unclean_allowed)
     epoch = state.leader_epoch + 1

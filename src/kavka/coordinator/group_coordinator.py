@@ -8,6 +8,10 @@ answers. Must not know: sockets, the wire format of requests, which broker leads
         COORDINATOR_LOAD_IN_PROGRESS while its log is being read
     I3  loading and unloading of a partition happen in the order of its leader epochs, whatever order they are told in
         (KAFKA-10614)
+    I4  a partition is served when all that was read of it is committed. Else, with an in-sync set below
+        min.insync.replicas: 1. a generation is read that only this broker has, and members are told what they own in
+        it; 2. this broker dies, and a replica without that record leads; 3. there the same generation begins again,
+        with other owners (G1). Apache Kafka reads to the end and does not wait
 
 Source: Kafka's CoordinatorRuntime.
 """
@@ -80,6 +84,10 @@ class OffsetsLog(Protocol):
 
     def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         """All that is committed, from the start, in pieces; last, what open transactions have written."""
+        ...
+
+    def settle(self, partition: int) -> Awaitable[bool]:
+        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
         ...
 
 
@@ -188,7 +196,8 @@ class GroupCoordinator:
                 continue
             for record in found:
                 self._replay(active, partition, record, active.next_position(), loading=True)
-        if self._active.get(partition) is not active:
+        # What was read may not be committed (I4). Where this broker leads no more, another order follows.
+        if active.is_gone or not await self._log.settle(partition) or active.is_gone:
             return
         effects = Effects()
         shard.on_loaded(self.now_ms(), effects)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kavka.model import BrokerId, TopicPartition
+from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.replication.isr import CommittedIsr, PendingExpand
 from kavka.simulator.log_mirror import differ
@@ -100,7 +100,9 @@ class JoinRules:
             is_proposed = (state.leader_epoch, frozenset(state.isr)) in self._proposed.get(partition, {})
             self._view.require("R10", is_proposed, f"{partition}: {state} after {before}, which no leader proposed")
         elif not self._view.allows_loss(partition):
-            is_allowed = added <= set(before.eligible_leader_replicas)
+            # Its return may have put the last leader out of an ISR of which nobody is left to trust (KIP-966).
+            is_last_leader = before.leader == NO_LEADER and state.isr == before.last_known_elr
+            is_allowed = is_last_leader or added <= set(before.eligible_leader_replicas)
             self._view.require("R21", is_allowed, f"{partition}: {state} after {before}: an election added members")
 
     def on_leader(self, broker_id: int, seen: Seen, isr: tuple[int, ...]) -> None:

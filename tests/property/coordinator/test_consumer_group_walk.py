@@ -56,6 +56,9 @@ class Log:
         await asyncio.sleep(0.002)
         return error
 
+    async def settle(self, partition: int) -> bool:
+        return True
+
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         yield self.compacted()
 

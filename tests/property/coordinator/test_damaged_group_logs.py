@@ -97,6 +97,9 @@ class Log:
         self.records.extend(records)
         return ErrorCode.NONE
 
+    async def settle(self, partition: int) -> bool:
+        return True
+
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         yield list(self.records)
 

@@ -175,6 +175,27 @@ def test_the_last_known_leader_is_waited_for_if_it_is_dead() -> None:
     assert change(state(NO_LEADER, (3,), (), (3,)), (2,), unclean=(2, 3)) is None
 
 
+def test_the_last_known_leader_leads_even_if_its_return_put_it_out_of_the_isr() -> None:
+    """3 led until it was killed, with all that is committed. It was back before 2, so that 2 became the isr; then 2 was
+    back without what it had not synced."""
+    waiting = change(state(NO_LEADER, (3,), (2,), (3,)), (3,), unclean=(3,))
+    assert led(waiting) == (NO_LEADER, (2,))
+    assert waiting is not None
+    before = with_elr(
+        state(NO_LEADER, (3,), (2,), (3,)), waiting.state, staying=ids(*REPLICAS), needed=2, unclean=ids(3)
+    )
+    assert before.last_known_elr == ids(3)
+    before = replace(before, leader_epoch=3)
+
+    assert led(change(before, (2, 3), unclean=(2,))) == (3, (3,))
+    assert led(change(before, (2,), unclean=(2,))) == (NO_LEADER, (3,)), "waited for if it is dead"
+    assert led(change(before, (2, 3))) == (2, (2,)), "2 was stopped cleanly: it has all that is committed"
+
+
+def test_a_last_known_leader_that_is_no_replica_any_more_does_not_lead() -> None:
+    assert led(change(state(NO_LEADER, (2,), (), (9,)), (2, 9), unclean=(2,))) == (2, (2,))
+
+
 def test_an_elr_that_a_lower_min_insync_replicas_made_void_leads_nothing_and_is_dropped() -> None:
     """With one in sync being enough, 2 may have committed what 1 does not have."""
     assert led(change(state(2, (2,), (1,)), (1,), needed=1)) == (NO_LEADER, (2,))

@@ -41,6 +41,9 @@ class Log:
         await asyncio.sleep(0.001)
         return error
 
+    async def settle(self, partition: int) -> bool:
+        return True
+
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
         yield list(self.records)
 

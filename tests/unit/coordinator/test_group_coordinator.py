@@ -28,6 +28,10 @@ class MemoryLog:
         self.gate: asyncio.Event | None = None
         self.commits_after_s = 0.0
         self.error = ErrorCode.NONE
+        self.settled: asyncio.Future[bool] | None = None
+
+    async def settle(self, partition: int) -> bool:
+        return self.settled is None or await self.settled
 
     def append(
         self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
@@ -93,6 +97,28 @@ def runs(scenario: Callable[[], Awaitable[None]]) -> None:
         await asyncio.wait_for(scenario(), 10)
 
     asyncio.run(bounded())
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_nothing_is_served_of_a_log_whose_end_may_still_be_lost(is_committed: bool) -> None:
+    """Seed 138: members learned what they own in a generation that was lost later, and began again."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        log.settled = asyncio.get_running_loop().create_future()
+        loading = asyncio.ensure_future(coordinator(log, partitions=1))
+        await asyncio.sleep(0.01)
+        assert not loading.done()
+        log.settled.set_result(is_committed)
+        groups = await loading
+        if is_committed:
+            assert (await groups.join("g", member())).error is ErrorCode.NONE
+        else:
+            with pytest.raises(RequestError) as refused:
+                await groups.join("g", member())
+            assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    runs(scenario)
 
 
 def test_committed_offsets_and_members_survive_a_restart() -> None:
