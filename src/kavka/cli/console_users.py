@@ -1,0 +1,88 @@
+"""`kavka console user`: who may log in to the console, and what they may do there.
+
+Decides how a password is asked for. Must not know how it is kept (console.auth). A running console takes a change up with
+the next request.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kavka.cli.output import Failure, Table, note, show, show_json, usage
+
+if TYPE_CHECKING:
+    from kavka.console.auth import Users
+
+users_app = typer.Typer(help="Add, list and remove those who may log in to the console.", no_args_is_help=True)
+
+Data = Annotated[str, typer.Option("--data", "-d", metavar="DIRECTORY", help="The console's data directory.")]
+DEFAULT_DATA = "kavka-console"
+
+
+@users_app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="Letters, digits and . _ @ -")],
+    role: Annotated[str, typer.Option("--role", "-r", help="viewer, operator or admin.")] = "viewer",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Add a user, or give one another password and role; the password is asked for, or read from standard input."""
+    from kavka.console.auth import role_named
+
+    try:
+        _users(data).add(name, _password(name), role_named(role))
+    except ValueError as problem:
+        usage(str(problem))
+    note(f"{name} may log in as {role.lower()}.")
+
+
+@users_app.command("list")
+def list_users(
+    data: Data = DEFAULT_DATA,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List users and their roles."""
+    found = _users(data).all()
+    if as_json:
+        show_json([{"name": user.name, "role": user.role.name.lower()} for user in found])
+        return
+    table = Table(["name", "role"])
+    for user in found:
+        table.add(user.name, user.role.name.lower())
+    show(table)
+
+
+@users_app.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="Who is to go.")], data: Data = DEFAULT_DATA) -> None:
+    """Remove a user, whose sessions end at once."""
+    if not _users(data).remove(name):
+        raise Failure(f"there is no user {name}", "`kavka console user list` shows all")
+    note(f"{name} may log in no more.")
+
+
+def _users(data: str) -> Users:
+    import sqlite3
+
+    try:
+        from kavka.console.auth import Users
+        from kavka.console.ledger import LEDGER, open_ledger
+    except ModuleNotFoundError as missing:
+        raise Failure(f"the console needs {missing.name}", "pip install 'kavka[console]'") from missing
+    try:
+        return Users(open_ledger(Path(data) / LEDGER))
+    except (OSError, sqlite3.Error) as problem:
+        raise Failure(f"{data}: {problem}") from problem
+
+
+def _password(name: str) -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    import getpass
+
+    password = getpass.getpass(f"Password of {name}: ")
+    if getpass.getpass("Again: ") != password:
+        raise Failure("these were two different passwords", "try again")
+    return password

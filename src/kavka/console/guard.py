@@ -1,0 +1,313 @@
+"""The door: what every request goes through before a page sees it.
+
+Decides, for each request: who asks; whether a login is needed; whether it comes from our own page; how large it may be.
+Must not know the pages; it asks auth, sessions and csrf. Plain ASGI, so that an endless stream of events passes through
+as it is.
+
+I1  Beyond loopback nobody gets anything but the login page, its style and /metrics (with a name and a password) without
+    a session; and the console does not start there while it has no user.
+I2  Nothing is changed by a request without the session's token in it, or from another origin (csrf.py).
+I3  At most `MOST_BODY_BYTES` of a request are held.
+I4  A stream of events ends after `STREAM_S` and begins anew with the session it has then: one that has expired, or
+    whose user was removed, is not served on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sqlite3
+import time
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kavka.console import csrf
+from kavka.console.audit import AuditLog, Deed, Outcome
+from kavka.console.auth import LOCAL_USER, LoginThrottle, User, Users
+from kavka.console.ledger import LEDGER, open_ledger
+from kavka.console.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
+from kavka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kavka.console.app import Console
+
+MOST_BODY_BYTES = 4 * 1024 * 1024
+"""Of a form: a record of a megabyte in hex, and what stands around it."""
+MOST_FIELDS = 5_000
+STREAM_S = 300.0
+OPEN_PATHS = ("/login", "/static/")
+METRICS_PATH = "/metrics"
+BASIC_KEPT_S = 60.0
+"""How long a name and password that were right for /metrics are not hashed again."""
+Refusal = Callable[[Request, int, str], Response]
+
+
+class Guard:
+    """Users, sessions, throttle and audit log of one console, and whether a login is needed.
+
+    listens_on: the address that the console listens on. Raises ConfigError where that is not loopback (or
+    `login_required` asks for logins) and there is no user yet.
+    """
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        *,
+        listens_on: str,
+        login_required: bool = False,
+        secure_cookies: bool = False,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        self.users = Users(database)
+        self.sessions = Sessions(database, self.users)
+        self.audit = AuditLog(database)
+        self.throttle = LoginThrottle()
+        self.now_ms = now_ms
+        self.secure_cookies = secure_cookies
+        self.login_required = login_required or not csrf.is_loopback(listens_on)
+        self.refusal: Refusal = _plain_refusal
+        """How a refused request is answered; the pages put one of theirs here."""
+        if self.login_required and not self.users.all():
+            raise ConfigError(
+                f"the console would listen on {listens_on} and has no user: nobody could log in. "
+                "Add one first: kavka console user add NAME --role admin"
+            )
+
+    def set_cookie(self, response_headers: MutableHeaders, session: Session) -> None:
+        """Gives the browser the session's number."""
+        age = ABSOLUTE_MS // 1000
+        cookie = f"{COOKIE}={self.sessions.cookie_of(session.number)}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}"
+        response_headers.append("set-cookie", cookie + ("; Secure" if self.secure_cookies else ""))
+
+
+def install(console: Console) -> None:
+    """Opens the ledger and sets the guard at the console's door. Raises ConfigError as `Guard` does."""
+    settings = console.settings
+    ledger = open_ledger(Path(settings.data_directory) / LEDGER)
+    console.ledger = ledger
+    console.guard = Guard(
+        ledger,
+        listens_on=settings.host,
+        login_required=settings.login,
+        secure_cookies=settings.secure_cookies,
+    )
+
+
+def middleware(console: Console) -> list[Middleware]:
+    return [Middleware(GuardMiddleware, guard=console.guard)]
+
+
+class GuardMiddleware:
+    """The guard in front of an application."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+        self._basic: tuple[str, float] = ("", 0.0)
+        """The last Authorization header of /metrics that was right, and until when it is taken without a look."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        guard, headers = self._guard, Headers(scope=scope)
+        cookie = _cookie(headers.get("cookie"))
+        session = guard.sessions.find(cookie, guard.now_ms())
+        is_new = session is None
+        session = session or guard.sessions.anonymous()
+        user = session.user or (None if guard.login_required else LOCAL_USER)
+        state: dict[str, Any] = scope.setdefault("state", {})
+        state["user"], state["session"], state["guard"] = user, session, guard
+        state["csrf_token"] = csrf.token_for(guard.sessions.key, session.number)
+        answer = _Answer(send, guard, scope, session if is_new else None)
+        request = Request(scope, receive)
+        refused = await self._refuse(request, user)
+        if refused is not None:
+            await refused(scope, receive, answer)
+            return
+        if scope["method"] not in csrf.SAFE_METHODS:
+            try:
+                receive = await _checked_body(request)
+            except HTTPException as problem:
+                response = guard.refusal(request, problem.status_code, problem.detail)
+                await response(scope, receive, answer)
+                return
+        await answer.run(self._app, scope, receive)
+
+    async def _refuse(self, request: Request, user: User | None) -> Response | None:
+        guard, headers, path = self._guard, request.headers, request.url.path
+        if not guard.login_required and not csrf.is_loopback_host(headers.get("host")):
+            text = "This console needs no login, and so it answers to localhost and 127.0.0.1 only."
+            return PlainTextResponse(text, 403)
+        if user is not None or path == OPEN_PATHS[0] or path.startswith(OPEN_PATHS[1]):
+            return None
+        if path == METRICS_PATH:
+            if await self._has_basic(request):
+                return None
+            return PlainTextResponse("log in", 401, {"www-authenticate": 'Basic realm="kavka console"'})
+        if request.method not in csrf.SAFE_METHODS or "text/event-stream" in headers.get("accept", ""):
+            return guard.refusal(request, 401, "Nobody is logged in, or the session has expired. Nothing was done.")
+        target = path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
+
+    async def _has_basic(self, request: Request) -> bool:
+        given = request.headers.get("authorization", "")
+        now_s = time.monotonic()
+        if given and given == self._basic[0] and now_s < self._basic[1]:
+            return True
+        scheme, _, encoded = given.partition(" ")
+        if scheme.lower() != "basic":
+            return False
+        try:
+            name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except ValueError:
+            return False
+        keys = attempt_keys(request, name)
+        if self._guard.throttle.wait_s(keys, now_s) > 0:
+            return False
+        if await self._guard.users.check(name, password) is None:
+            self._guard.throttle.failed(keys, now_s)
+            return False
+        self._basic = (given, now_s + BASIC_KEPT_S)
+        return True
+
+
+def attempt_keys(request: Request, name: str) -> tuple[str, ...]:
+    """What wrong logins are counted by."""
+    return (f"name {name[:64]}", f"address {address_of(request)}")
+
+
+def address_of(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+class _Answer:
+    """The answer on its way out: headers are added, a refusal is written down, a stream ends in time."""
+
+    def __init__(self, send: Send, guard: Guard, scope: Scope, fresh: Session | None) -> None:
+        self._send = send
+        self._guard = guard
+        self._scope = scope
+        self._fresh = fresh
+        self._is_stream = False
+        self._timeout: asyncio.Timeout | None = None
+
+    async def run(self, app: ASGIApp, scope: Scope, receive: Receive) -> None:
+        timeout = self._timeout = asyncio.timeout(None)
+        try:
+            async with timeout:
+                await app(scope, receive, self)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            is_static = self._scope["path"].startswith("/static/")
+            if not is_static:
+                headers.setdefault("cache-control", "no-store")
+            if self._fresh is not None and not is_static and self._scope["path"] != METRICS_PATH:
+                self._set_first_cookie(headers, self._fresh)
+            if headers.get("content-type", "").startswith("text/event-stream") and self._timeout is not None:
+                self._timeout.reschedule(asyncio.get_running_loop().time() + STREAM_S)
+            if message["status"] == 403:
+                self._write_down()
+        await self._send(message)
+
+    def _set_first_cookie(self, headers: MutableHeaders, session: Session) -> None:
+        """Unless the page has given the browser another one, as a login does."""
+        if f"{COOKIE}=" not in "".join(headers.getlist("set-cookie")):
+            self._guard.set_cookie(headers, session)
+
+    def _write_down(self) -> None:
+        """Somebody tried what they may not. Only of who is logged in: the log is not to be filled from outside."""
+        user: User | None = self._scope["state"]["user"]
+        if user is None or self._scope["method"] in csrf.SAFE_METHODS:
+            return
+        request = Request(self._scope)
+        now_ms = self._guard.now_ms()
+        key = f"denied {now_ms} {time.perf_counter_ns()}"
+        deed = Deed(key, user.name, address_of(request), "", "denied", f"{request.method} {request.url.path}"[:500])
+        self._guard.audit.record(deed, Outcome.DENIED, now_ms)
+
+
+async def _checked_body(request: Request) -> Receive:
+    """Reads the request, checks that it is from our own page; returns what gives it to the page. HTTPException else."""
+    headers = request.headers
+    if not csrf.is_same_origin(
+        headers.get("host"), headers.get("origin"), headers.get("referer"), headers.get("sec-fetch-site")
+    ):
+        raise HTTPException(403, "This request comes from another site. Nothing was done.")
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MOST_BODY_BYTES:
+        raise HTTPException(413, f"At most {MOST_BODY_BYTES:,} bytes are taken. Nothing was done.")
+    body = bytearray()
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise HTTPException(400, "The request broke off. Nothing was done.")
+        body += message.get("body", b"")
+        if len(body) > MOST_BODY_BYTES:
+            raise HTTPException(413, f"At most {MOST_BODY_BYTES:,} bytes are taken. Nothing was done.")
+        if not message.get("more_body", False):
+            break
+    given = headers.get(csrf.HEADER, "") or await _field(request.scope, bytes(body))
+    if not csrf.is_token(given, csrf.token(request)):
+        raise HTTPException(
+            403,
+            "This form is older than your session (or not from this console). "
+            "Nothing was done: go back, load the page again and send it again.",
+        )
+    return _again(bytes(body), request.receive)
+
+
+async def _field(scope: Scope, body: bytes) -> str:
+    form = await Request(scope, _again(body, None)).form(max_fields=MOST_FIELDS, max_part_size=MOST_BODY_BYTES)
+    try:
+        value = form.get(csrf.FIELD, "")
+        return value if isinstance(value, str) else ""
+    finally:
+        await form.close()
+
+
+def _again(body: bytes, then: Receive | None) -> Receive:
+    """The body once, then what the connection brings."""
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if not sent:
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        if then is None:
+            return {"type": "http.disconnect"}
+        return await then()
+
+    return receive
+
+
+def _cookie(header: str | None) -> str | None:
+    try:
+        found = SimpleCookie(header or "").get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _plain_refusal(request: Request, status: int, text: str) -> Response:
+    return PlainTextResponse(text, status)

@@ -1,0 +1,336 @@
+"""The door of the console, as an attacker tries it: no login, another site's form, a forged host, a flood."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from asgi_client import AsgiClient
+from kavka.console import auth, csrf, guard
+from kavka.console.audit import AlreadyDone, AuditLog, Deed, Outcome
+from kavka.console.auth import Role, Users, require
+from kavka.console.guard import Guard, GuardMiddleware
+from kavka.console.ledger import open_ledger
+from kavka.errors import ConfigError
+
+PASSWORD = "correct horse battery"
+EVERYWHERE = "0.0.0.0"
+
+
+@pytest.fixture(autouse=True)
+def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "COST", 2)
+
+
+class Site:
+    """An application behind the guard that tells what reached it."""
+
+    def __init__(self, directory: Path, *, listens_on: str, users: bool = True) -> None:
+        ledger = open_ledger(directory / "ledger.sqlite")
+        if users:
+            for name in ("viewer", "operator", "admin"):
+                Users(ledger).add(name, PASSWORD, Role[name.upper()])
+        self.now_ms = 4_000_000_000_000
+        self.guard = Guard(ledger, listens_on=listens_on, now_ms=lambda: self.now_ms)
+        self.reached: list[str] = []
+        self.app = Starlette(
+            routes=[
+                Route("/", self.page),
+                Route("/token", self.token),
+                Route("/metrics", self.page),
+                Route("/stream", self.stream),
+                Route("/login", self.login, methods=["GET", "POST"]),
+                Route("/change", self.change, methods=["POST"]),
+            ],
+            middleware=[Middleware(GuardMiddleware, guard=self.guard)],
+        )
+
+    async def page(self, request: Request) -> Response:
+        self.reached.append(request.url.path)
+        return PlainTextResponse(getattr(request.state.user, "name", "nobody"))
+
+    async def token(self, request: Request) -> Response:
+        return PlainTextResponse(csrf.token(request))
+
+    async def change(self, request: Request) -> Response:
+        require(request, "operator")
+        form = await request.form()
+        self.reached.append(str(form.get("what")))
+        return PlainTextResponse("changed")
+
+    async def login(self, request: Request) -> Response:
+        response = PlainTextResponse("in")
+        if request.method == "POST":
+            form = await request.form()
+            user = await self.guard.users.check(str(form.get("name")), str(form.get("password")))
+            assert user is not None
+            self.guard.set_cookie(response.headers, self.guard.sessions.begin(user, self.now_ms))
+        return response
+
+    async def stream(self, request: Request) -> Response:
+        async def events() -> AsyncIterator[bytes]:
+            while True:
+                yield b": beat\n\n"
+                await asyncio.sleep(0.01)
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    def browser(self, name: str | None = None) -> AsgiClient:
+        client = AsgiClient(self.app)
+        if name is not None:
+            client.cookies["kavka_console"] = self.guard.sessions.cookie_of(
+                self.guard.sessions.begin(self.guard.users.find(name)[0], self.now_ms).number
+            )
+        return client
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path, listens_on=EVERYWHERE)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Site:
+    return Site(tmp_path, listens_on="127.0.0.1", users=False)
+
+
+class TestLogin:
+    def test_beyond_loopback_it_does_not_start_without_a_user(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="kavka console user add"):
+            Site(tmp_path, listens_on=EVERYWHERE, users=False)
+        for address in ("127.0.0.1", "::1", "localhost"):
+            assert not Site(tmp_path, listens_on=address, users=False).guard.login_required
+
+    def test_a_page_sends_who_is_not_logged_in_to_the_login_and_back(self, site: Site) -> None:
+        answer = site.browser().get("/token?x=1&y=2")
+        assert (answer.status, answer.headers["location"]) == (303, "/login?next=%2Ftoken%3Fx%3D1%26y%3D2")
+        assert site.reached == []
+
+    def test_events_and_changes_are_refused_without_a_login(self, site: Site) -> None:
+        assert site.browser().get("/stream", accept="text/event-stream").status == 401
+        assert site.browser().post("/change", {"what": "all"}).status == 401
+        assert site.reached == []
+
+    def test_on_loopback_nobody_has_to_log_in(self, local: Site) -> None:
+        assert local.browser().get("/").text == "local"
+
+    def test_a_name_that_points_to_the_loopback_is_refused_there(self, local: Site) -> None:
+        for host in ("evil.example", "evil.example:8090", "127.0.0.1.evil.example", "", "[", "10.0.0.1"):
+            client = local.browser()
+            client.host = host
+            assert client.get("/").status == 403, host
+        for host in ("localhost:8090", "127.0.0.1", "[::1]:8090", "LOCALHOST"):
+            client = local.browser()
+            client.host = host
+            assert client.get("/").status == 200, host
+
+    def test_a_session_is_not_taken_over_from_before_the_login(self, site: Site) -> None:
+        browser = site.browser()
+        browser.get("/login")
+        planted = browser.cookies["kavka_console"]
+        token = csrf.token_for(site.guard.sessions.key, site.guard.sessions._signer.loads(planted))
+        assert browser.post("/login", {"name": "admin", "password": PASSWORD, "csrf": token}).status == 200
+        assert browser.cookies["kavka_console"] != planted
+        assert browser.get("/").text == "admin"
+        attacker = site.browser()
+        attacker.cookies["kavka_console"] = planted
+        assert attacker.get("/").status == 303
+
+    def test_an_expired_session_is_sent_to_the_login(self, site: Site) -> None:
+        browser = site.browser("viewer")
+        assert browser.get("/").text == "viewer"
+        site.now_ms += 13 * 3600 * 1000
+        assert browser.get("/").status == 303
+
+    def test_metrics_take_a_name_and_a_password(self, site: Site) -> None:
+        def basic(text: str) -> str:
+            return "Basic " + base64.b64encode(text.encode()).decode()
+
+        assert site.browser().get("/metrics").status == 401
+        assert site.browser().get("/metrics", authorization=basic("viewer:wrong wrong")).status == 401
+        assert site.browser().get("/metrics", authorization="Basic \xff").status == 401
+        assert site.browser().get("/metrics", authorization=basic(f"viewer:{PASSWORD}")).status == 200
+        assert site.browser().get("/", authorization=basic(f"viewer:{PASSWORD}")).status == 303, "metrics only"
+
+
+class TestForms:
+    def change(self, client: AsgiClient, token: str, **headers: str) -> int:
+        return client.post("/change", {"what": "it", "csrf": token}, **headers).status
+
+    def test_a_form_of_ones_own_page_is_taken(self, site: Site) -> None:
+        browser = site.browser("operator")
+        token = browser.get("/token").text
+        assert self.change(browser, token, origin="http://127.0.0.1:8090") == 200
+        assert self.change(browser, token, referer="http://127.0.0.1:8090/token") == 200
+        assert self.change(browser, "", **{"x-csrf-token": token}) == 200
+        assert site.reached == ["it"] * 3
+
+    def test_a_form_without_token_or_with_anothers_is_not(self, site: Site) -> None:
+        browser, other = site.browser("operator"), site.browser("operator")
+        for token in ("", "x", other.get("/token").text, "é" * 64):
+            assert self.change(browser, token) == 403
+        assert site.reached == []
+
+    def test_the_token_of_before_the_login_is_not_the_one_after(self, site: Site) -> None:
+        browser = site.browser()
+        before = browser.get("/login")
+        token = csrf.token_for(
+            site.guard.sessions.key, site.guard.sessions._signer.loads(browser.cookies["kavka_console"])
+        )
+        assert before.status == 200
+        browser.post("/login", {"name": "operator", "password": PASSWORD, "csrf": token})
+        assert self.change(browser, token) == 403
+
+    def test_another_sites_form_is_refused_even_with_the_token(self, site: Site) -> None:
+        browser = site.browser("operator")
+        token = browser.get("/token").text
+        for headers in (
+            {"origin": "http://evil.example"},
+            {"origin": "null"},
+            {"origin": "http://127.0.0.1:8091"},
+            {"referer": "http://evil.example/127.0.0.1:8090"},
+            {"sec-fetch-site": "cross-site"},
+            {"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:8090"},
+        ):
+            assert self.change(browser, token, **headers) == 403, headers
+        assert site.reached == []
+
+    def test_on_loopback_the_token_is_asked_for_too(self, local: Site) -> None:
+        browser = local.browser()
+        assert self.change(browser, "") == 403
+        assert self.change(browser, browser.get("/token").text) == 200
+
+    def test_a_viewer_may_not_although_the_form_is_right_and_it_is_written_down(self, site: Site) -> None:
+        browser = site.browser("viewer")
+        assert self.change(browser, browser.get("/token").text) == 403
+        assert site.reached == []
+        entry = site.guard.audit.entries()[0]
+        assert (entry.user, entry.target, entry.outcome) == ("viewer", "POST /change", Outcome.DENIED)
+
+    def test_what_is_too_large_is_refused(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(guard, "MOST_BODY_BYTES", 1000)
+        browser = site.browser("operator")
+        token = browser.get("/token").text
+        form = {"what": "x" * 1001, "csrf": token}
+        assert browser.post("/change", form).status == 413
+        assert browser.post("/change", form, **{"content-length": "5"}).status == 413
+        assert site.reached == []
+
+    def test_other_methods_are_no_way_round(self, site: Site) -> None:
+        browser = site.browser("operator")
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+            assert browser.send(method, "/change").status == 403
+
+
+class TestAnswers:
+    def test_pages_are_not_kept_by_the_browser_and_the_cookie_is_not_for_scripts(self, site: Site) -> None:
+        answer = site.browser().get("/login")
+        assert answer.headers["cache-control"] == "no-store"
+        assert "HttpOnly" in answer.headers["set-cookie"]
+        assert "SameSite=Lax" in answer.headers["set-cookie"]
+
+    def test_a_stream_ends_so_that_its_session_is_looked_at_again(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(guard, "STREAM_S", 0.05)
+        answer = site.browser("viewer").get("/stream")
+        assert answer.status == 200
+        assert answer.body.startswith(b": beat")
+
+
+class TestPlacesToGo:
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "https://evil.example",
+            "//evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "/\t/evil.example",
+            "/\n/evil.example",
+            "javascript:alert(1)",
+            "",
+            None,
+            " /x",
+            "/a\\b",
+        ],
+    )
+    def test_a_login_leads_nowhere_else(self, target: str | None) -> None:
+        assert csrf.safe_path(target) == "/"
+
+    def test_a_login_leads_back_to_the_page(self) -> None:
+        assert csrf.safe_path("/c/main/topics/orders?x=//a") == "/c/main/topics/orders?x=//a"
+
+
+class TestAudit:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> AuditLog:
+        return AuditLog(open_ledger(tmp_path / "ledger.sqlite"))
+
+    def deed(self, key: str, **changes: str) -> Deed:
+        return Deed(key, "ada", "10.0.0.1", "main", "delete-topic", "orders")._replace(**changes)
+
+    def test_an_action_is_there_before_and_after_its_outcome(self, log: AuditLog) -> None:
+        number = log.begin(self.deed("k1", before="6 partitions"), 1000)
+        assert log.find(number).outcome is None
+        log.end(number, Outcome.COMMITTED, 1100, after="gone")
+        found = log.find(number)
+        assert (found.outcome, found.ended_ms, found.before, found.after) == (
+            Outcome.COMMITTED,
+            1100,
+            "6 partitions",
+            "gone",
+        )
+
+    def test_the_same_confirmation_twice_is_one_action(self, log: AuditLog) -> None:
+        number = log.begin(self.deed("k1"), 1000)
+        log.end(number, Outcome.UNKNOWN, 1001)
+        with pytest.raises(AlreadyDone) as again:
+            log.begin(self.deed("k1"), 2000)
+        assert (again.value.entry.number, again.value.entry.outcome) == (number, Outcome.UNKNOWN)
+
+    def test_nothing_is_changed_or_removed(self, log: AuditLog) -> None:
+        log.end(log.begin(self.deed("k1"), 1000), Outcome.COMMITTED, 1001)
+        for statement in (
+            "UPDATE audit_begun SET user = 'eve'",
+            "DELETE FROM audit_begun",
+            "UPDATE audit_ended SET outcome = 'rejected'",
+            "DELETE FROM audit_ended",
+        ):
+            with pytest.raises(Exception, match="only added to"):
+                log._database.execute(statement)
+
+    def test_text_that_sql_would_read_is_text(self, log: AuditLog) -> None:
+        hostile = "x'; DROP TABLE audit_begun; --"
+        number = log.begin(self.deed("k1", target=hostile), 1000)
+        assert log.find(number).target == hostile
+        assert [entry.target for entry in log.entries(text="'; drop")] == [hostile]
+        assert log.entries(text="%") == []
+        assert log.entries(user=hostile, cluster=hostile) == []
+
+    def test_entries_are_found_by_cluster_user_text_and_page(self, log: AuditLog) -> None:
+        for number in range(5):
+            log.begin(self.deed(str(number), cluster="a" if number < 3 else "b", user=f"u{number % 2}"), 1000 + number)
+        assert [entry.number for entry in log.entries()] == [5, 4, 3, 2, 1]
+        assert [entry.number for entry in log.entries(cluster="a", user="u0")] == [3, 1]
+        assert [entry.number for entry in log.entries(before_number=4, limit=2)] == [3, 2]
+
+    def test_what_was_done_to_a_thing_since(self, log: AuditLog) -> None:
+        log.begin(self.deed("1"), 1000)
+        log.begin(self.deed("2"), 2000)
+        log.begin(self.deed("3", target="others"), 3000)
+        assert [entry.at_ms for entry in log.since("main", "orders", 1500)] == [2000]
+
+    def test_a_long_text_is_cut_and_says_so(self, log: AuditLog) -> None:
+        number = log.begin(self.deed("k1", wanted="x" * 50_000), 1000)
+        assert "characters more" in log.find(number).wanted
+        assert len(log.find(number).wanted) < 21_000
