@@ -6,6 +6,8 @@ the files mean. The FileSystem port's own words about durability are taken at th
     written, not synced       survives the process; at a power cut any suffix of it may be gone, cut anywhere (torn)
     created, renamed, removed survives the process; at a power cut it may be undone until the directory is synced
     a file replaced atomically and durably is the old one or the new one
+    a directory renamed       keeps its files, under one name or the other: what a power cut undoes are the last renames
+                              that were not synced, with what took the old names' places since
 
 A machine has one volume for each directory under its root: they fail one by one, and lose power together.
 
@@ -76,6 +78,8 @@ class SimulatedDisk:
         self.directories: dict[str, None] = {"/": None}
         self._durable_names: dict[str, _Content] = {}
         """The names as of the last sync of their directories: what a power cut falls back to."""
+        self._renames: list[tuple[str, str]] = []
+        """Directories that were renamed since, oldest first: a file system's journal keeps their order."""
         self.locks: dict[str, NodeLoop] = {}
         self._volumes: dict[str, Volume] = {}
         self._is_examined = False
@@ -117,6 +121,11 @@ class SimulatedDisk:
         """The machine died: of what was not synced, a part is gone."""
         self.crashes += 1
         random = self._random
+        if self._renames:
+            kept = int(random.random() * (len(self._renames) + 1))
+            while len(self._renames) > kept:
+                self._undo(*self._renames.pop())
+            self._renames.clear()
         names = dict(self.files)
         for path, content in self._durable_names.items():
             if names.get(path) is not content and random.random() < 0.5:
@@ -137,8 +146,27 @@ class SimulatedDisk:
             content.never_durable = UNLIMITED
         self.files = names
         self._durable_names = dict(names)
+        for path in names:
+            self.make_directory(posixpath.dirname(path))
         self.used_bytes = sum(len(content.data) for content in self.files.values())
         self.locks.clear()
+
+    def _undo(self, source: str, target: str) -> None:
+        """A rename of a directory did not make it, nor did what happened later under either name."""
+        for table in (self.files, self._durable_names):
+            for path in _below(source, table):
+                del table[path]
+        for path in [*_below(source, self.directories), source]:
+            self.directories.pop(path, None)
+        for path in _below(target, self._durable_names):
+            self.files.setdefault(path, self._durable_names[path])
+        self.make_directory(target)
+        self.move_directory(source=target, target=source)
+
+    def make_directory(self, path: str) -> None:
+        while path not in self.directories:
+            self.directories[path] = None
+            path = posixpath.dirname(path)
 
     def process_died(self, process: NodeLoop) -> None:
         """A killed process loses its locks; what it wrote is in the kernel's hands."""
@@ -156,6 +184,7 @@ class SimulatedDisk:
         for table in tables:
             for path in [path for path in table if path.startswith(prefix) and path != "/"]:
                 del table[path]
+        self._renames = [rename for rename in self._renames if not rename[0].startswith(prefix)]
         self.used_bytes = sum(len(content.data) for content in self.files.values())
 
     # -- for the port
@@ -188,6 +217,20 @@ class SimulatedDisk:
         self._durable_names |= {
             path: content for path, content in self.files.items() if posixpath.dirname(path) == directory
         }
+        self._renames = [rename for rename in self._renames if posixpath.dirname(rename[0]) != directory]
+
+    def rename_directory(self, source: str, target: str) -> None:
+        self.move_directory(source, target)
+        self._renames.append((source, target))
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Gives the directory another name; what is durable in it stays so."""
+        for table in (self.files, self._durable_names):
+            for path in _below(source, table):
+                table[target + path[len(source) :]] = table.pop(path)
+        for path in [*_below(source, self.directories), source]:
+            del self.directories[path]
+            self.directories[target + path[len(source) :]] = None
 
 
 class SimulatedFile:
@@ -313,9 +356,7 @@ class SimulatedFileSystem:
     def make_directory(self, path: str) -> None:
         path = _absolute(path)
         self._check(path, 0)
-        while path not in self._disk.directories:
-            self._disk.directories[path] = None
-            path = posixpath.dirname(path)
+        self._disk.make_directory(path)
 
     def remove(self, path: str) -> None:
         path = _absolute(path)
@@ -328,9 +369,9 @@ class SimulatedFileSystem:
     def remove_directory(self, path: str) -> None:
         path = _absolute(path)
         self._check(path, 0)
-        for file in self._below(path, self._disk.files):
+        for file in _below(path, self._disk.files):
             self._disk.used_bytes -= len(self._disk.files.pop(file).data)
-        for directory in [*self._below(path, self._disk.directories), path]:
+        for directory in [*_below(path, self._disk.directories), path]:
             self._disk.directories.pop(directory, None)
 
     def rename(self, source: str, target: str) -> None:
@@ -344,13 +385,7 @@ class SimulatedFileSystem:
             return
         if source not in self._disk.directories:
             raise FileNotFoundError(source)
-        for path in self._below(source, self._disk.files):
-            self._disk.files[target + path[len(source) :]] = self._disk.files.pop(path)
-        for path in self._below(source, self._disk.directories):
-            del self._disk.directories[path]
-            self._disk.directories[target + path[len(source) :]] = None
-        del self._disk.directories[source]
-        self._disk.directories[target] = None
+        self._disk.rename_directory(source, target)
 
     def sync_directory(self, path: str) -> None:
         path = _absolute(path)
@@ -381,10 +416,10 @@ class SimulatedFileSystem:
         if posixpath.dirname(path) not in self._disk.directories:
             raise StorageError(path, "its directory is not there")
 
-    @staticmethod
-    def _below(path: str, table: Iterable[str]) -> list[str]:
-        prefix = path.rstrip("/") + "/"
-        return [entry for entry in table if entry.startswith(prefix)]
+
+def _below(path: str, table: Iterable[str]) -> list[str]:
+    prefix = path.rstrip("/") + "/"
+    return [entry for entry in table if entry.startswith(prefix)]
 
 
 def _absolute(path: str) -> str:
