@@ -62,3 +62,32 @@ class BatchChangedError(KavkaError):
             "rand(), no current_timestamp(), no changed source options or number of partitions between the runs), or "
             "set exactlyOnce to false"
         )
+
+
+class DataLossError(KavkaError):
+    """Records of `topic` and `partition` that a query is to read, and that the topic no longer holds, or never did.
+
+    `wanted` is the offset that was to be read; `earliest` and `latest` are those that the log holds now, -1 where
+    there is no such log. With `failOnDataLoss=false` the query goes on instead.
+    """
+
+    def __init__(self, topic: str, partition: int, wanted: int, earliest: int, latest: int, reason: str) -> None:
+        super().__init__(topic, partition, wanted, earliest, latest, reason)
+        self.topic = topic
+        self.partition = partition
+        self.wanted = wanted
+        self.earliest = earliest
+        self.latest = latest
+        self.reason = reason
+
+    def __str__(self) -> str:
+        held = f"it holds {self.earliest} to before {self.latest}" if self.earliest >= 0 else "there is no such log"
+        return (
+            f"{self.topic}-{self.partition}: offset {self.wanted} is wanted, and {held}: {self.reason}. "
+            "Option failOnDataLoss=false lets the query go on with what there is; a stream that must not lose anything "
+            "is to be started anew, with a checkpoint of its own"
+        )
+
+
+class SubscriptionError(KavkaError):
+    """Topics or partitions that a query names and that do not fit what the cluster has."""

@@ -1,0 +1,79 @@
+"""BatchColumns: the columns that are the same for all records of a batch, or of a partition.
+
+Decides what each of them says of a batch. It must not look at records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kavka.records.batch import LOG_APPEND_TIME_FLAG
+from kavka.records.compression import Compression
+from kavka_spark.batch_walk import PlacedBatch
+from kavka_spark.columns import TYPES
+from kavka_spark.record_fields import Longs
+
+Value: TypeAlias = bool | int | str
+
+CONSTANTS = ("topic", "partition", "file")
+_CODEC_NAMES = {codec.value: codec.name.lower() for codec in Compression}
+
+
+def batch_value(name: str, batch: PlacedBatch) -> Value:
+    """What the column `name` says of every record of `batch`."""
+    header = batch.header
+    match name:
+        case "timestampType":
+            return int(bool(header.attributes & LOG_APPEND_TIME_FLAG))
+        case "base_offset":
+            return header.base_offset
+        case "leader_epoch":
+            return header.partition_leader_epoch
+        case "producer_id":
+            return header.producer_id
+        case "producer_epoch":
+            return header.producer_epoch
+        case "attributes":
+            return header.attributes
+        case "compression":
+            return _CODEC_NAMES.get(header.codec_id, f"unknown ({header.codec_id})")
+        case "transactional":
+            return header.is_transactional
+        case "control":
+            return header.is_control
+        case "aborted":
+            return batch.aborted
+        case "crc_ok":
+            return batch.crc_ok
+        case "position":
+            return batch.position
+    raise ValueError(f"{name} is no column of batches")
+
+
+def batch_column(name: str, batches: Sequence[PlacedBatch], batch_of_row: Longs) -> pa.Array:
+    """The column `name` for rows of several batches; row i is of `batches[batch_of_row[i]]`."""
+    kind = TYPES[name]
+    values = [batch_value(name, batch) for batch in batches]
+    if len(values) == 1 or len(set(values)) == 1:
+        return pa.repeat(pa.scalar(values[0], kind), len(batch_of_row))
+    if pa.types.is_string(kind):
+        return pa.array(values, kind).take(pa.array(batch_of_row))
+    return pa.array(np.array(values)[batch_of_row], kind)
+
+
+class ConstantColumns:
+    """The columns that are the same for all of a partition, made once and sliced."""
+
+    def __init__(self, *, topic: str, partition: int, file: str) -> None:
+        self._values: dict[str, Value] = {"topic": topic, "partition": partition, "file": file}
+        self._longest: dict[str, pa.Array] = {}
+
+    def column(self, name: str, count: int) -> pa.Array:
+        longest = self._longest.get(name)
+        if longest is None or len(longest) < count:
+            longest = self._longest[name] = pa.repeat(pa.scalar(self._values[name], TYPES[name]), count)
+        return longest.slice(0, count)

@@ -1,0 +1,77 @@
+"""Chunk: records of several batches laid into one buffer, to be decoded together.
+
+Decides where they lie and what of their batches' headers goes to which row. It must not know columns or Arrow.
+
+Invariants
+  I1  Records of batches that lie in the same bytes stay where they are; only inflated ones of several are copied.
+  I2  Row i of the chunk belongs to run `run_of_row[i]`, whose values are element `run_of_row[i]` of the arrays of runs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kavka.records.batch import LOG_APPEND_TIME_FLAG, BatchHeader
+from kavka_spark.batch_walk import PlacedBatch
+from kavka_spark.record_fields import Bytes, Longs
+
+
+class Run(NamedTuple):
+    """Some of the records of one batch, one behind another in `source`."""
+
+    batch: PlacedBatch
+    source: memoryview
+    starts: array[int]
+    """Where each starts, then where the last one ends."""
+    first_index: int
+    """Index of the first of them in its batch."""
+
+    @property
+    def row_count(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def size_bytes(self) -> int:
+        return self.starts[-1] - self.starts[0]
+
+
+class Chunk:
+    """The runs' records: `source` with their bytes, where each starts and ends in it, and of which run it is."""
+
+    __slots__ = ("bytes", "ends", "run_of_row", "runs", "source", "starts")
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = runs
+        counts = np.array([run.row_count for run in runs], np.int64)
+        bounds = np.concatenate([np.frombuffer(run.starts, np.int64) for run in runs])
+        first = runs[0]
+        if all(run.source is first.source for run in runs):
+            self.source = first.source
+        else:
+            sizes = np.array([run.size_bytes for run in runs], np.int64)
+            begins = np.array([run.starts[0] for run in runs], np.int64)
+            bounds = bounds + np.repeat(np.cumsum(sizes) - sizes - begins, counts + 1)
+            self.source = memoryview(b"".join(run.source[run.starts[0] : run.starts[-1]] for run in runs))
+        self.bytes: Bytes = np.frombuffer(self.source, np.uint8)
+        is_start = np.ones(len(bounds), np.bool_)
+        is_start[np.cumsum(counts + 1) - 1] = False
+        self.starts: Longs = bounds[is_start]
+        self.ends: Longs = bounds[1:][is_start[:-1]]
+        self.run_of_row: Longs = np.repeat(np.arange(len(runs)), counts)
+
+    def of_headers(self, field: Callable[[BatchHeader], int]) -> Longs:
+        """A field of the header of each run's batch."""
+        return np.array([field(run.batch.header) for run in self.runs], np.int64)
+
+    def timestamps(self) -> tuple[Longs, Longs]:
+        """(what a record's timestamp counts from, whether its delta counts) by run: under log append time all records
+        of a batch have its largest timestamp."""
+        bases = [
+            header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else header.base_timestamp
+            for header in (run.batch.header for run in self.runs)
+        ]
+        return np.array(bases, np.int64), self.of_headers(lambda header: not header.attributes & LOG_APPEND_TIME_FLAG)
