@@ -196,6 +196,8 @@ class GroupRules:
         request = exchange.request
         if request.protocol_type not in (None, "consumer") or not exchange.answer.assignment:
             return
+        if self._is_excused(request.group_id):
+            return  # The record of the generation may be lost, and the generation begin again.
         owners = self._owners.setdefault((request.group_id, request.generation_id), {})
         for partition in decode_assignment(bytes(exchange.answer.assignment)):
             owner = owners.setdefault(partition, request.member_id)
