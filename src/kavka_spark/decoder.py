@@ -11,7 +11,7 @@ Invariants
   I2  An Arrow batch has 1 to `max_rows` rows of `max_bytes` of records together, or one row: offsets of 32 bits do.
   I3  A codec yields at most `max_inflated_bytes` a batch; whatever else is allocated is bounded by the bytes given,
       `max_rows` and `max_bytes`.
-  I4  What is malformed raises `CorruptBatchError`.
+  I4  What is malformed raises `CorruptBatchError`, after the rows of the batches before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +92,10 @@ def decode_batches(
     )
 
 
+_Inflated: TypeAlias = tuple[PlacedBatch, memoryview, int, int]
+"""A batch, the bytes with its records, where they begin and where they should end."""
+
+
 class _Stamps(NamedTuple):
     offsets: Longs
     timestamps: Longs
@@ -132,8 +136,11 @@ class ArrowDecoder:
         """The rows of `batches`, in their order, as far as their offsets are asked for."""
         runs: list[Run] = []
         rows = size = 0
-        for batch in batches:
-            source, position, end = self._inflate(batch)
+        for found in self._inflated(batches):
+            if isinstance(found, CorruptBatchError):
+                yield from self._flush(runs)
+                raise found
+            batch, source, position, end = found
             index, count = 0, batch.header.record_count
             if count * MIN_RECORD_SIZE > end - position:
                 count = -1
@@ -158,6 +165,15 @@ class ArrowDecoder:
                     runs, rows, size = [], 0, 0
                 index, position = index + taken, after
         yield from self._flush(runs)
+
+    def _inflated(self, batches: Iterable[PlacedBatch]) -> Iterator[_Inflated | CorruptBatchError]:
+        """Each batch with its records' bytes; the failure that ends them is the last one, so that the rows before it
+        are handed out first."""
+        try:
+            for batch in batches:
+                yield batch, *self._inflate(batch)
+        except CorruptBatchError as failure:
+            yield failure
 
     def _inflate(self, batch: PlacedBatch) -> tuple[memoryview, int, int]:
         """(bytes, where in them the batch's records begin, where they should end)."""
