@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli.output import Failure, buffer_output, report, usage
+from kavka.cli.spark import spark_app
 from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, MOST_BROKERS, Start, start
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -48,6 +49,7 @@ features_app = typer.Typer(help="Show and change the feature levels of the clust
 app.add_typer(features_app, name="features", context_settings=HELP_NAMES)
 records_app = typer.Typer(help="Delete records.", no_args_is_help=True)
 app.add_typer(records_app, name="records", context_settings=HELP_NAMES)
+app.add_typer(spark_app, name="spark", context_settings=HELP_NAMES)
 
 Bootstrap = Annotated[
     str | None,
