@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kavka.cli.main import main
 from kavka_spark.doctor import (
-    Finding,
     PythonAnswer,
     Verdict,
     ask_python,
@@ -93,16 +92,13 @@ def test_another_spark_in_spark_home_is_wrong(tmp_path: Path) -> None:
     assert "3.5.1" in finding.found
 
 
-def test_the_command_prints_json_and_fails_where_something_is_wrong(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    assert main(["spark", "doctor", "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+def test_the_command_prints_json_and_fails_where_something_is_wrong() -> None:
+    words = [sys.executable, "-m", "kavka.cli.main", "spark", "doctor", "--json"]
+    environment = {**os.environ, "JAVA_HOME": "/no/such/java"}
+    told = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert told.returncode == 1, told.stderr
+    report = json.loads(told.stdout)
     assert report["well"] is False
-    findings = [
-        Finding(each["part"], Verdict(each["verdict"]), each["found"], each["mend"]) for each in report["findings"]
-    ]
-    [java] = [finding for finding in findings if finding.part == "java"]
-    assert java.verdict is Verdict.WRONG
-    assert java.mend
+    [java] = [each for each in report["findings"] if each["part"] == "java"]
+    assert java["verdict"] == Verdict.WRONG.value
+    assert java["mend"]
