@@ -362,8 +362,12 @@ class EmbeddedZooKeeper:
 
     async def _tick(self) -> None:
         while self._failure is None:
+            due_ms = self._monotonic_ms() + self._tick_ms
             await asyncio.sleep(self._tick_ms / 1000)
             monotonic_ms = self._monotonic_ms()
+            if monotonic_ms - due_ms > self._tick_ms:
+                # This process stood still: what sessions sent meanwhile is still to be read.
+                self._tree.put_off_deadlines(monotonic_ms - due_ms)
             for session_id in self._local_sessions:
                 self._tree.touch(session_id, monotonic_ms=monotonic_ms)
             for session_id in self._tree.overdue_sessions(monotonic_ms=monotonic_ms):

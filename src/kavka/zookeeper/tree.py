@@ -367,6 +367,11 @@ class Tree:
         session = self._require_session(session_id)
         session.deadline_ms = monotonic_ms + session.timeout_ms
 
+    def put_off_deadlines(self, late_ms: int) -> None:
+        """Nobody was listened to for so long: all sessions have so much more time."""
+        for session in self._sessions.values():
+            session.deadline_ms += late_ms
+
     def overdue_sessions(self, *, monotonic_ms: int) -> list[int]:
         """Ids of the sessions to be closed because their time is over, oldest first."""
         return [session.session_id for session in self._sessions.values() if session.deadline_ms <= monotonic_ms]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -333,6 +334,22 @@ def test_sessions_that_are_not_heard_of_expire_and_local_ones_do_not() -> None:
         assert heard == [SessionEvent(SessionState.EXPIRED)]
         await asyncio.sleep(0.06)
         await short.get("/")
+
+    run(scenario)
+
+
+def test_a_server_that_stood_still_itself_puts_sessions_off_by_as_much() -> None:
+    """As a stopped process does, or a machine that gives it no processor: the pings lie unread in the sockets."""
+
+    async def scenario(fixture: Fixture, zookeeper: LocalZooKeeper) -> None:
+        remote, _ = await fixture.server.open_session(150, local=False)
+        sessions = fixture.server.database.tree.sessions
+        await asyncio.sleep(0.03)
+        time.sleep(0.5)  # noqa: ASYNC251  # the whole loop stands still
+        await asyncio.sleep(0.02)
+        assert remote in sessions
+        await asyncio.sleep(0.4)
+        assert remote not in sessions
 
     run(scenario)
 
