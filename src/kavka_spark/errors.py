@@ -91,3 +91,34 @@ class DataLossError(KavkaError):
 
 class SubscriptionError(KavkaError):
     """Topics or partitions that a query names and that do not fit what the cluster has."""
+
+
+class StaleBatchError(KavkaError):
+    """A micro-batch that comes after a later one of the same task was committed."""
+
+    def __init__(self, task: str, committed: int) -> None:
+        super().__init__(task, committed)
+        self.task = task
+        self.committed = committed
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task} comes after batch {self.committed} was committed: this process was believed dead and should "
+            "end, or the query's checkpoint was set back. To write such batches again, start the query with a new "
+            "checkpoint, or set exactlyOnce to false"
+        )
+
+
+class TaskFencedError(KavkaError):
+    """Another attempt of the same task has taken its transactional id over; nothing of this one is committed."""
+
+    def __init__(self, task: str, reason: str) -> None:
+        super().__init__(task, reason)
+        self.task = task
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task}: {self.reason}. Another attempt of the task has taken over (speculation, or this process was "
+            "believed dead), or the task took longer than kafka.transaction.timeout.ms: nothing of it is committed"
+        )

@@ -38,6 +38,7 @@ from kavka.client.transactions import (
     OffsetToSend,
     ProducerTransaction,
     TransactionBroken,
+    TransactionPhase,
     WrongState,
 )
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
@@ -421,6 +422,16 @@ class Producer:
         await self._drop(TransactionBroken("the transaction was aborted"))
         await transaction.end(commit=False)
         self._producer = transaction.producer
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether there is something to commit or abort."""
+        return self._transaction is not None and self._transaction.state in (
+            TransactionPhase.OPEN,
+            TransactionPhase.BROKEN,
+            TransactionPhase.COMMITTING,
+            TransactionPhase.ABORTING,
+        )
 
     def _transactional(self) -> ProducerTransaction:
         if self._transaction is None:

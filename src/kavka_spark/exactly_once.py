@@ -1,0 +1,142 @@
+"""A task's rows in one transaction, with a marker that says which micro-batch they are.
+
+Decides in which order the transactional id is taken over, the markers are read and rows are written, and what a task
+that comes again does. It must not know columns or record batches' bytes.
+
+    step                what it settles
+    1 take over         the transactional id of (query, task): whoever had it is fenced; what it left open is aborted,
+                        and what it had decided to commit is committed before the answer comes
+    2 read the markers  up to their end of that time: so the task's last committed batch is known, and none can follow
+                        but by this attempt, or by one that has fenced it
+    3 compare           with an earlier batch: write; with this one: skip; with a later one: refuse (`StaleBatchError`)
+    4 rows and marker   in one transaction
+    5 commit
+
+Invariants
+  I1  A task's rows of a batch are committed once, whichever attempts run, one after another or at the same time
+      (speculation), in whatever process: two attempts differ in who took the id over last (step 1 orders them), and the
+      one before can commit no more.
+  I2  A batch that is skipped is compared with what was committed (`BatchChangedError`): a source that does not give the
+      same rows again is told, not hidden.
+  I3  Where it is unknown whether the commit came through, the task fails; its next attempt reads the marker.
+
+What this cannot give: a micro-batch becomes visible task by task, not at once. And it holds where a repeated
+micro-batch has the same rows in the same tasks, which Spark promises for a source that can be replayed and steps
+without chance.
+
+Source: KIP-98, KIP-447 (fencing); KIP-129 in Kafka Streams for one producer per task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from kavka.client.cluster import Cluster
+from kavka.client.producer import Producer
+from kavka.client.settings import ProducerSettings
+from kavka.client.transactions import ProducerFenced
+from kavka.errors import KavkaError
+from kavka_spark.connections import WorkerConnection
+from kavka_spark.deliveries import Deliveries
+from kavka_spark.errors import BatchChangedError, StaleBatchError, TaskFencedError
+from kavka_spark.marker_topic import MarkerTopic
+from kavka_spark.markers import Marker, Task
+from kavka_spark.row_encoder import RowEncoder
+
+ABORT_TIMEOUT_S: Final = 10.0
+"""How long a task that fails tries to abort; whoever comes next for the task does it otherwise."""
+
+
+class BatchOfTask(NamedTuple):
+    """What is to be written once."""
+
+    task: Task
+    batch: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch} of task {self.task.partition} of query {self.task.query}"
+
+
+class ExactlyOnce:
+    """One task's attempt at one batch."""
+
+    def __init__(
+        self, connection: WorkerConnection, settings: ProducerSettings, marker_topic: str, what: BatchOfTask
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._markers = _marker_topic(connection.cluster, marker_topic)
+        self._what = what
+
+    def write(self, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> bool:
+        """Writes the rows, or skips them: False. Raises what the invariants name, `DeliveryError` and what a client
+        raises; then nothing is committed, or it is unknown (I3)."""
+        producer, marked = self._connection.run(self._take_over())
+        try:
+            if marked is not None and marked.batch >= self._what.batch:
+                self._compare(marked, rows, encoder)
+                return False
+            self._write(producer, rows, encoder)
+            return True
+        except ProducerFenced as fenced:
+            raise TaskFencedError(str(self._what), str(fenced)) from fenced
+        finally:
+            self._connection.run(_end(producer))
+
+    async def _take_over(self) -> tuple[Producer, Marker | None]:
+        producer = Producer(self._connection.cluster, self._settings)
+        try:
+            await producer.init_transactions()
+            return producer, await self._markers.latest(self._what.task)
+        except BaseException:
+            await producer.close(timeout_ms=0)
+            raise
+
+    def _compare(self, marked: Marker, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
+        if marked.batch > self._what.batch:
+            raise StaleBatchError(str(self._what), marked.batch)
+        for chunk in rows:
+            encoder.count_only(chunk)
+        if encoder.digest != marked.digest:
+            raise BatchChangedError(str(self._what), str(marked.digest), str(encoder.digest))
+
+    def _write(self, producer: Producer, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
+        producer.begin_transaction()
+        deliveries = Deliveries(producer)
+        for chunk in rows:
+            for batches in encoder.encode(chunk):
+                self._connection.run(deliveries.send([batches]))
+        self._connection.run(self._commit(producer, deliveries, Marker(self._what.batch, encoder.digest)))
+
+    async def _commit(self, producer: Producer, deliveries: Deliveries, marker: Marker) -> None:
+        await deliveries.finish()
+        topic, partition = await self._markers.partition_of(self._what.task)
+        await producer.send(topic, marker.value, key=self._what.task.key, partition=partition)
+        await producer.commit_transaction()
+
+
+async def _end(producer: Producer) -> None:
+    """Leaves nothing open that can be ended now."""
+    try:
+        if producer.in_transaction:
+            await asyncio.wait_for(producer.abort_transaction(), ABORT_TIMEOUT_S)
+    except (KavkaError, TimeoutError):
+        pass  # The next who takes the id over aborts it.
+    finally:
+        await producer.close(timeout_ms=0)
+
+
+_topics: WeakKeyDictionary[Cluster, dict[str, MarkerTopic]] = WeakKeyDictionary()
+
+
+def _marker_topic(cluster: Cluster, name: str) -> MarkerTopic:
+    """The topic as this process knows it: what was read of it is kept from task to task."""
+    of_cluster = _topics.setdefault(cluster, {})
+    if name not in of_cluster:
+        of_cluster[name] = MarkerTopic(cluster, name)
+    return of_cluster[name]

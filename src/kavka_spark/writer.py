@@ -1,0 +1,150 @@
+"""One task of the sink: rows in, and the word that all of them are delivered.
+
+Decides which producer a task uses and, for exactly once, who the task is. It must not know Spark's classes for sinks.
+
+Invariants
+  I1  `write_rows` returns only when every row is delivered as the options promise; anything else raises.
+  I2  Without exactly once a process keeps one producer for equal settings. One that failed is thrown away, so that
+      what it may still hold reaches no topic after the task was reported as failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from kavka.client.cluster import Cluster
+from kavka.client.producer import Producer
+from kavka.client.settings import ProducerSettings
+from kavka.errors import ErrorCode, RequestError
+from kavka_spark.connections import WorkerConnection, connection
+from kavka_spark.deliveries import Deliveries
+from kavka_spark.errors import SinkError
+from kavka_spark.exactly_once import BatchOfTask, ExactlyOnce
+from kavka_spark.markers import Task
+from kavka_spark.row_encoder import RowEncoder, TopicPartitions, chunks
+from kavka_spark.sink_options import SinkOptions
+from kavka_spark.sink_schema import SinkColumns
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+"""Local properties that Spark sets for the jobs of a micro-batch; a test pins them, for no interface promises them."""
+
+
+class TaskIdentity(NamedTuple):
+    """Who writes, as Spark's task context tells."""
+
+    partition: int
+    local_property: Callable[[str], str | None]
+
+
+class WrittenRows(NamedTuple):
+    """What became of a task's rows: `skipped` where they had been committed before."""
+
+    rows: int
+    skipped: bool
+
+
+def write_rows(
+    rows: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, who: TaskIdentity
+) -> WrittenRows:
+    """Writes all rows of a task. Raises `KavkaError`s that say which topic, partition or column it was."""
+    pieces = chunks(rows)
+    first = next(pieces, None)
+    if first is None:
+        return WrittenRows(0, skipped=False)
+
+    def all_of_them() -> Iterable[pa.RecordBatch]:
+        yield first
+        yield from pieces
+
+    way = connection(options.connection)
+    encoder = RowEncoder(
+        columns, options, _Topics(way, options.max_block_ms).partitions, now_ms=_now_ms, random=Random()
+    )
+    if options.exactly_once is None:
+        _write_at_least_once(way, options.producer, encoder, all_of_them())
+        return WrittenRows(encoder.rows, skipped=False)
+    what = batch_of_task(options, who)
+    settings = replace(options.producer, transactional_id=what.task.transactional_id)
+    attempt = ExactlyOnce(way, settings, options.exactly_once.marker_topic, what)
+    written = attempt.write(iter(all_of_them()), encoder)
+    return WrittenRows(encoder.rows, skipped=not written)
+
+
+def batch_of_task(options: SinkOptions, who: TaskIdentity) -> BatchOfTask:
+    """Which task of which batch this is: of a stream by what Spark says, of a batch job by what its options say."""
+    assert options.exactly_once is not None
+    given = options.exactly_once.given_id
+    if given is not None:
+        return BatchOfTask(Task(given, who.partition), options.exactly_once.given_batch)
+    query, batch = who.local_property(QUERY_ID), who.local_property(BATCH_ID)
+    if not query or not batch or not batch.isdigit():
+        raise SinkError(
+            f"exactlyOnce needs to know the query and its micro-batch, and Spark tells {QUERY_ID}={query!r}, "
+            f"{BATCH_ID}={batch!r}: this version of Spark is not supported for it; set exactlyOnce to false"
+        )
+    return BatchOfTask(Task(query, who.partition), int(batch))
+
+
+def _write_at_least_once(
+    way: WorkerConnection, settings: ProducerSettings, encoder: RowEncoder, rows: Iterable[pa.RecordBatch]
+) -> None:
+    kept = _producers.setdefault(way, {})
+    producer = kept.get(settings)
+    if producer is None:
+        producer = kept[settings] = Producer(way.cluster, settings)
+    deliveries = Deliveries(producer)
+    try:
+        for chunk in rows:
+            for batch in encoder.encode(chunk):
+                way.run(deliveries.send([batch]))
+        way.run(deliveries.finish())
+    except BaseException:
+        del kept[settings]
+        way.run(producer.close(timeout_ms=0))
+        raise
+
+
+class _Topics:
+    """The topics that a task writes to. Each is asked for once: a task is short."""
+
+    def __init__(self, way: WorkerConnection, max_block_ms: int) -> None:
+        self._way = way
+        self._max_block_ms = max_block_ms
+        self._found: dict[str, TopicPartitions] = {}
+
+    def partitions(self, topic: str) -> TopicPartitions:
+        found = self._found.get(topic)
+        if found is None:
+            found = self._found[topic] = self._way.run(_describe(self._way.cluster, topic, self._max_block_ms))
+        return found
+
+
+async def _describe(cluster: Cluster, topic: str, timeout_ms: int) -> TopicPartitions:
+    """What there is of a topic, which a broker may make where it is configured so (auto.create.topics.enable)."""
+    try:
+        found = await cluster.topic(topic, may_create=True, timeout_ms=timeout_ms)
+    except RequestError as refused:
+        if refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise RequestError(
+            refused.code,
+            f"topic {topic!r} did not appear within {timeout_ms} ms (kafka.max.block.ms): create it, or let the "
+            "brokers do so with auto.create.topics.enable",
+        ) from refused
+    with_leader = tuple(each.partition for each in found.partitions if each.leader >= 0)
+    return TopicPartitions(len(found.partitions), with_leader or tuple(range(len(found.partitions))))
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+_producers: WeakKeyDictionary[WorkerConnection, dict[ProducerSettings, Producer]] = WeakKeyDictionary()
