@@ -1,7 +1,7 @@
 """`kavka console user`: who may log in to the console, and what they may do there.
 
-Decides how a password is asked for. Must not know how it is kept (console.auth). A running console takes a change up with
-the next request.
+Decides how a password is asked for. Must not know how it is kept (console.auth). A running console takes a change up
+with the next request.
 """
 
 from __future__ import annotations

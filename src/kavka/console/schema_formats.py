@@ -1,0 +1,300 @@
+"""Avro, Protobuf and JSON Schema: bytes behind Confluent's five-byte prefix to a value, by the schema they name.
+
+Decides how bytes are read by a schema. The schema comes from the operator's registry and is believed; the bytes are
+anybody's. Must not know how a schema is fetched.
+
+I1  Bytes that do not fit raise `SchemaMismatch`, whatever is in them.
+I2  No few bytes stand for much work: a schema whose arrays have items of no bytes (a million nulls in five bytes) is
+    refused.
+
+Source: the Avro 1.11 specification; Protocol Buffers' encoding guide; Confluent's wire format (for Protobuf a list of
+message indexes stands before the message; the single byte 0 says the first message of the file).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+MOST_INDEXES = 20
+"""Depth of nested messages in the list before a Protobuf message."""
+MOST_RAW_FIELDS = 2_000
+RAW_DEPTH = 8
+_TYPES = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json schema"}
+
+
+class SchemaMismatch(Exception):
+    """These bytes are not what the schema says, or the schema cannot be used. The message says why."""
+
+
+class Schema(NamedTuple):
+    """A schema as the registry gave it, made ready. `kind`: AVRO, PROTOBUF or JSON; `parsed` belongs to its reader."""
+
+    number: int
+    kind: str
+    name: str
+    parsed: Any
+
+
+def parse_schema(number: int, kind: str, text: str, references: Mapping[str, str], serialized: str = "") -> Schema:
+    """Makes a schema ready. references: name to text of what it refers to. serialized: a Protobuf file's descriptor in
+    base64; without it fields are shown by their numbers. Raises SchemaMismatch."""
+    if kind == "AVRO":
+        return _avro(number, text, references)
+    if kind == "PROTOBUF":
+        return _protobuf(number, serialized)
+    if kind == "JSON":
+        return Schema(number, kind, _title(text), None)
+    raise SchemaMismatch(f"{kind} is no known type of schema")
+
+
+def decode_with(schema: Schema, data: bytes) -> Any:
+    """The value: dicts, lists, strings, numbers; bytes as 0x... Raises SchemaMismatch."""
+    match schema.kind:
+        case "AVRO":
+            return _decode_avro(schema.parsed, data)
+        case "PROTOBUF":
+            return _decode_protobuf(schema.parsed, data)
+        case _:
+            try:
+                return json.loads(data)
+            except (ValueError, RecursionError) as problem:
+                raise SchemaMismatch(f"no JSON behind the prefix: {problem}") from problem
+
+
+# ---------------------------------------------------------------------------------------------------------------- Avro
+
+
+def _avro(number: int, text: str, references: Mapping[str, str]) -> Schema:
+    import fastavro
+
+    try:
+        named: dict[str, Any] = {}
+        for reference in references.values():
+            fastavro.parse_schema(json.loads(reference), named_schemas=named)
+        document = json.loads(text)
+        parsed = fastavro.parse_schema(document, named_schemas=named)
+    except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as problem:
+        raise SchemaMismatch(f"schema {number} is no Avro: {problem}") from problem
+    except fastavro.schema.UnknownType as problem:
+        raise SchemaMismatch(f"schema {number} names a type that is not there: {problem}") from problem
+    if _has_free_items(document):
+        raise SchemaMismatch(f"schema {number} has an array whose items take no bytes")
+    name = document.get("name", "") if isinstance(document, dict) else ""
+    return Schema(number, "AVRO", str(name), parsed)
+
+
+def _has_free_items(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(_has_free_items, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "array" and _is_free(schema.get("items")):
+        return True
+    inner = [schema.get("items"), schema.get("values"), schema.get("type")]
+    fields = schema.get("fields")
+    if isinstance(fields, list):
+        inner += [each.get("type") for each in fields if isinstance(each, dict)]
+    return any(_has_free_items(each) for each in inner if isinstance(each, (dict, list)))
+
+
+def _is_free(schema: Any) -> bool:
+    """Whether every value of it takes no byte. A name that is defined elsewhere is taken for one that does."""
+    if schema == "null":
+        return True
+    if isinstance(schema, dict):
+        if schema.get("type") == "record":
+            return all(_is_free(each.get("type")) for each in schema.get("fields", []))
+        if schema.get("type") == "fixed":
+            return not schema.get("size")
+        return _is_free(schema.get("type"))
+    return False
+
+
+def _decode_avro(parsed: Any, data: bytes) -> Any:
+    # The reader in Python, for the compiled one ends the process where bytes make it recurse too deep: a list of
+    # 100,000 entries, by a schema whose record refers to itself, is 100 KB.
+    from fastavro._read_py import schemaless_reader
+
+    stream = io.BytesIO(data)
+    try:
+        value = schemaless_reader(stream, parsed, None)
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        EOFError,
+        OverflowError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+        StopIteration,
+        AttributeError,
+    ) as problem:
+        raise SchemaMismatch(f"{type(problem).__name__} {problem}".strip()) from problem
+    left = len(data) - stream.tell()
+    if left:
+        raise SchemaMismatch(f"{left} bytes are left over")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, (bytes, bytearray)):
+        return "0x" + value.hex()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+# ------------------------------------------------------------------------------------------------------------ Protobuf
+
+
+def _protobuf(number: int, serialized: str) -> Schema:
+    if not serialized:
+        return Schema(number, "PROTOBUF", "", None)
+    from google.protobuf import descriptor_pb2, descriptor_pool
+    from google.protobuf.message import DecodeError
+
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(serialized, validate=True))
+        pool = descriptor_pool.DescriptorPool()
+        _add_well_known(pool, file)
+        file.name = file.name or f"schema-{number}.proto"
+        pool.Add(file)
+        descriptor = pool.FindFileByName(file.name)
+    except (binascii.Error, ValueError, DecodeError, TypeError, KeyError) as problem:
+        raise SchemaMismatch(f"schema {number} is no descriptor of Protobuf: {problem}") from problem
+    return Schema(number, "PROTOBUF", str(file.package), descriptor)
+
+
+def _add_well_known(pool: Any, file: Any) -> None:
+    """Google's own files that this one imports (timestamp.proto and the like)."""
+    import importlib
+
+    from google.protobuf import descriptor_pb2
+
+    for name in file.dependency:
+        if name.startswith("google/protobuf/") and name.endswith(".proto") and name.count("/") == 2:
+            module = name.removeprefix("google/protobuf/").removesuffix(".proto")
+            if not module.isidentifier():
+                continue
+            found = importlib.import_module(f"google.protobuf.{module}_pb2").DESCRIPTOR
+            copy = descriptor_pb2.FileDescriptorProto()
+            found.CopyToProto(copy)
+            pool.Add(copy)
+
+
+def _decode_protobuf(descriptor: Any, data: bytes) -> Any:
+    indexes, body = _indexes(data)
+    if descriptor is None:
+        return _raw(body, RAW_DEPTH)
+    from google.protobuf import json_format, message_factory
+    from google.protobuf.message import DecodeError
+
+    try:
+        messages = list(descriptor.message_types_by_name.values())
+        chosen = messages[indexes[0]]
+        for index in indexes[1:]:
+            chosen = list(chosen.nested_types)[index]
+    except IndexError as problem:
+        raise SchemaMismatch(f"the schema has no message {'.'.join(map(str, indexes))}") from problem
+    try:
+        message = message_factory.GetMessageClass(chosen).FromString(body)
+        found = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    except (DecodeError, json_format.Error, ValueError, TypeError, RecursionError) as problem:
+        raise SchemaMismatch(f"no {chosen.full_name}: {problem}") from problem
+    return found
+
+
+def _indexes(data: bytes) -> tuple[list[int], bytes]:
+    """The list of message indexes, zigzag varints, and what stands behind it."""
+    count, position = _varint(data, 0)
+    count = (count >> 1) ^ -(count & 1)
+    if count == 0:
+        return [0], data[position:]
+    if not 0 < count <= MOST_INDEXES:
+        raise SchemaMismatch(f"a message cannot be nested {count} deep")
+    indexes = []
+    for _ in range(count):
+        index, position = _varint(data, position)
+        indexes.append((index >> 1) ^ -(index & 1))
+    if min(indexes) < 0:
+        raise SchemaMismatch(f"message indexes are {indexes}")
+    return indexes, data[position:]
+
+
+def _raw(data: bytes, depth: int) -> dict[str, Any]:
+    """A message without its schema: field numbers to what they hold, as far as the bytes tell."""
+    found: dict[str, Any] = {}
+    position = fields = 0
+    while position < len(data):
+        key, position = _varint(data, position)
+        number, kind = key >> 3, key & 7
+        value: Any
+        match kind:
+            case 0:
+                value, position = _varint(data, position)
+            case 1 | 5:
+                width = 8 if kind == 1 else 4
+                value = "0x" + data[position : position + width].hex()
+                position += width
+            case 2:
+                length, position = _varint(data, position)
+                value = _chunk(data[position : position + length], depth)
+                position += length
+            case _:
+                raise SchemaMismatch(f"there is no wire type {kind}")
+        fields += 1
+        if number == 0 or position > len(data) or fields > MOST_RAW_FIELDS:
+            raise SchemaMismatch("these bytes are no Protobuf message")
+        name = str(number)
+        if name not in found:
+            found[name] = value
+        elif isinstance(found[name], list):
+            found[name].append(value)
+        else:
+            found[name] = [found[name], value]
+    return found
+
+
+def _chunk(data: bytes, depth: int) -> Any:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and text.isprintable():
+        return text
+    if depth > 0 and data:
+        try:
+            return _raw(data, depth - 1)
+        except SchemaMismatch:
+            pass
+    return "0x" + data.hex()
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(data) or shift > 63:
+            raise SchemaMismatch("a number breaks off")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _title(text: str) -> str:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return str(document.get("title", "")) if isinstance(document, dict) else ""
