@@ -20,6 +20,7 @@ import jinja2
 from kavka import __version__
 from kavka.console.format import filters, zone_of
 from kavka.console.i18n import LANGUAGES, language_of, translator
+from kavka.console.snapshot import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters.update(filters())
-    made.globals.update(languages=LANGUAGES, themes=THEMES, assets=asset_versions())
+    made.globals.update(languages=LANGUAGES, assets=asset_versions(), part=Part)
     return made
 
 

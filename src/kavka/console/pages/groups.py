@@ -1,0 +1,121 @@
+"""The pages of groups: all of them with their lag, and one: members, partitions, lag over time.
+
+Decides what is said of a group, and which one is probably a Spark streaming query. Must not know how lag was read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from kavka.console import panels
+from kavka.console.history import Series
+from kavka.console.view import cut, links, look_of, ordered, search, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kavka.console.app import Console
+    from kavka.console.snapshot import GroupOffset, GroupView
+
+SPARK_GROUP: Final = re.compile(r"spark-kafka-(source|relation|batch)-|spark-kavka-|kavka-spark-")
+"""How streaming queries of Spark name their groups: the official connector, and kavka's source."""
+LAGGING: Final = "lagging"
+_COLUMNS: Final[dict[str, Callable[[GroupView], Any]]] = {
+    "group": lambda group: group.group_id,
+    "state": lambda group: group.state,
+    "members": lambda group: len(group.members),
+    "topics": lambda group: len(group.topics),
+    "lag": lambda group: group.lag,
+    "late": lambda group: lag_ms(group),
+}
+_OFFSET_COLUMNS: Final[dict[str, Callable[[GroupOffset], Any]]] = {
+    "partition": lambda each: each.partition,
+    "committed": lambda each: each.committed,
+    "lag": lambda each: each.lag,
+    "late": lambda each: each.lag_ms,
+    "member": lambda each: each.member_id or "",
+}
+
+
+def routes(console: Console) -> list[Route]:
+    async def groups(request: Request) -> Response:
+        return _groups(console, request)
+
+    async def group(request: Request) -> Response:
+        return await _group(console, request)
+
+    return [Route("/c/{cluster}/groups", groups), Route("/c/{cluster}/groups/{group}", group)]
+
+
+def lag_ms(group: GroupView) -> int | None:
+    """How late its latest partition is; None where that is not known of any."""
+    return max((each.lag_ms for each in group.offsets if each.lag_ms is not None), default=None)
+
+
+def is_streaming_query(group: GroupView) -> bool:
+    return SPARK_GROUP.match(group.group_id) is not None
+
+
+def _groups(console: Console, request: Request) -> Response:
+    snapshot = console.cluster(request).snapshot
+    wanted, only = search(request), request.query_params.get("only", "")
+    found = [
+        group
+        for group in snapshot.groups.values()
+        if wanted.lower() in group.group_id.lower() and (only != LAGGING or group.lag)
+    ]
+    items, sort, order = ordered(found, request, _COLUMNS, "group")
+    return show(
+        console,
+        request,
+        "groups.html",
+        section="groups",
+        groups=cut(items, request),
+        q=wanted,
+        only=only,
+        sort=sort,
+        order=order,
+        link=links(request),
+        lag_ms=lag_ms,
+        is_streaming_query=is_streaming_query,
+    )
+
+
+async def _group(console: Console, request: Request) -> Response:
+    watch = console.cluster(request)
+    name = request.path_params["group"]
+    found = watch.snapshot.groups.get(name)
+    if found is None:
+        raise HTTPException(404, f"There is no group {name!r} in {watch.name}, or the console has not read it yet.")
+    look, window = look_of(request), panels.window_of(request)
+    _ = look.translate
+    items, sort, order = ordered(found.offsets, request, _OFFSET_COLUMNS, "partition")
+    of_topics = [(topic, Series.GROUP_TOPIC_LAG, f"{name}/{topic}") for topic in found.topics]
+    lines = of_topics if len(of_topics) > 1 else [(str(_("lag")), Series.GROUP_LAG, name)]
+    late = [(str(_("behind")), Series.GROUP_LAG_MS, name)]
+    return show(
+        console,
+        request,
+        "group.html",
+        section="groups",
+        group=found,
+        rows=cut(items, request),
+        sort=sort,
+        order=order,
+        link=links(request),
+        window=window,
+        late_ms=lag_ms(found),
+        is_streaming_query=is_streaming_query(found),
+        charts=[
+            await panels.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit=""),
+            await panels.chart(watch, str(_("Lag in time")), late, look, window, unit="ms"),
+        ],
+        stories=panels.stories(watch, look, group=name),
+    )

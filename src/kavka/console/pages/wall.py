@@ -1,0 +1,85 @@
+"""The wall: all clusters with their scores; and the overview of one: score, failed checks, plots, recent decisions.
+
+Decides what a look must find first: the score, what failed, on which object, by which evidence, and what to do. Must
+not know how a check decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from kavka.console import panels
+from kavka.console.format import path_part
+from kavka.console.history import Series
+from kavka.console.standing import finding_link, level_of, say
+from kavka.console.view import links, look_of, show
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kavka.console.app import Console
+
+SPARKS: Final = 12
+"""Clusters on the wall with a line of their throughput: each is a reading of the history."""
+
+
+def install(console: Console) -> None:
+    console.templates.globals.update(level_of=level_of, finding_link=finding_link, say=say)
+
+
+def routes(console: Console) -> list[Route]:
+    async def wall(request: Request) -> Response:
+        return await _wall(console, request)
+
+    async def overview(request: Request) -> Response:
+        return await _overview(console, request)
+
+    async def with_slash(request: Request) -> Response:
+        return RedirectResponse(f"/c/{path_part(console.cluster(request).name)}/", 307)
+
+    return [Route("/", wall), Route("/c/{cluster}/", overview), Route("/c/{cluster}", with_slash)]
+
+
+async def _wall(console: Console, request: Request) -> Response:
+    look, window = look_of(request), panels.window_of(request)
+    title = str(look.translate("Records in, the last quarter of an hour"))
+    found = list(console.clusters)
+    sparks = {
+        watch.name: await panels.spark(watch, title, Series.CLUSTER_RECORDS_IN, window) for watch in found[:SPARKS]
+    }
+    return console.render(request, "wall.html", watches=found, sparks=sparks)
+
+
+async def _overview(console: Console, request: Request) -> Response:
+    watch = console.cluster(request)
+    look, window = look_of(request), panels.window_of(request)
+    _ = look.translate
+    snapshot = watch.snapshot
+    busy = sorted(snapshot.topics.values(), key=lambda topic: -(topic.in_bytes_per_s or 0))
+    lagging = sorted((group for group in snapshot.groups.values() if group.lag), key=lambda group: -(group.lag or 0))
+    plots = (
+        (_("Records in"), Series.CLUSTER_RECORDS_IN, "/s"),
+        (_("Bytes in"), Series.CLUSTER_BYTES_IN, "B/s"),
+        (_("Partitions out of sync"), Series.UNDER_REPLICATED, ""),
+        (_("Health score"), Series.HEALTH, ""),
+    )
+    return show(
+        console,
+        request,
+        "overview.html",
+        section="",
+        report=watch.health,
+        window=window,
+        link=links(request),
+        busy=[topic for topic in busy if topic.in_bytes_per_s][:5],
+        lagging=lagging[:5],
+        charts=[
+            await panels.chart(watch, str(title), [(str(title), series, "")], look, window, unit=unit)
+            for title, series, unit in plots
+        ],
+        stories=panels.stories(watch, look),
+    )

@@ -1,0 +1,139 @@
+"""Panels: a cluster's history and decisions as the charts and time lines of pages.
+
+Decides which series a page draws and over which time. What is asked of the store is one reading for each line; a store
+that fails costs its chart, not the page.
+
+    I1  a chart says so where nothing was kept
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from markupsafe import Markup
+
+from kavka.console import charts
+from kavka.console.history import Series
+from kavka.console.replicas import IsrState, spans, states_from
+from kavka.console.stories import Story, of_broker, tell
+from kavka.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from kavka.console.charts import Look
+    from kavka.console.clusters import ClusterWatch
+    from kavka.console.snapshot import PartitionView
+
+SPANS: Final = {"15m": 15 * 60_000, "1h": 3_600_000, "6h": 6 * 3_600_000, "24h": 86_400_000, "7d": 7 * 86_400_000}
+DEFAULT_SPAN: Final = "15m"
+TOLD: Final = 12
+"""Decisions on a page that is about something else."""
+MOST_LOOKED_AT: Final = 5_000
+
+
+class Window(NamedTuple):
+    """The time that a page's charts show."""
+
+    name: str
+    since_ms: int
+    until_ms: int
+
+
+def window_of(request: Request) -> Window:
+    """What the query's `span` says; a quarter of an hour without it."""
+    name = request.query_params.get("span", "")
+    if name not in SPANS:
+        name = DEFAULT_SPAN
+    now_ms = time.time_ns() // 1_000_000
+    return Window(name, now_ms - SPANS[name], now_ms)
+
+
+async def chart(
+    watch: ClusterWatch,
+    title: str,
+    lines: Sequence[tuple[str, Series, str]],
+    look: Look,
+    window: Window,
+    *,
+    unit: str,
+    limit: tuple[float, str] | None = None,
+) -> Markup:
+    """Lines (name, series, its object) over the window."""
+    drawn = []
+    for name, series, of in lines[: charts.MAX_SERIES]:
+        try:
+            points = await watch.history.series(series, of, since_ms=window.since_ms, until_ms=window.until_ms)
+        except StorageError:
+            points = []
+        drawn.append(charts.Series(name, [(point.at_ms, point.value) for point in points]))
+    return charts.lines(title, drawn, look, unit=unit, limit=limit)
+
+
+async def spark(watch: ClusterWatch, title: str, series: Series, window: Window) -> Markup:
+    try:
+        points = await watch.history.series(series, since_ms=window.since_ms, until_ms=window.until_ms, points=60)
+    except StorageError:
+        return Markup("")
+    return charts.spark(title, [(point.at_ms, point.value) for point in points])
+
+
+async def membership(watch: ClusterWatch, view: PartitionView, look: Look, window: Window) -> Markup:
+    """Who led, who was in sync and who was not, from the brokers' decisions or from what the console saw."""
+    states = states_from(watch.decisions.recent(limit=MOST_LOOKED_AT, partition=view.name))
+    if not states:
+        states = await _seen(watch, view, window)
+    now = IsrState(window.until_ms, view.leader, frozenset(view.in_sync_replicas))
+    if states and (states[-1].leader, states[-1].isr) != (now.leader, now.isr):
+        states.append(now)
+    snapshot = watch.snapshot
+    if not states and snapshot.is_reachable:
+        # No change was seen since the console has looked.
+        states = [now._replace(at_ms=snapshot.state_since_ms)]
+    everybody = dict.fromkeys([*view.replicas, *(each for state in states for each in sorted(state.isr))])
+    rows = spans(states, list(everybody), look, from_ms=window.since_ms, until_ms=window.until_ms)
+    title = str(look.translate("In-sync replicas of {partition}", partition=str(view.name)))
+    return charts.membership(title, rows, look, from_ms=window.since_ms, until_ms=window.until_ms)
+
+
+async def _seen(watch: ClusterWatch, view: PartitionView, window: Window) -> list[IsrState]:
+    """From the metadata that the console read again and again: its times are those of its readings."""
+    try:
+        changes = await watch.history.isr_changes(view.name, since_ms=window.since_ms, until_ms=window.until_ms)
+    except StorageError:
+        return []
+    if not changes:
+        return []
+    first = changes[0]
+    before = IsrState(window.since_ms, first.leader_before, frozenset(first.in_sync_before))
+    return [before, *(IsrState(each.at_ms, each.leader, frozenset(each.in_sync)) for each in changes)]
+
+
+def stories(
+    watch: ClusterWatch,
+    look: Look,
+    *,
+    limit: int = TOLD,
+    topic: str | None = None,
+    broker: int | None = None,
+    group: str | None = None,
+) -> list[Story] | None:
+    """What was decided about one thing, or about all; None where the cluster tells nothing at all."""
+    if not len(watch.decisions) and watch.decisions.reading.unknown_because:
+        return None
+    if broker is not None:
+        found = of_broker(watch.decisions.recent(limit=MOST_LOOKED_AT), broker)[:limit]
+    elif topic is not None:
+        found = watch.decisions.recent(
+            limit=limit,
+            matches=lambda each: (
+                each.decision.evidence.get("topic") == topic
+                or (each.decision.partition is not None and each.decision.partition.topic == topic)
+            ),
+        )
+    else:
+        found = watch.decisions.recent(limit=limit, group=group)
+    return [tell(each, watch.name, look) for each in found]

@@ -1,0 +1,54 @@
+"""How a cluster stands, in a word for a colour; what a health report says, in the reader's language.
+
+Decides words and links only. The score is health.py's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jinja2 import pass_context
+
+from kavka.console.format import path_part, visible
+
+if TYPE_CHECKING:
+    from jinja2.runtime import Context
+    from markupsafe import Markup
+
+    from kavka.console.clusters import ClusterWatch
+    from kavka.console.health import Finding, Statement
+
+PAGES = {"broker": "brokers", "topic": "topics", "group": "groups"}
+
+
+def level_of(watch: ClusterWatch) -> str:
+    """bad, warn, ok, or away where nothing is known."""
+    report = watch.health
+    if report is None or (report.score is None and not report.failed):
+        return "away"
+    if report.is_critical:
+        return "bad"
+    return "warn" if report.failed else "ok"
+
+
+def finding_link(watch: ClusterWatch, finding: Finding) -> str:
+    """The page of the object that a check names; '' where it has none."""
+    place = f"/c/{path_part(watch.name)}"
+    match finding.kind:
+        case "partition":
+            topic, _dash, partition = finding.name.rpartition("-")
+            return f"{place}/topics/{path_part(topic)}?partition={partition}"
+        case "broker" | "topic" | "group":
+            return f"{place}/{PAGES[finding.kind]}/{path_part(finding.name.removeprefix('broker '))}"
+        case "zookeeper":
+            return f"{place}/zookeeper"
+        case _:
+            return ""
+
+
+@pass_context
+def say(context: Context, statement: Statement) -> Markup:
+    """A statement of a check, in the reader's language, its values escaped."""
+    values = {name: visible(value) if isinstance(value, str) else value for name, value in statement.values.items()}
+    said: Markup = context["_"](statement.text, **values)
+    return said

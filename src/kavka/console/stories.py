@@ -1,0 +1,237 @@
+"""Stories: a decision of the brokers as a page tells it: what changed, why, and its evidence in words.
+
+Decides how grave a kind is, which words a field has, and where its subject is looked at. Pure: decisions in, values
+out. What the brokers wrote (`why`) is shown as they wrote it, in English; names of kinds and fields are the reader's.
+
+    I1  every field of a decision is shown; one that is not known here has its own name
+    I2  a time is shown as a time, and how long before the decision it was; an offset with its distance to the log's end
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup
+
+from kavka.console.format import clock, duration, path_part, safe
+from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
+
+if TYPE_CHECKING:
+    from kavka.console.charts import Look
+
+GRAVE: Final = frozenset(
+    {
+        DecisionKind.LEADER_NOT_ELECTED,
+        DecisionKind.PRODUCE_REFUSED,
+        DecisionKind.LOG_DIRECTORY_OFFLINE,
+        DecisionKind.INVARIANT_VIOLATED,
+        DecisionKind.ILLEGAL_MOVE_REFUSED,
+    }
+)
+NOTABLE: Final = frozenset(
+    {
+        DecisionKind.ISR_SHRUNK,
+        DecisionKind.ISR_CHANGE_REFUSED,
+        DecisionKind.LOG_TRUNCATED,
+        DecisionKind.FENCED,
+        DecisionKind.BROKER_WENT,
+        DecisionKind.BROKER_UNREACHABLE,
+        DecisionKind.SESSION_EXPIRED,
+        DecisionKind.CONTROLLER_RESIGNED,
+        DecisionKind.REASSIGNMENT_REFUSED,
+    }
+)
+CAUSES: Final = frozenset(
+    {
+        DecisionKind.BROKER_WENT,
+        DecisionKind.BROKER_UNREACHABLE,
+        DecisionKind.BROKER_SHUTTING_DOWN,
+        DecisionKind.SESSION_EXPIRED,
+        DecisionKind.CONTROLLER_ELECTED,
+        DecisionKind.LOG_DIRECTORY_OFFLINE,
+    }
+)
+CAUSE_MS: Final = 60_000
+"""How long before a decision another one may be its cause."""
+EPOCH_MS: Final = 1_000_000_000_000
+"""A number of ms from here on is a moment since 1970, below it a stretch of time."""
+_OF_BROKER: Final = re.compile(r"broker_(\d+)_(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One decision, told. `level` is bad, warn or ok; `link` leads to its subject's page, '' where there is none."""
+
+    decision_id: str
+    decision: Decision
+    level: str
+    kind: str
+    subject: str
+    link: str
+    changes: tuple[str, ...]
+    why: str
+    evidence: tuple[tuple[str, Markup], ...]
+
+    @property
+    def at_ms(self) -> int:
+        return self.decision.at_ms
+
+
+def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
+    """`cluster` is its name in addresses."""
+    decision = recorded.decision
+    return Story(
+        recorded.decision_id,
+        decision,
+        level_of(decision),
+        str(look.translate.plain(decision.kind.value)),
+        decision.subject,
+        link_to(decision, cluster),
+        tuple(_changes(decision, look)),
+        sentence(decision.why),
+        tuple(_evidence(decision, look)),
+    )
+
+
+def level_of(decision: Decision) -> str:
+    if decision.kind in GRAVE or decision.evidence.get("unclean") is True:
+        return "bad"
+    return "warn" if decision.kind in NOTABLE else "ok"
+
+
+def link_to(decision: Decision, cluster: str) -> str:
+    place = f"/c/{path_part(cluster)}"
+    if decision.partition is not None:
+        name = decision.partition
+        return f"{place}/topics/{path_part(name.topic)}?partition={name.partition}"
+    if decision.group is not None:
+        return f"{place}/groups/{path_part(decision.group)}"
+    if decision.about_broker >= 0:
+        return f"{place}/brokers/{decision.about_broker}"
+    return f"{place}/brokers"
+
+
+def causes_of(decision: Decision, everything: Iterable[RecordedDecision]) -> list[RecordedDecision]:
+    """What befell brokers and the controller shortly before, and may be why; the latest first."""
+    return [
+        each
+        for each in sorted(everything, key=lambda each: -each.decision.at_ms)
+        if each.decision.kind in CAUSES and 0 <= decision.at_ms - each.decision.at_ms <= CAUSE_MS
+    ]
+
+
+def of_broker(everything: Iterable[RecordedDecision], broker: int) -> list[RecordedDecision]:
+    """Decisions about the broker itself, and those by which it entered or left an ISR or a lead."""
+    return [each for each in everything if each.decision.about_broker == broker or broker in _moved(each.decision)]
+
+
+def _moved(decision: Decision) -> set[int]:
+    moved: set[int] = set()
+    for name in ("isr", "leader", "replicas", "controller"):
+        before, after = _ids(decision.before.get(name)), _ids(decision.after.get(name))
+        moved |= before ^ after
+    return moved
+
+
+def _ids(fact: Fact) -> set[int]:
+    if isinstance(fact, bool) or fact is None:
+        return set()
+    if isinstance(fact, int):
+        return {fact} if fact >= 0 else set()
+    if isinstance(fact, (list, tuple)):
+        return {value for value in fact if isinstance(value, int)}
+    return set()
+
+
+# -- words
+
+
+def sentence(text: str) -> str:
+    text = text.strip()
+    if not text:
+        return ""
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+
+
+def _changes(decision: Decision, look: Look) -> Iterable[str]:
+    """`leader 3 → 2`, one for each field that is another than before."""
+    for name in dict.fromkeys([*decision.before, *decision.after]):
+        before, after = decision.before.get(name), decision.after.get(name)
+        if name in decision.before and name in decision.after:
+            if before != after:
+                yield f"{_word(name, look)} {_plain(name, before, look)} → {_plain(name, after, look)}"
+        elif name in decision.after:
+            yield f"{_word(name, look)} {_plain(name, after, look)}"
+
+
+def _evidence(decision: Decision, look: Look) -> Iterable[tuple[str, Markup]]:
+    _ = look.translate
+    yield _("decided by"), Markup(_("broker {n}", n=decision.broker_id))
+    if decision.leader_epoch >= 0:
+        yield _word("leader_epoch", look), safe(decision.leader_epoch)
+    if decision.controller_epoch >= 0:
+        yield _word("controller_epoch", look), safe(decision.controller_epoch)
+    for name, value in decision.evidence.items():
+        yield _label(name, look), _value(name, value, decision, look)
+
+
+def _label(name: str, look: Look) -> str:
+    match = _OF_BROKER.fullmatch(name)
+    if match is None:
+        return _word(name, look)
+    return look.translate("broker {n}, {what}", n=match[1], what=_word(match[2], look))
+
+
+def _word(name: str, look: Look) -> str:
+    text = _WORDS.get(name) or name.removesuffix("_ms").replace("_", " ")
+    return str(look.translate.plain(text))
+
+
+_WORDS: Final = {
+    "isr": "in sync",
+    "last_caught_up_ms": "was caught up last",
+    "last_fetch_ms": "fetched last",
+    "live": "alive",
+    "log_end_offset_of_joining": "log end offset of the one that joins",
+}
+
+
+def _value(name: str, value: Fact, decision: Decision, look: Look) -> Markup:
+    """A value with what makes it readable: how long before, how far behind."""
+    _ = look.translate
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name.endswith("_ms"):
+            if value < 0:
+                return safe(_("never"))
+            if value < EPOCH_MS:
+                return safe(duration(value))
+            at = clock(value, look.zone, decision.at_ms, millis=True)
+            return Markup("{} ({})").format(
+                at, _("{t} before the decision", t=duration(max(decision.at_ms - value, 0)))
+            )
+        end = decision.evidence.get("log_end_offset")
+        if name.endswith("_log_end_offset") and isinstance(end, int):
+            return Markup("{} ({})").format(
+                f"{value:,}", _("{n} records behind the leader", n=f"{max(end - value, 0):,}")
+            )
+    return safe(_plain(name, value, look))
+
+
+def _plain(name: str, value: Fact, look: Look) -> str:
+    _ = look.translate
+    match value:
+        case None:
+            return str(_("none"))
+        case bool():
+            return str(_("yes") if value else _("no"))
+        case int():
+            if value == -1 and name in ("leader", "leader_epoch", "controller"):
+                return str(_("none"))
+            return f"{value:,}" if value >= 10_000 else str(value)
+        case list() | tuple():
+            return ", ".join(_plain("", each, look) for each in value) or str(_("none"))
+        case _:
+            return str(value)

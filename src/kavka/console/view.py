@@ -1,0 +1,98 @@
+"""What pages of a cluster have in common: the frame, long lists in pages, links that keep a table's state.
+
+Decides how a list is cut and which query names carry a table's state (`q`, `sort`, `order`, `page`). Must not know what
+is in a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from urllib.parse import urlencode
+
+from kavka.console.charts import Look
+from kavka.console.format import zone_of
+from kavka.console.i18n import language_of, translator
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kavka.console.app import Console
+
+Item = TypeVar("Item")
+PAGE_SIZE: Final = 100
+MAX_SEARCH: Final = 200
+"""Characters of a search that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paged(Generic[Item]):
+    """One page of a list; `page` counts from 1, `first` and `last` are places in the whole list."""
+
+    items: Sequence[Item]
+    page: int
+    pages: int
+    first: int
+    last: int
+    total: int
+
+
+def show(console: Console, request: Request, template: str, /, *, section: str, **context: Any) -> Response:
+    """A page of the cluster that the path names. Raises HTTPException 404 where there is none."""
+    watch = console.cluster(request)
+    return console.render(request, template, section=section, cluster=watch, **{"snapshot": watch.snapshot, **context})
+
+
+def look_of(request: Request) -> Look:
+    """How this reader reads charts."""
+    return Look(translator(language_of(request)), zone_of(request))
+
+
+def cut(items: Sequence[Item], request: Request, *, size: int = PAGE_SIZE) -> Paged[Item]:
+    """The page that the request asks for; the nearest there is where it asks for another."""
+    pages = max(1, -(-len(items) // size))
+    page = min(max(number(request, "page", 1), 1), pages)
+    start = (page - 1) * size
+    some = items[start : start + size]
+    return Paged(some, page, pages, start + 1 if some else 0, start + len(some), len(items))
+
+
+def number(request: Request, name: str, default: int) -> int:
+    """A number of the query; `default` where it is none."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else default
+
+
+def search(request: Request) -> str:
+    return request.query_params.get("q", "")[:MAX_SEARCH].strip()
+
+
+def links(request: Request, path: str | None = None) -> Callable[..., str]:
+    """A function that gives this page's address with some of its query changed (None: without it)."""
+    query: dict[str, object] = {name: value for name, value in request.query_params.items() if value}
+
+    def link(**changes: object) -> str:
+        changed = {**query, **changes}
+        if changed.get("page") == 1:
+            del changed["page"]
+        kept = {name: str(value) for name, value in changed.items() if value is not None and value != ""}
+        here = path or request.url.path
+        return f"{here}?{urlencode(kept)}" if kept else here
+
+    return link
+
+
+def ordered(
+    items: Sequence[Item], request: Request, columns: dict[str, Callable[[Item], Any]], default: str
+) -> tuple[list[Item], str, str]:
+    """The items by the column that the request names, with the column and `up` or `down`. Unknown values come last."""
+    column = request.query_params.get("sort", "")
+    if column not in columns:
+        column = default
+    order = "down" if request.query_params.get("order") == "down" else "up"
+    value_of = columns[column]
+    known = [item for item in items if value_of(item) is not None]
+    rest = [item for item in items if value_of(item) is None]
+    return [*sorted(known, key=value_of, reverse=order == "down"), *rest], column, order
