@@ -342,7 +342,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A transaction that is open, or one that hangs: nobody will end it (`hangs`), so readers of committed data wait."""
+    """A transaction that is open. One that `hangs` nobody will end, so readers of committed data wait for ever."""
 
     transactional_id: str
     producer_id: int
@@ -383,6 +383,9 @@ class Counts(NamedTuple):
     reassigning: int
 
 
+NO_COUNTS = Counts(0, 0, 0, 0, 0, 0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """One cluster at one moment, under the name that it has in the console."""
@@ -409,7 +412,7 @@ class ClusterSnapshot:
     in_records_per_s: float | None = None
     in_bytes_per_s: float | None = None
     readings: Mapping[Part, Reading] = field(default_factory=dict)
-    counts: Counts = Counts(0, 0, 0, 0, 0, 0, 0, 0)
+    counts: Counts = NO_COUNTS
 
     def reading(self, part: Part) -> Reading:
         return self.readings.get(part, Reading())

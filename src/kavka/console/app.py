@@ -1,0 +1,179 @@
+"""Console: the web application: its clusters, its pages, and what all answers have in common.
+
+Decides which pages there are (every module of `pages/` with `routes`), which cluster a request is about, and what is
+said where a page fails. Must not know what a page shows.
+
+    I1  Every request passes the guard (guard.py) before it sees a page.
+    I2  A failure of a cluster is a page that says so, never a traceback.
+
+A module of `pages/` has `routes(console) -> list[Route]`, and may have `install(console)`, called once before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+
+from kavka.console import guard, pages
+from kavka.console.clusters import Clusters, ClusterWatch
+from kavka.console.events import live_routes
+from kavka.console.templating import base_context, environment
+from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
+from kavka.logger import Logger
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from kavka.console.guard import Guard
+    from kavka.console.settings import ConsoleSettings
+
+ERROR_TEMPLATE: Final = "error.html"
+logger = Logger(__name__)
+
+
+class Console:
+    """What pages know: the settings, the clusters, the database, and how a template becomes an answer."""
+
+    guard: Guard
+    ledger: sqlite3.Connection
+    """Both are set by guard.install; of the event loop's thread."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self.settings = settings
+        self.clusters = Clusters(settings)
+        self.templates = environment()
+        self.on_start: list[Callable[[], Awaitable[None]]] = []
+        """Called in order when database and clusters are there, before the first request."""
+        self.on_stop: list[Callable[[], Awaitable[None]]] = []
+        """Called in reverse order before the clusters are left."""
+
+    def render(
+        self,
+        request: Request,
+        template: str,
+        /,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **context: Any,
+    ) -> Response:
+        """The page that `template` makes of `context`, and of what every page knows."""
+        known = {
+            **base_context(request),
+            "console": self,
+            "clusters": self.clusters,
+            "user": getattr(request.state, "user", None),
+            **context,
+        }
+        text = self.templates.get_template(template).render(known)
+        return HTMLResponse(text, status_code, headers=headers)
+
+    def cluster(self, request: Request) -> ClusterWatch:
+        """The cluster that the request's path names. Raises HTTPException 404."""
+        name = request.path_params["cluster"]
+        found = self.clusters.get(name)
+        if found is None:
+            raise HTTPException(404, f"There is no cluster {name!r} here.")
+        return found
+
+
+def create_app(settings: ConsoleSettings) -> Starlette:
+    """The application, whose clusters are watched from its start (ASGI lifespan) to its end.
+
+    Raises ConfigError where nobody could log in, sqlite3.Error and OSError where the database cannot be had.
+    """
+    console = Console(settings)
+    guard.install(console)
+    app = Starlette(
+        routes=[*_routes(console)],
+        middleware=guard.middleware(console),
+        exception_handlers={
+            HTTPException: lambda request, error: _problem(console, request, error),
+            KavkaError: lambda request, error: _problem(console, request, error),
+            Exception: lambda request, error: _problem(console, request, error),
+        },
+        lifespan=_lifespan(console),
+    )
+    app.state.console = console
+    app.state.clusters = console.clusters
+    return app
+
+
+def _lifespan(console: Console) -> Callable[[Starlette], Any]:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            await console.clusters.start()
+            for start in console.on_start:
+                await start()
+            yield
+        finally:
+            for stop in reversed(console.on_stop):
+                await stop()
+            await console.clusters.stop()
+            console.ledger.close()
+
+    return lifespan
+
+
+def _routes(console: Console) -> list[BaseRoute]:
+    found: list[BaseRoute] = [*live_routes(console)]
+    modules = [
+        importlib.import_module(f"{pages.__name__}.{entry.name}")
+        for entry in sorted(pkgutil.iter_modules(pages.__path__), key=lambda entry: entry.name)
+    ]
+    for module in modules:
+        if hasattr(module, "install"):
+            module.install(console)
+    for module in modules:
+        if hasattr(module, "routes"):
+            found += module.routes(console)
+    # Starlette takes the first route that fits, and these have fixed words where others have names.
+    found.sort(key=lambda route: ("{" in getattr(route, "path", ""), ":path}" in getattr(route, "path", "")))
+    found.append(Mount("/static", StaticFiles(packages=[("kavka.console", "static")]), name="static"))
+    return found
+
+
+def _problem(console: Console, request: Request, error: Exception) -> Response:
+    """The page of a request that failed: what, why, and what to do."""
+    status, what, advice, headers = _explained(error)
+    if status == 500:
+        logger.error("page failed", path=request.url.path, error=repr(error), next="this is a bug: please report it")
+    name = request.path_params.get("cluster") if request.scope.get("path_params") else None
+    watch = console.clusters.get(name) if name else None
+    return console.render(
+        request,
+        ERROR_TEMPLATE,
+        status_code=status,
+        headers={**guard.HEADERS, **(headers or {})},  # The server's own handler stands before the guard.
+        status=status,
+        what=what,
+        why=str(getattr(error, "detail", "") or error) if status != 500 else "",
+        advice=advice,
+        watch=watch,
+        cluster=watch,
+    )
+
+
+def _explained(error: Exception) -> tuple[int, str, str, Mapping[str, str] | None]:
+    """Status, what happened, what to do, and headers."""
+    if isinstance(error, HTTPException):
+        what = "There is no such page" if error.status_code == 404 else "This cannot be done"
+        return error.status_code, what, "", error.headers
+    if isinstance(error, ConnectionFailed):
+        return 503, "The cluster does not answer", "See whether its brokers run, then load the page again.", None
+    if isinstance(error, RequestError):
+        status = 404 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 409
+        return status, "The cluster refuses this", "", None
+    if isinstance(error, KavkaError):
+        return 409, "This cannot be done", "", None
+    return 500, "This page failed", "The console's log has the cause. The cluster is not touched by it.", None

@@ -1,0 +1,86 @@
+"""Live events: a stream that tells an open page that there is something newer to be had.
+
+Decides when a page is told: at each new snapshot, at most once in `LEAST_PAUSE_S`, and at least every `BEAT_S`, so that
+a page knows that the console lives. Must not know what the page shows: it asks for itself again, with the rights that
+its reader has then.
+
+    GET /c/{cluster}/live, /live    text/event-stream
+    event: snapshot                 data: {"number": N, "at_ms": T, "state": "reachable"}
+    event: beat                     the same
+
+Source: the HTML standard's server-sent events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kavka.console.app import Console
+    from kavka.console.changes import Changes
+
+LEAST_PAUSE_S: Final = 1.0
+BEAT_S: Final = 5.0
+RETRY_MS: Final = 2_000
+"""After how long a browser connects again."""
+MAX_STREAMS: Final = 500
+"""Open pages; one more is asked to come back later."""
+
+
+def live_routes(console: Console) -> list[Route]:
+    streams = _Streams()
+
+    async def of_cluster(request: Request) -> Response:
+        return streams.answer(console.cluster(request).changes)
+
+    async def of_wall(request: Request) -> Response:
+        return streams.answer(console.clusters.changes)
+
+    return [Route("/live", of_wall), Route("/c/{cluster}/live", of_cluster)]
+
+
+class _Streams:
+    """How many there are."""
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    def answer(self, changes: Changes) -> Response:
+        if self._open >= MAX_STREAMS:
+            return PlainTextResponse("too many open pages", 503, {"retry-after": "30"})
+        return StreamingResponse(
+            self._events(changes), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
+
+    async def _events(self, changes: Changes) -> AsyncIterator[bytes]:
+        self._open += 1
+        try:
+            yield f"retry: {RETRY_MS}\n\n".encode()
+            seen = changes.number
+            yield _event("beat", changes)
+            while True:
+                try:
+                    async with asyncio.timeout(BEAT_S):
+                        await changes.after(seen)
+                except TimeoutError:
+                    yield _event("beat", changes)
+                else:
+                    seen = changes.number
+                    yield _event("snapshot", changes)
+                    await asyncio.sleep(LEAST_PAUSE_S)
+        finally:
+            self._open -= 1
+
+
+def _event(name: str, changes: Changes) -> bytes:
+    data = json.dumps({"number": changes.number, "at_ms": changes.at_ms, "state": changes.state})
+    return f"event: {name}\ndata: {data}\n\n".encode()

@@ -1,0 +1,460 @@
+"""Picture: what has been read of a cluster's brokers and topics so far, put together into snapshots.
+
+Decides what each reading changes, since when something is so (a replica missing, a broker gone), and how fast logs
+grow. Values and `now_ms` in, views out: no clock, no socket.
+
+    I1  Only topics that a reading changed are put together anew: ten thousand partitions of which none changed cost a
+        dictionary's copy.
+    I2  What a topic's or a broker's end leaves behind is forgotten with it.
+    I3  A rate is growth between two readings of the same part, divided by the time between them; a log that shrank grew
+        by nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kavka.client.admin import LogDirectory, Reassignment
+from kavka.client.cluster import TopicMetadata
+from kavka.console.readings import ByBroker, Described
+from kavka.console.snapshot import (
+    NO_COUNTS,
+    BrokerMetrics,
+    BrokerView,
+    Counts,
+    LogDirectoryView,
+    PartitionView,
+    Reading,
+    TopicView,
+    count,
+)
+from kavka.errors import ErrorCode
+from kavka.model import TopicPartition
+
+NEVER_READ: Final = Reading()
+KEPT_BROKERS: Final = 1_000
+"""Brokers that were there once and are remembered as gone."""
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What is known of one topic; mappings are by partition."""
+
+    metadata: TopicMetadata
+    high_watermarks: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, dict[int, int]] = field(default_factory=dict)
+    sizes: dict[int, dict[int, int]] = field(default_factory=dict)
+    behind_since: dict[int, int] = field(default_factory=dict)
+    offline_since: dict[int, int] = field(default_factory=dict)
+    moves: dict[int, Reassignment] = field(default_factory=dict)
+    configs: dict[str, str] | None = None
+    records_per_s: float | None = None
+    bytes_per_s: float | None = None
+    view: TopicView | None = None
+    counts: Counts = NO_COUNTS
+
+
+@dataclass(slots=True)
+class _Broker:
+    """What is known of one broker."""
+
+    host: str = ""
+    port: int = -1
+    rack: str | None = None
+    is_alive: bool = False
+    since_ms: int = 0
+    directories: tuple[LogDirectoryView, ...] = ()
+    directories_reading: Reading = NEVER_READ
+    configs: Mapping[str, str] = field(default_factory=dict)
+    configs_reading: Reading = NEVER_READ
+    metrics: BrokerMetrics | None = None
+    metrics_reading: Reading = NEVER_READ
+    bytes_per_s: float | None = None
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a broker has of all partitions."""
+
+    leads: int = 0
+    preferred: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+
+
+class Picture:
+    """One cluster's brokers and topics."""
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.reassignments: Mapping[TopicPartition, Reassignment] = {}
+        self._topics: dict[str, _Topic] = {}
+        self._brokers: dict[int, _Broker] = {}
+        self._changed: set[str] = set()
+        self._views: dict[str, TopicView] = {}
+        self._broker_views: dict[int, BrokerView] = {}
+        self._brokers_changed = True
+        self._counts = NO_COUNTS
+        self._watermarks_ms = 0
+        self._sizes_ms = 0
+
+    # -- readings
+
+    def take_metadata(self, described: Described, now_ms: int) -> None:
+        """Brokers, topics, leaders, ISRs. Another cluster id is another cluster: nothing of the old one is kept."""
+        if self.cluster_id is not None and described.cluster_id != self.cluster_id:
+            self.__init__()  # type: ignore[misc]  # all that is kept is of the cluster that was there
+        self.cluster_id = described.cluster_id
+        if described.controller_id != self.controller_id:
+            self.controller_id = described.controller_id
+            self._brokers_changed = True
+        for name in [name for name in self._topics if name not in described.topics]:
+            del self._topics[name]
+            self._changed.add(name)
+        for name, metadata in described.topics.items():
+            known = self._topics.get(name)
+            if known is None or known.metadata.topic_id != metadata.topic_id:
+                known = self._topics[name] = _Topic(metadata)
+                self._changed.add(name)
+                self._note_since(known, now_ms)
+            elif known.metadata.partitions != metadata.partitions:
+                known.metadata = metadata
+                self._changed.add(name)
+                self._note_since(known, now_ms)
+        self._take_brokers(described, now_ms)
+
+    def _note_since(self, topic: _Topic, now_ms: int) -> None:
+        for each in topic.metadata.partitions:
+            for since, is_so in (
+                (topic.behind_since, len(each.in_sync_replicas) < len(each.replicas)),
+                (topic.offline_since, each.leader < 0),
+            ):
+                if is_so:
+                    since.setdefault(each.partition, now_ms)
+                else:
+                    since.pop(each.partition, None)
+
+    def _take_brokers(self, described: Described, now_ms: int) -> None:
+        is_first = not self._brokers
+        for broker_id, (_, host, port, rack) in described.brokers.items():
+            known = self._brokers.setdefault(broker_id, _Broker())
+            if not known.is_alive:
+                known.is_alive = True
+                known.since_ms = 0 if is_first else now_ms
+                self._brokers_changed = True
+            if (known.host, known.port, known.rack) != (host, port, rack):
+                known.host, known.port, known.rack = host, port, rack
+                self._brokers_changed = True
+        for broker_id, known in self._brokers.items():
+            if known.is_alive and broker_id not in described.brokers:
+                known.is_alive = False
+                known.since_ms = now_ms
+                known.bytes_per_s = None
+                self._brokers_changed = True
+
+    def take_high_watermarks(self, found: ByBroker[dict[TopicPartition, int]], now_ms: int) -> None:
+        passed_s = (now_ms - self._watermarks_ms) / 1000
+        grown: dict[str, int] = {}
+        for offsets in found.found.values():
+            for (name, partition), offset in offsets.items():
+                topic = self._topics.get(name)
+                if topic is None:
+                    continue
+                before = topic.high_watermarks.get(partition)
+                if before is not None:
+                    grown[name] = grown.get(name, 0) + max(offset - before, 0)
+                if before != offset:
+                    topic.high_watermarks[partition] = offset
+                    self._changed.add(name)
+        if self._watermarks_ms and passed_s > 0:
+            for name, topic in self._topics.items():
+                rate = grown[name] / passed_s if name in grown else None
+                if rate != topic.records_per_s:
+                    topic.records_per_s = rate
+                    self._changed.add(name)
+        self._watermarks_ms = now_ms
+
+    def take_log_starts(self, found: ByBroker[dict[TopicPartition, int]]) -> None:
+        for offsets in found.found.values():
+            for (name, partition), offset in offsets.items():
+                topic = self._topics.get(name)
+                if topic is not None and topic.starts.get(partition) != offset:
+                    topic.starts[partition] = offset
+                    self._changed.add(name)
+
+    def take_log_ends(self, found: ByBroker[dict[TopicPartition, int]]) -> None:
+        for broker, offsets in found.found.items():
+            for (name, partition), offset in offsets.items():
+                topic = self._topics.get(name)
+                if topic is None:
+                    continue
+                ends = topic.ends.get(partition, {})
+                if ends.get(broker) != offset:
+                    # A new mapping: the one before belongs to snapshots that are out.
+                    topic.ends[partition] = {**ends, broker: offset}
+                    self._changed.add(name)
+        self._forget_ends(found.silent)
+
+    def _forget_ends(self, brokers: Iterable[int]) -> None:
+        """A broker that does not answer has no known log ends: its old ones would look as if it stood still."""
+        for broker in brokers:
+            for name, topic in self._topics.items():
+                for partition, ends in topic.ends.items():
+                    if broker in ends:
+                        topic.ends[partition] = {each: end for each, end in ends.items() if each != broker}
+                        self._changed.add(name)
+
+    def take_log_directories(self, found: ByBroker[list[LogDirectory]], now_ms: int) -> None:
+        passed_s = (now_ms - self._sizes_ms) / 1000 if self._sizes_ms else 0.0
+        by_topic: dict[str, int] = {}
+        for broker_id, directories in found.found.items():
+            grown = self._take_sizes(broker_id, directories, by_topic)
+            broker = self._brokers.setdefault(broker_id, _Broker())
+            broker.directories = tuple(_directory(each) for each in directories)
+            broker.directories_reading = Reading(now_ms, 0, "")
+            if passed_s > 0:
+                broker.bytes_per_s = grown / passed_s
+        for broker_id, why in found.silent.items():
+            broker = self._brokers.setdefault(broker_id, _Broker())
+            broker.directories_reading = Reading(broker.directories_reading.read_at_ms, 0, why)
+            broker.bytes_per_s = None
+        if passed_s > 0:
+            for name, topic in self._topics.items():
+                rate = by_topic[name] / passed_s if name in by_topic else None
+                if rate != topic.bytes_per_s:
+                    topic.bytes_per_s = rate
+                    self._changed.add(name)
+        self._sizes_ms = now_ms
+        self._brokers_changed = True
+
+    def _take_sizes(self, broker: int, directories: Iterable[LogDirectory], by_topic: dict[str, int]) -> int:
+        """Takes the sizes over; returns by how much what the broker leads has grown, and adds it by topic."""
+        grown = 0
+        for directory in directories:
+            for (name, partition), size, _, is_future in directory.replicas:
+                topic = self._topics.get(name)
+                if topic is None or is_future:
+                    continue
+                sizes = topic.sizes.get(partition, {})
+                before = sizes.get(broker)
+                if before == size:
+                    by_topic.setdefault(name, 0)
+                    continue
+                topic.sizes[partition] = {**sizes, broker: size}
+                self._changed.add(name)
+                described = topic.metadata.partitions
+                if before is not None and partition < len(described) and described[partition].leader == broker:
+                    grown += max(size - before, 0)
+                    by_topic[name] = by_topic.get(name, 0) + max(size - before, 0)
+        return grown
+
+    def take_topic_configs(self, found: Mapping[str, dict[str, str]]) -> None:
+        for name, configs in found.items():
+            topic = self._topics.get(name)
+            if topic is not None and topic.configs != configs:
+                topic.configs = configs
+                self._changed.add(name)
+
+    def take_broker_configs(self, found: ByBroker[dict[str, str]], now_ms: int) -> None:
+        for broker_id, configs in found.found.items():
+            broker = self._brokers.setdefault(broker_id, _Broker())
+            broker.configs, broker.configs_reading = configs, Reading(now_ms, 0, "")
+        for broker_id, why in found.silent.items():
+            broker = self._brokers.setdefault(broker_id, _Broker())
+            broker.configs_reading = Reading(broker.configs_reading.read_at_ms, 0, why)
+        self._brokers_changed = True
+
+    def take_broker_metrics(self, found: ByBroker[BrokerMetrics], now_ms: int) -> None:
+        for broker_id, metrics in found.found.items():
+            broker = self._brokers.setdefault(broker_id, _Broker())
+            broker.metrics, broker.metrics_reading = metrics, Reading(now_ms, 0, "")
+        for broker_id, why in found.silent.items():
+            broker = self._brokers.setdefault(broker_id, _Broker())
+            broker.metrics_reading = Reading(broker.metrics_reading.read_at_ms, 0, why)
+        self._brokers_changed = True
+
+    def take_reassignments(self, found: Mapping[TopicPartition, Reassignment]) -> None:
+        if found == self.reassignments:
+            return
+        self.reassignments = found
+        moving: dict[str, dict[int, Reassignment]] = {}
+        for (name, partition), move in found.items():
+            moving.setdefault(name, {})[partition] = move
+        for name, topic in self._topics.items():
+            if topic.moves != moving.get(name, {}):
+                topic.moves = moving.get(name, {})
+                self._changed.add(name)
+
+    # -- questions
+
+    @property
+    def topic_names(self) -> list[str]:
+        return sorted(self._topics)
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """Those alive."""
+        return sorted(broker_id for broker_id, broker in self._brokers.items() if broker.is_alive)
+
+    def by_leader(self) -> dict[int, list[TopicPartition]]:
+        """Partitions by the live broker that leads them."""
+        found: dict[int, list[TopicPartition]] = {broker: [] for broker in self.broker_ids}
+        for name, topic in self._topics.items():
+            for each in topic.metadata.partitions:
+                if each.leader in found:
+                    found[each.leader].append(TopicPartition(name, each.partition))
+        return {broker: partitions for broker, partitions in found.items() if partitions}
+
+    def by_replica(self) -> dict[int, list[TopicPartition]]:
+        """Partitions by the live brokers that hold them."""
+        found: dict[int, list[TopicPartition]] = {broker: [] for broker in self.broker_ids}
+        for name, topic in self._topics.items():
+            for each in topic.metadata.partitions:
+                for replica in each.replicas:
+                    if replica in found:
+                        found[replica].append(TopicPartition(name, each.partition))
+        return {broker: partitions for broker, partitions in found.items() if partitions}
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        topic = self._topics.get(partition.topic)
+        return None if topic is None else topic.high_watermarks.get(partition.partition)
+
+    def configs_of(self, broker_id: int) -> Mapping[str, str]:
+        broker = self._brokers.get(broker_id)
+        return {} if broker is None else broker.configs
+
+    @property
+    def records_per_s(self) -> float | None:
+        return _sum(topic.records_per_s for topic in self._topics.values())
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        return _sum(topic.bytes_per_s for topic in self._topics.values())
+
+    # -- views
+
+    def views(self) -> tuple[Mapping[str, TopicView], Mapping[int, BrokerView], Counts]:
+        """All topics by name, all brokers by id, and the totals; what did not change is the very same object."""
+        if self._changed or self._brokers_changed:
+            for name in self._changed:
+                topic = self._topics.get(name)
+                if topic is not None:
+                    topic.view = _topic_view(topic)
+                    topic.counts = count([topic.view])
+            views = {name: topic.view for name, topic in sorted(self._topics.items()) if topic.view is not None}
+            self._views = views
+            self._counts = (
+                Counts(*(sum(column) for column in zip(*(t.counts for t in self._topics.values()), strict=True)))
+                if self._topics
+                else NO_COUNTS
+            )
+            self._broker_views = self._make_broker_views()
+            self._changed = set()
+            self._brokers_changed = False
+        return self._views, self._broker_views, self._counts
+
+    def _make_broker_views(self) -> dict[int, BrokerView]:
+        tallies: dict[int, _Tally] = {}
+        for topic in self._topics.values():
+            for each in topic.metadata.partitions:
+                in_sync = each.in_sync_replicas
+                for place, replica in enumerate(each.replicas):
+                    tally = tallies.get(replica)
+                    if tally is None:
+                        tally = tallies[replica] = _Tally()
+                    tally.replicas += 1
+                    tally.preferred += not place
+                    tally.leads += each.leader == replica
+                    tally.out_of_sync += replica not in in_sync
+        for broker_id in [each for each, broker in self._brokers.items() if not broker.is_alive]:
+            if broker_id not in tallies or len(self._brokers) > KEPT_BROKERS:
+                del self._brokers[broker_id]  # Gone, and nobody waits for its return.
+        return {
+            broker_id: self._broker_view(broker_id, tallies.get(broker_id, _Tally()))
+            for broker_id in sorted({*self._brokers, *tallies})
+        }
+
+    def _broker_view(self, broker_id: int, tally: _Tally) -> BrokerView:
+        broker = self._brokers.get(broker_id) or _Broker()
+        return BrokerView(
+            broker_id,
+            broker.host,
+            broker.port,
+            broker.rack,
+            broker.is_alive,
+            broker.is_alive and broker_id == self.controller_id,
+            tally.leads,
+            tally.preferred,
+            tally.replicas,
+            tally.out_of_sync,
+            sum(each.replicas_bytes for each in broker.directories) if broker.directories_reading.is_known else None,
+            broker.directories,
+            broker.directories_reading,
+            broker.configs,
+            broker.configs_reading,
+            broker.metrics,
+            broker.metrics_reading,
+            broker.bytes_per_s,
+            broker.since_ms,
+        )
+
+
+def _topic_view(topic: _Topic) -> TopicView:
+    metadata, configs = topic.metadata, topic.configs
+    least = None
+    if configs is not None and configs.get("min.insync.replicas", "").isdecimal():
+        least = int(configs["min.insync.replicas"])
+    nothing: dict[int, int] = {}
+    partitions = []
+    for number, leader, epoch, replicas, in_sync, offline in metadata.partitions:
+        move = topic.moves.get(number)
+        partitions.append(
+            PartitionView(
+                metadata.name,
+                number,
+                leader,
+                epoch,
+                replicas,
+                in_sync,
+                offline,
+                topic.starts.get(number),
+                topic.high_watermarks.get(number),
+                topic.ends.get(number, nothing),
+                topic.sizes.get(number, nothing),
+                least,
+                topic.behind_since.get(number),
+                topic.offline_since.get(number),
+                () if move is None else move.adding,
+                () if move is None else move.removing,
+            )
+        )
+    return TopicView(
+        metadata.name,
+        str(metadata.topic_id),
+        metadata.is_internal,
+        tuple(partitions),
+        configs,
+        topic.records_per_s,
+        topic.bytes_per_s,
+    )
+
+
+def _directory(described: LogDirectory) -> LogDirectoryView:
+    return LogDirectoryView(
+        described.path,
+        "" if described.error is ErrorCode.NONE else described.error.name,
+        described.total_bytes if described.total_bytes >= 0 else None,
+        described.usable_bytes if described.usable_bytes >= 0 else None,
+        len(described.replicas),
+        sum(each.size_bytes for each in described.replicas),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

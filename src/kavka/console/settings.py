@@ -1,0 +1,169 @@
+"""ConsoleSettings: which clusters the console shows, where it listens, where it keeps its files.
+
+Decides names, defaults and ranges, and which source wins: the command line over the environment over the settings file
+over the defaults. Must not know the console's extra. Users are not here: they are in the console's ledger (auth.py).
+
+The file is TOML:
+
+    host = "127.0.0.1"              # where it listens
+    port = 8090
+    data = "kavka-console"          # directory of its SQLite files: history; users, jobs, audit log
+    login = false                   # ask for a login on loopback, too
+    secure_cookies = false          # true behind a proxy that speaks https
+    language = "en"                 # where a reader asks for none
+    poll_ms = 2000
+
+    [[cluster]]
+    name = "orders"
+    bootstrap = "broker-1:9092,broker-2:9092"
+    metrics = "http://{host}:7071/metrics"      # {host}, {broker}: where brokers do not say it themselves
+    zookeeper = "zk-1:2181,zk-2:2181"           # for health checks and the tree
+    schema_registry = "http://registry:8081"
+    read_only = false                           # no action on this cluster, whoever asks
+
+Environment: KAVKA_BOOTSTRAP, KAVKA_CONSOLE_HOST, KAVKA_CONSOLE_PORT, KAVKA_CONSOLE_DATA.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from kavka.client.cluster import parse_bootstrap
+from kavka.errors import ConfigError
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 8090
+DEFAULT_DATA: Final = "kavka-console"
+HISTORY_FILE: Final = "history.sqlite"
+MAX_CLUSTERS: Final = 100
+CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""It stands in addresses of pages."""
+VARIABLES: Final = {
+    "KAVKA_CONSOLE_HOST": "host",
+    "KAVKA_CONSOLE_PORT": "port",
+    "KAVKA_CONSOLE_DATA": "data_directory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """One cluster. `metrics` is a template of the brokers' metrics addresses, for those that do not say theirs."""
+
+    name: str
+    bootstrap: str
+    metrics: str = ""
+    zookeeper: str = ""
+    schema_registry: str = ""
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not CLUSTER_NAME.fullmatch(self.name):
+            raise ConfigError(f"cluster name {self.name!r}: expected letters, digits, '.', '_' or '-', up to 64")
+        try:
+            parse_bootstrap(self.bootstrap)
+            if self.zookeeper:
+                parse_bootstrap(self.zookeeper, default_port=2181)
+        except ValueError as problem:
+            raise ConfigError(f"cluster {self.name}: {problem}") from problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleSettings:
+    """All of it, born valid. Durations in ms."""
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    data_directory: str = DEFAULT_DATA
+    language: str = "en"
+    login: bool = False
+    """Beyond loopback a login is needed in any case."""
+    secure_cookies: bool = False
+    poll_ms: int = 2_000
+    """How often a cluster is asked who leads what; everything else is a multiple of it."""
+    history_days: int = 30
+    clusters: tuple[ClusterSettings, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("port", 0, 65_535), ("poll_ms", 100, 600_000), ("history_days", 1, 3_650)):
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} is {getattr(self, name)}, expected {least} to {most}")
+        if len(self.clusters) > MAX_CLUSTERS:
+            raise ConfigError(f"{len(self.clusters)} clusters, expected at most {MAX_CLUSTERS}")
+        seen: set[str] = set()
+        for each in self.clusters:
+            if each.name in seen:
+                raise ConfigError(f"cluster {each.name!r} is there twice")
+            seen.add(each.name)
+
+    @property
+    def history_file(self) -> Path:
+        """Where the history is kept."""
+        return Path(self.data_directory) / HISTORY_FILE
+
+
+def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
+    """The settings of a TOML text. Raises ConfigError, which names what is wrong."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"{where}: no TOML: {problem}") from problem
+    clusters = [_cluster(each, where) for each in _tables(found.pop("cluster", []), "cluster", where)]
+    if "data" in found:
+        found["data_directory"] = found.pop("data")
+    known = {each.name: each for each in fields(ConsoleSettings) if each.name != "clusters"}
+    _check(found, {name: type(each.default) for name, each in known.items()}, where)
+    return ConsoleSettings(**found, clusters=tuple(clusters))
+
+
+def with_environment(settings: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:
+    """The settings with what the environment says instead. Raises ConfigError."""
+    changes: dict[str, Any] = {}
+    for variable, name in VARIABLES.items():
+        value = environment.get(variable)
+        if not value:
+            continue
+        if name == "port":
+            if not value.isdecimal():
+                raise ConfigError(f"{variable} is {value!r}, expected a port")
+            changes[name] = int(value)
+        else:
+            changes[name] = value
+    return replace(settings, **changes)
+
+
+def with_bootstrap(settings: ConsoleSettings, bootstraps: Sequence[str]) -> ConsoleSettings:
+    """The settings with these clusters instead, as `HOST:PORT,...` or `name=HOST:PORT,...`."""
+    clusters = []
+    for number, text in enumerate(bootstraps, 1):
+        name, equals, addresses = text.rpartition("=")
+        default = "local" if len(bootstraps) == 1 else f"cluster-{number}"
+        clusters.append(ClusterSettings(name if equals else default, addresses))
+    return replace(settings, clusters=tuple(clusters))
+
+
+def _tables(value: object, name: str, where: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ConfigError(f"{where}: write each {name} under its own [[{name}]]")
+    return value
+
+
+def _cluster(table: dict[str, Any], where: str) -> ClusterSettings:
+    types = {each.name: bool if each.name == "read_only" else str for each in fields(ClusterSettings)}
+    _check(table, types, f"{where}: [[cluster]]", needed=("name", "bootstrap"))
+    return ClusterSettings(**table)
+
+
+def _check(table: Mapping[str, Any], types: Mapping[str, type], where: str, *, needed: Sequence[str] = ()) -> None:
+    for name, value in table.items():
+        if name not in types:
+            raise ConfigError(f"{where}: unknown setting {name!r}; known are {', '.join(sorted(types))}")
+        if type(value) is not types[name]:
+            raise ConfigError(f"{where}: {name} is {value!r}, expected {types[name].__name__}")
+    for name in needed:
+        if name not in table:
+            raise ConfigError(f"{where}: {name} is missing")
