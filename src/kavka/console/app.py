@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
@@ -27,6 +28,7 @@ from starlette.staticfiles import StaticFiles
 from kavka.console import guard, pages
 from kavka.console.clusters import Clusters, ClusterWatch
 from kavka.console.events import live_routes
+from kavka.console.headers import HEADERS, SecurityHeaders
 from kavka.console.templating import base_context, environment
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
@@ -95,7 +97,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
     guard.install(console)
     app = Starlette(
         routes=[*_routes(console)],
-        middleware=guard.middleware(console),
+        middleware=[Middleware(SecurityHeaders), *guard.middleware(console)],
         exception_handlers={
             HTTPException: lambda request, error: _problem(console, request, error),
             KavkaError: lambda request, error: _problem(console, request, error),
@@ -154,7 +156,7 @@ def _problem(console: Console, request: Request, error: Exception) -> Response:
         request,
         ERROR_TEMPLATE,
         status_code=status,
-        headers={**guard.HEADERS, **(headers or {})},  # The server's own handler stands before the guard.
+        headers={**HEADERS, **(headers or {})},  # Some fail before any middleware.
         status=status,
         what=what,
         why=str(getattr(error, "detail", "") or error) if status != 500 else "",
