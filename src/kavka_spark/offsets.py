@@ -1,0 +1,214 @@
+"""Which partitions a query reads and what its bounds are in offsets, as the cluster is now.
+
+Decides how topics, timestamps, "earliest" and "latest" become partitions and offsets, and how offsets are written as
+JSON. It must not know Spark's calls or how much one micro-batch takes.
+
+    {"orders": {"0": 23, "1": 42}, "topic ids": {"orders": "2f4c7c0e-..."}}
+
+is what a stream's checkpoint holds: as Spark's "kafka" source writes it, keys in order, and beside the topics (a name
+with a space is none) the ids that they had. A checkpoint of the "kafka" source is read as well.
+
+Invariants
+  I1  JSON of the same offsets is the same text: Spark compares texts.
+  I2  A topic that is not there counts as missing only after `topic_propagation_ms`: brokers learn of a new one one
+      after another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kavka.client.answers import raise_for
+from kavka.client.cluster import Cluster, TopicMetadata
+from kavka.client.offsets import EARLIEST, LATEST, list_offsets
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+from kavka.protocol.api import ApiKey
+from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from kavka.protocol.messages.metadata_response import MetadataResponse
+from kavka_spark.errors import SubscriptionError
+from kavka_spark.plan import NO_TOPIC_ID
+from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Bound, Edge, Subscribe, SubscribePattern, Topics
+
+TOPIC_IDS = "topic ids"
+_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+_SHOWN = 10
+"""Partitions that a message names."""
+
+
+class Offsets(NamedTuple):
+    """A position in every partition, and the ids of their topics as far as they are known."""
+
+    positions: dict[TopicPartition, int]
+    topic_ids: dict[str, UUID]
+
+    def to_json(self, *, with_ids: bool = True) -> dict[str, dict[str, Any]]:
+        """As a checkpoint holds it (I1)."""
+        written: dict[str, dict[str, Any]] = {}
+        for topic, partition in sorted(self.positions):
+            written.setdefault(topic, {})[str(partition)] = self.positions[TopicPartition(topic, partition)]
+        if with_ids and self.topic_ids:
+            written[TOPIC_IDS] = {topic: str(self.topic_ids[topic]) for topic in sorted(self.topic_ids)}
+        return written
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Mapping[str, Any]]) -> Offsets:
+        """Raises ValueError for what is no such JSON."""
+        topics = {name: partitions for name, partitions in written.items() if name != TOPIC_IDS}
+        return cls(
+            {
+                TopicPartition(topic, int(p)): int(at)
+                for topic, partitions in topics.items()
+                for p, at in partitions.items()
+            },
+            {topic: UUID(text) for topic, text in written.get(TOPIC_IDS, {}).items()},
+        )
+
+
+class Found(NamedTuple):
+    """The partitions that a subscription means now, and the ids of their topics; those without one are left out."""
+
+    partitions: list[TopicPartition]
+    topic_ids: dict[str, UUID]
+    missing: list[str]
+    """Topics that are named and not there."""
+
+
+async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = True) -> Found:
+    """What `topics` means now. With `patient`, waits a moment for a topic that is not there; see I2."""
+    match topics:
+        case Subscribe(names):
+            described = await _describe(cluster, names, patient=patient)
+            chosen = None
+        case SubscribePattern(pattern):
+            matches = re.compile(pattern).fullmatch
+            names = ()
+            everything = await _describe(cluster, None, patient=False)
+            described = {name: topic for name, topic in everything.items() if matches(name) and not topic.is_internal}
+            chosen = None
+        case Assign(partitions):
+            names = tuple(dict.fromkeys(partition.topic for partition in partitions))
+            described = await _describe(cluster, names, patient=patient)
+            chosen = partitions
+    found = [TopicPartition(topic.name, p.partition) for topic in described.values() for p in topic.partitions]
+    if chosen is not None:
+        absent = set(chosen).difference(found)
+        strays = sorted(p for p in absent if p.topic in described)
+        if strays:
+            count = len(described[strays[0].topic].partitions)
+            raise SubscriptionError(
+                f"option 'assign' names {_shown(strays)}, and {strays[0].topic!r} has the partitions 0 to {count - 1}"
+            )
+        found = [partition for partition in chosen if partition not in absent]
+    ids = {topic.name: topic.topic_id for topic in described.values() if topic.topic_id != NO_TOPIC_ID}
+    return Found(sorted(found), ids, [name for name in names if name not in described])
+
+
+async def resolve(
+    cluster: Cluster,
+    bound: Bound,
+    partitions: Iterable[TopicPartition],
+    *,
+    option: str,
+    read_committed: bool,
+    latest_where_no_timestamp: bool = True,
+) -> dict[TopicPartition, int]:
+    """The bound's offset in each partition. `option` is where it comes from, for messages.
+
+    Raises `SubscriptionError` where it leaves a partition out, names one that is not read, or (without
+    `latest_where_no_timestamp`) where no record is as late as a timestamp.
+    """
+    wanted = list(partitions)
+    match bound:
+        case Edge.EARLIEST:
+            return await offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), read_committed=read_committed)
+        case Edge.LATEST:
+            return await offsets_at(cluster, dict.fromkeys(wanted, LATEST), read_committed=read_committed)
+        case AtOffsets(offsets):
+            _check_cover(offsets, wanted, option)
+            special = {
+                p: offsets[p] for p in wanted if offsets[p] < 0
+            }  # -1 and -2 mean in JSON what they mean on the wire.
+            asked = await offsets_at(cluster, special, read_committed=read_committed)
+            return {partition: asked.get(partition, offsets[partition]) for partition in wanted}
+        case AtTimestamps(timestamps, everywhere):
+            if everywhere is not None:
+                timestamps = dict.fromkeys(wanted, everywhere)
+            _check_cover(timestamps, wanted, option)
+            found = await offsets_at(cluster, {p: timestamps[p] for p in wanted}, read_committed=read_committed)
+            none = sorted(partition for partition, offset in found.items() if offset < 0)
+            if none and not latest_where_no_timestamp:
+                raise SubscriptionError(
+                    f"option {option!r}: no record of {_shown(none)} is as late as {timestamps[none[0]]}; "
+                    "startingOffsetsByTimestampStrategy=latest begins at the end there"
+                )
+            return found | await offsets_at(cluster, dict.fromkeys(none, LATEST), read_committed=read_committed)
+
+
+async def offsets_at(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
+) -> dict[TopicPartition, int]:
+    """Offsets at times (`EARLIEST`, `LATEST`, or ms), -1 where no record is so late; asks nobody about nothing."""
+    if not timestamps:
+        return {}
+    found = await list_offsets(cluster, timestamps, read_committed=read_committed)
+    return {partition: at.offset for partition, at in found.items()}
+
+
+async def edges(
+    cluster: Cluster, partitions: Iterable[TopicPartition], *, read_committed: bool
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """The earliest and the latest offsets of `partitions`, both asked for at once."""
+    wanted = list(partitions)
+    earliest, latest = await asyncio.gather(
+        offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), read_committed=False),
+        offsets_at(cluster, dict.fromkeys(wanted, LATEST), read_committed=read_committed),
+    )
+    return earliest, latest
+
+
+async def _describe(cluster: Cluster, names: Iterable[str] | None, *, patient: bool) -> dict[str, TopicMetadata]:
+    """Topics by name, all where `names` is None; those that are not there are left out."""
+    asked = None if names is None else list(names)
+
+    async def ask() -> MetadataResponse:
+        request = MetadataRequest(
+            topics=None if asked is None else [MetadataRequestTopic(name=name) for name in asked],
+            allow_auto_topic_creation=False,
+        )
+        answer = await cluster.ask(ApiKey.METADATA, request, MetadataResponse)
+        for topic in answer.topics:
+            if topic.error_code and (patient or topic.error_code not in _MISSING) and asked is not None:
+                raise_for(topic.error_code, f"topic {topic.name!r}")
+        return answer
+
+    patience = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: cluster.settings.topic_propagation_ms}
+    try:
+        answer = await cluster.retry(ask, what=f"describe topics {asked or ''}", patience_ms=patience)
+    except RequestError as failure:
+        if not patient or failure.code not in _MISSING:
+            raise
+        return await _describe(cluster, names, patient=False)
+    cluster.take_metadata(answer)
+    described = (topic.name for topic in answer.topics if topic.name is not None and not topic.error_code)
+    return {name: cluster.topics[name] for name in sorted(described)}
+
+
+def _check_cover(given: Mapping[TopicPartition, int], wanted: Iterable[TopicPartition], option: str) -> None:
+    absent, extra = sorted(set(wanted).difference(given)), sorted(set(given).difference(wanted))
+    if absent:
+        raise SubscriptionError(
+            f"option {option!r} leaves out {_shown(absent)}: it must name every partition that is read (-1: latest, "
+            "-2: earliest)"
+        )
+    if extra:
+        raise SubscriptionError(f"option {option!r} names {_shown(extra)}, which is not among what is read")
+
+
+def _shown(partitions: list[TopicPartition]) -> str:
+    rest = len(partitions) - _SHOWN
+    return ", ".join(map(str, partitions[:_SHOWN])) + (f" and {rest} more" if rest > 0 else "")

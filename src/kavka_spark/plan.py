@@ -1,0 +1,69 @@
+"""The ranges of offsets that a query reads, and how they are cut into Spark's tasks.
+
+Decides sizes only. It must not know a cluster.
+
+Invariants
+  I1  The tasks' ranges are disjoint, not empty, and together exactly what was to be read.
+  I2  Without `minPartitions` and `maxRecordsPerPartition` a partition of a topic is one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from pyspark.sql.datasource import InputPartition
+
+NO_TOPIC_ID = UUID(int=0)
+MAX_TASKS_PER_RANGE = 10_000
+"""Spark keeps all tasks of a stage in the driver's memory."""
+
+
+class OffsetRange(NamedTuple):
+    """Offsets `start` to before `end` of one partition of one topic."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: UUID = NO_TOPIC_ID
+    """Of the topic when this was planned; zero where brokers are too old to have ids."""
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class ReadTask(InputPartition):
+    """What one Spark task reads; None: nothing, because Spark wants a task even then."""
+
+    def __init__(self, span: OffsetRange | None) -> None:
+        super().__init__(span)
+        self.span = span
+
+
+def cut(
+    spans: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[OffsetRange]:
+    """The ranges as tasks: at least about `min_partitions`, in proportion to their sizes, and none over `max_records`.
+
+    A range is never cut into more than `MAX_TASKS_PER_RANGE`.
+    """
+    filled = [span for span in spans if span.size > 0]
+    total = sum(span.size for span in filled)
+    tasks = []
+    for span in filled:
+        parts = 1
+        if min_partitions is not None and min_partitions > len(filled):
+            parts = max(parts, round(span.size / total * min_partitions))
+        if max_records is not None:
+            parts = max(parts, -(-span.size // max_records))
+        parts = min(parts, span.size, MAX_TASKS_PER_RANGE)
+        edges = [span.start + span.size * part // parts for part in range(parts + 1)]
+        tasks += [span._replace(start=edges[part], end=edges[part + 1]) for part in range(parts)]
+    return tasks
+
+
+def as_tasks(spans: Sequence[OffsetRange]) -> list[ReadTask]:
+    return [ReadTask(span) for span in spans] or [ReadTask(None)]

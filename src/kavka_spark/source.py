@@ -1,0 +1,320 @@
+"""`format("kavka")`: topics as a table, and the door to their stream and to the sink.
+
+Decides what a batch query reads: the bounds in offsets, less what the query's filters rule out. It must not know how a
+range is read (`reader`), nor how a stream goes on (`stream_source`).
+
+Invariants
+  I1  A filter counts as taken over only where no row that it refuses can come: on partition and offset. One on the
+      timestamp moves the start, because all records before an offset that the broker finds for a time are older, and
+      Spark applies it again to the rest.
+  I2  This module is imported in every Python process that looks for formats: it imports nothing heavy.
+
+Source: pyspark.sql.datasource (Spark 4.2 and 4.3).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from kavka.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from kavka.model import TopicPartition
+    from kavka_spark.connections import WorkerConnection
+    from kavka_spark.plan import OffsetRange
+    from kavka_spark.source_options import SourceOptions
+
+COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "long",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+"""Those of Spark's "kafka" source, with the types that it gives them; headers only with includeHeaders."""
+_PUSHING_WORKER = "data_source_pushdown_filters"
+
+
+class KavkaSource(DataSource):
+    """Kafka's topics as Spark sees them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): text for name, text in options.items()}
+
+    @classmethod
+    def name(cls) -> str:
+        return "kavka"
+
+    def schema(self) -> str:
+        """The columns that were asked for, else all."""
+        from kavka_spark.options import boolean
+
+        headers = boolean(self._options, "includeheaders", default=False)
+        columns = [name for name in COLUMNS if headers or name != "headers"]
+        chosen = self._options.get("columns")
+        if chosen is not None:
+            spelled = {name.lower(): name for name in COLUMNS}
+            asked = [part.strip() for part in chosen.split(",") if part.strip()]
+            unknown = [name for name in asked if name.lower() not in spelled]
+            if unknown or not asked:
+                raise ConfigError(f"option 'columns' is {chosen!r}, expected some of {', '.join(COLUMNS)}")
+            columns = list(dict.fromkeys(spelled[name.lower()] for name in asked))
+        return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from kavka_spark.source_options import source_options
+
+        options = source_options(self._options, streaming=False)
+        columns = checked_columns(schema)
+        return FilteredReader(options, columns) if _filters_may_come() else KavkaReader(options, columns)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from kavka_spark.source_options import source_options
+        from kavka_spark.stream_source import KavkaStreamReader
+
+        return KavkaStreamReader(source_options(self._options, streaming=True), checked_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from kavka_spark import sink
+
+        return sink.writer(schema, self._options, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from kavka_spark import sink
+
+        return sink.stream_writer(schema, self._options, overwrite)
+
+
+def checked_columns(schema: StructType) -> tuple[str, ...]:
+    """The names in a schema, which may be the caller's own: some of the columns, with their types.
+
+    Raises `ConfigError`.
+    """
+    columns = []
+    for field in schema.fields:
+        expected = COLUMNS.get(field.name)
+        if expected is None:
+            raise ConfigError(f"there is no column {field.name!r}; kavka has {', '.join(COLUMNS)}")
+        found = field.dataType.simpleString()
+        if found.replace("bigint", "long").replace(":", ": ").replace(",", ", ") != expected:
+            raise ConfigError(
+                f"column {field.name!r} is {expected}, not {found}: read it as it is, and cast it in the query"
+            )
+        columns.append(field.name)
+    return tuple(columns)
+
+
+class KavkaReader(DataSourceReader):
+    """A batch query: bounds are resolved once, in `partitions`."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._bounds = _Bounds()
+
+    def partitions(self) -> list[InputPartition]:
+        from kavka_spark.connections import connection
+        from kavka_spark.plan import as_tasks, cut
+
+        opened = connection(self._options.connection)
+        spans = opened.run(_spans(opened, self._options, self._bounds))
+        tasks = cut(
+            spans,
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+        return list(as_tasks(tasks))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(self._options, self._columns, partition)
+
+
+class FilteredReader(KavkaReader):
+    """One that Spark may give filters: Spark refuses a reader that takes them where that is switched off."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Takes over filters on partition and offset, heeds those on the timestamp; returns what Spark is to apply."""
+        return [condition for condition in filters if not self._bounds.take(condition)]
+
+
+def read_task(options: SourceOptions, columns: tuple[str, ...], partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, in a Python worker."""
+    from kavka_spark.connections import connection
+    from kavka_spark.plan import ReadTask
+    from kavka_spark.reader import RangeReader
+
+    assert isinstance(partition, ReadTask)
+    if partition.span is None:
+        return iter(())
+    return RangeReader(connection(options.connection), options, partition.span, columns).batches()
+
+
+def _filters_may_come() -> bool:
+    """Whether it is Spark's worker for filters that asks for the reader: then they are switched on.
+
+    Spark tells nobody `spark.sql.python.filterPushdown.enabled`, and fails a reader that takes filters where it is
+    false, so the caller's file is the one sign there is.
+    """
+    frame = sys._getframe(1)
+    for _ in range(3):
+        if _PUSHING_WORKER in frame.f_code.co_filename:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
+
+
+class _Bounds:
+    """What filters leave of partitions, offsets and times."""
+
+    def __init__(self) -> None:
+        self.partitions: frozenset[int] | None = None
+        self.first_partition, self.last_partition = 0, math.inf
+        self.first_offset: float = 0
+        self.end_offset: float = math.inf
+        self.first_timestamp_ms: int | None = None
+
+    def take(self, condition: Filter) -> bool:
+        """Whether the condition is taken over whole; see `FilteredReader`."""
+        name = getattr(condition, "attribute", ())
+        if name == ("timestamp",):
+            self._take_timestamp(condition)
+            return False
+        if name not in (("partition",), ("offset",)):
+            return False
+        low: int | None = None
+        high: int | None = None
+        match condition:
+            case EqualTo(_, int(value)) | EqualNullSafe(_, int(value)):
+                low = high = value
+            case GreaterThan(_, int(value)):
+                low = value + 1
+            case GreaterThanOrEqual(_, int(value)):
+                low = value
+            case LessThan(_, int(value)):
+                high = value - 1
+            case LessThanOrEqual(_, int(value)):
+                high = value
+            case IsNotNull():
+                return True
+            case In(_, values) if name == ("partition",) and all(isinstance(value, int) for value in values):
+                found = frozenset(values)
+                self.partitions = found if self.partitions is None else self.partitions & found
+                return True
+            case _:
+                return False
+        self._narrow(name == ("offset",), low, high)
+        return True
+
+    def has(self, partition: int) -> bool:
+        if self.partitions is not None and partition not in self.partitions:
+            return False
+        return self.first_partition <= partition <= self.last_partition
+
+    def _narrow(self, is_offset: bool, low: int | None, high: int | None) -> None:
+        if is_offset:
+            self.first_offset = self.first_offset if low is None else max(self.first_offset, low)
+            self.end_offset = self.end_offset if high is None else min(self.end_offset, high + 1)
+        else:
+            self.first_partition = self.first_partition if low is None else max(self.first_partition, low)
+            self.last_partition = self.last_partition if high is None else min(self.last_partition, high)
+
+    def _take_timestamp(self, condition: Filter) -> None:
+        match condition:
+            case GreaterThan(_, value) | GreaterThanOrEqual(_, value) | EqualTo(_, value) | EqualNullSafe(_, value):
+                since_ms = _milliseconds(value)
+                if since_ms is not None:
+                    self.first_timestamp_ms = max(self.first_timestamp_ms or 0, since_ms)
+            case _:
+                pass
+
+
+def _milliseconds(value: Any) -> int | None:
+    """Of a filter's timestamp, rounded down; None for one that does not say in which zone it is."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return None
+    return math.floor(value.timestamp() * 1000)
+
+
+async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: _Bounds) -> list[OffsetRange]:
+    """The ranges of a batch query. Raises `DataLossError`, `SubscriptionError`."""
+    import asyncio
+
+    from kavka_spark.errors import SubscriptionError
+    from kavka_spark.offsets import edges, find_partitions, offsets_at, resolve
+    from kavka_spark.plan import NO_TOPIC_ID, OffsetRange
+
+    cluster, committed = opened.cluster, options.read_committed
+    found = await find_partitions(cluster, options.topics)
+    if found.missing:
+        raise SubscriptionError(f"there is no topic {', '.join(map(repr, found.missing))}")
+    starts, ends, (earliest, latest) = await asyncio.gather(
+        resolve(
+            cluster,
+            options.starting,
+            found.partitions,
+            option="startingOffsets",
+            read_committed=committed,
+            latest_where_no_timestamp=options.latest_where_no_timestamp,
+        ),
+        resolve(cluster, options.ending, found.partitions, option="endingOffsets", read_committed=committed),
+        edges(cluster, found.partitions, read_committed=committed),
+    )
+    chosen = [partition for partition in found.partitions if bounds.has(partition.partition)]
+    since: dict[TopicPartition, int] = {}
+    if bounds.first_timestamp_ms is not None:
+        since = await offsets_at(cluster, dict.fromkeys(chosen, bounds.first_timestamp_ms), read_committed=committed)
+    spans = []
+    for name in chosen:
+        start, end = _held(options, name, starts[name], ends[name], earliest[name], latest[name])
+        if name in since:
+            start = max(start, since[name]) if since[name] >= 0 else end
+        start, end = int(max(start, bounds.first_offset)), int(min(end, bounds.end_offset))
+        topic_id = found.topic_ids.get(name.topic, NO_TOPIC_ID)
+        spans.append(OffsetRange(name.topic, name.partition, start, end, topic_id))
+    return spans
+
+
+def _held(
+    options: SourceOptions, name: TopicPartition, start: int, end: int, earliest: int, latest: int
+) -> tuple[int, int]:
+    """The part of a range that the log holds; raises `DataLossError` where that is not all of it."""
+    from kavka_spark.errors import DataLossError
+
+    if options.fail_on_data_loss:
+        if start < min(earliest, end):
+            reason = "retention or a deletion of records has removed it"
+            raise DataLossError(name.topic, name.partition, start, earliest, latest, reason)
+        if max(start, end) > latest:
+            reason = "the log does not reach so far"
+            raise DataLossError(name.topic, name.partition, max(start, end - 1), earliest, latest, reason)
+    return max(start, earliest), min(end, latest)

@@ -1,0 +1,341 @@
+"""Options of the source: which partitions, from where to where, how much at a time.
+
+Decides what a set of options asks for, and refuses what contradicts itself. It must not know a cluster: what "earliest"
+is today, `offsets` finds out.
+
+Names and meanings are those of Spark's "kafka" source. Its own are `columns`, `maxBytesPerTrigger`, `kavka.group.id`
+and `kavka.offsets.topic.ids`.
+
+Source: Spark's "Structured Streaming + Kafka Integration Guide".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from kavka.errors import ConfigError
+from kavka.model import TopicPartition
+from kavka_spark.options import (
+    ConnectionOptions,
+    boolean,
+    check_names,
+    client_names,
+    connection_options,
+    duration_ms,
+    positive_int,
+)
+
+CONSUMER_SETTINGS = frozenset(
+    {
+        "check.crcs",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+    }
+)
+"""Settings of Kafka's consumer, after `kafka.`, that the source heeds. It fetches one partition at a time, so that of
+the two bounds in bytes the smaller one counts; `fetch.min.bytes` would only make it wait for what it has not asked."""
+
+SOURCE_OPTIONS = (
+    "assign",
+    "columns",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "kavka.group.id",
+    "kavka.offsets.topic.ids",
+    "maxBytesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+)
+REFUSED = {
+    "kafka.auto.offset.reset": "set 'startingOffsets': Spark keeps the offsets",
+    "kafka.enable.auto.commit": "set 'kavka.group.id' to have finished micro-batches committed to a group",
+    "kafka.key.deserializer": "keys come as bytes; cast them in the query",
+    "kafka.value.deserializer": "values come as bytes; cast them in the query",
+    "kafka.interceptor.classes": "there is no Java here to intercept with",
+}
+"""What Spark's source refuses too, and what to do instead."""
+
+LATEST = -1
+EARLIEST = -2
+"""In JSON of offsets, as for Spark's source."""
+
+FETCH_BYTES = 4 * 1024 * 1024
+MAX_FETCH_BYTES = 64 * 1024 * 1024
+POLL_TIMEOUT_MS = 120_000
+TRIGGER_DELAY_MS = 15 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """All partitions of these topics."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All partitions of the topics whose whole name matches."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """These partitions."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Topics: TypeAlias = Subscribe | SubscribePattern | Assign
+
+
+class Edge(Enum):
+    """An end of the log."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset for each partition, or `LATEST` or `EARLIEST`."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamps:
+    """The first record at or after a time, in ms: of each partition, or `everywhere`."""
+
+    timestamps: Mapping[TopicPartition, int]
+    everywhere: int | None = None
+
+
+Bound: TypeAlias = Edge | AtOffsets | AtTimestamps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a query reads."""
+
+    connection: ConnectionOptions
+    topics: Topics
+    starting: Bound
+    ending: Bound = Edge.LATEST
+    latest_where_no_timestamp: bool = False
+    """Where no record is as late as the starting timestamp: begin at the end; otherwise it is an error."""
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    read_committed: bool = False
+    check_crcs: bool = True
+    columns: tuple[str, ...] | None = None
+    """Which to read; None: all."""
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets: int | None = None
+    """Of one micro-batch, over all partitions."""
+    min_offsets: int | None = None
+    max_trigger_delay_ms: int = TRIGGER_DELAY_MS
+    """How long a micro-batch may be put off for want of `min_offsets`."""
+    max_bytes: int | None = None
+    """Of one micro-batch, as the batches lie in the log; an estimate from their heads."""
+    fetch_bytes: int = FETCH_BYTES
+    fetch_wait_ms: int = 500
+    poll_timeout_ms: int = POLL_TIMEOUT_MS
+    """How long a reader waits for records that should be there."""
+    group_id: str | None = None
+    topic_ids: bool = True
+    """Whether offsets carry topic ids, so that a topic made anew is noticed when a query is started again."""
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """The options of a batch or streaming query, by lower-case names. Raises `ConfigError`."""
+    given = {name.lower(): text for name, text in options.items()}
+    for name, instead in REFUSED.items():
+        if name in given:
+            raise ConfigError(f"option {name!r} is not for the kavka source: {instead}")
+    check_names(given, {*SOURCE_OPTIONS, *client_names(CONSUMER_SETTINGS)}, what="source")
+    starting = _bound(given, "starting", Edge.LATEST if streaming else Edge.EARLIEST)
+    ending = _bound(given, "ending", Edge.LATEST)
+    if streaming:
+        _refuse(given, "a stream has no end", "endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
+    else:
+        _refuse(
+            given,
+            "only a stream has triggers and finished micro-batches",
+            *(
+                "maxoffsetspertrigger",
+                "minoffsetspertrigger",
+                "maxtriggerdelay",
+                "maxbytespertrigger",
+                "kavka.group.id",
+            ),
+        )
+        if starting is Edge.LATEST or (isinstance(starting, AtOffsets) and LATEST in starting.offsets.values()):
+            raise ConfigError("option 'startingOffsets' is latest, with which a batch query reads nothing")
+    if ending is Edge.EARLIEST or (isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values()):
+        raise ConfigError("option 'endingOffsets' is earliest, with which a query reads nothing")
+    max_offsets, min_offsets = _number(given, "maxoffsetspertrigger"), _number(given, "minoffsetspertrigger")
+    if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
+        raise ConfigError(f"minOffsetsPerTrigger is {min_offsets}, more than maxOffsetsPerTrigger, {max_offsets}")
+    fetch_bytes = min(
+        _number(given, "kafka.fetch.max.bytes") or MAX_FETCH_BYTES,
+        _number(given, "kafka.max.partition.fetch.bytes") or FETCH_BYTES,
+        MAX_FETCH_BYTES,
+    )
+    return SourceOptions(
+        connection=connection_options(given),
+        topics=_topics(given),
+        starting=starting,
+        ending=ending,
+        latest_where_no_timestamp=_one_of(given, "startingoffsetsbytimestampstrategy", ("error", "latest")) == "latest",
+        fail_on_data_loss=boolean(given, "failondataloss", default=True),
+        include_headers=boolean(given, "includeheaders", default=False),
+        read_committed=_one_of(given, "kafka.isolation.level", ("read_uncommitted", "read_committed"))
+        == "read_committed",
+        check_crcs=boolean(given, "kafka.check.crcs", default=True),
+        columns=_columns(given),
+        min_partitions=_number(given, "minpartitions"),
+        max_records_per_partition=_number(given, "maxrecordsperpartition"),
+        max_offsets=max_offsets,
+        min_offsets=min_offsets,
+        max_trigger_delay_ms=duration_ms(given, "maxtriggerdelay", default_ms=TRIGGER_DELAY_MS),
+        max_bytes=_number(given, "maxbytespertrigger"),
+        fetch_bytes=fetch_bytes,
+        fetch_wait_ms=_number(given, "kafka.fetch.max.wait.ms") or 500,
+        poll_timeout_ms=_number(given, "kafkaconsumer.polltimeoutms") or POLL_TIMEOUT_MS,
+        group_id=given.get("kavka.group.id") or None,
+        topic_ids=boolean(given, "kavka.offsets.topic.ids", default=True),
+    )
+
+
+def _topics(given: Mapping[str, str]) -> Topics:
+    chosen = [name for name in ("subscribe", "subscribepattern", "assign") if name in given]
+    if len(chosen) != 1:
+        found = " and ".join(chosen) or "none"
+        raise ConfigError(f"expected one of the options subscribe, subscribePattern and assign, found {found}")
+    text = given[chosen[0]]
+    match chosen[0]:
+        case "subscribe":
+            topics = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+            if not topics:
+                raise ConfigError("option 'subscribe' names no topic")
+            return Subscribe(topics)
+        case "subscribepattern":
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise ConfigError(f"option 'subscribePattern' is no regular expression: {text!r}: {error}") from error
+            return SubscribePattern(text)
+        case _:
+            assigned = _json(text, "assign", example='{"orders":[0,1]}')
+            partitions = []
+            for topic, numbers in assigned.items():
+                if not isinstance(numbers, list) or not all(_is_count(number) for number in numbers):
+                    raise _wrong_json("assign", text, '{"orders":[0,1]}')
+                partitions += [TopicPartition(topic, number) for number in numbers]
+            if not partitions:
+                raise ConfigError("option 'assign' names no partition")
+            return Assign(tuple(dict.fromkeys(partitions)))
+
+
+def _bound(given: Mapping[str, str], side: str, default: Edge) -> Bound:
+    """Where a query begins ("starting") or ends ("ending"). A timestamp for all comes before one for each partition,
+    and that before offsets, as for Spark's source."""
+    everywhere = given.get(f"{side}timestamp")
+    if everywhere is not None:
+        if not everywhere.strip().isdigit():
+            raise ConfigError(f"option '{side}Timestamp' is {everywhere!r}, expected milliseconds since 1970")
+        return AtTimestamps({}, int(everywhere))
+    by_time = given.get(f"{side}offsetsbytimestamp")
+    if by_time is not None:
+        return AtTimestamps(_by_partition(by_time, f"{side}OffsetsByTimestamp", lowest=0))
+    text = given.get(f"{side}offsets")
+    if text is None:
+        return default
+    if text.strip().lower() in ("earliest", "latest"):
+        return Edge(text.strip().lower())
+    return AtOffsets(_by_partition(text, f"{side}Offsets", lowest=EARLIEST))
+
+
+def _by_partition(text: str, name: str, *, lowest: int) -> dict[TopicPartition, int]:
+    example = '{"orders":{"0":23,"1":42}}'
+    found = {}
+    for topic, partitions in _json(text, name, example).items():
+        if not isinstance(partitions, dict):
+            raise _wrong_json(name, text, example)
+        for partition, number in partitions.items():
+            if not partition.isdigit() or isinstance(number, bool) or not isinstance(number, int) or number < lowest:
+                raise _wrong_json(name, text, example)
+            found[TopicPartition(topic, int(partition))] = number
+    if not found:
+        raise ConfigError(f"option {name!r} names no partition")
+    return found
+
+
+def _json(text: str, name: str, example: str) -> dict[str, object]:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise _wrong_json(name, text, example) from error
+    if not isinstance(parsed, dict):
+        raise _wrong_json(name, text, example)
+    return parsed
+
+
+def _wrong_json(name: str, text: str, example: str) -> ConfigError:
+    words = ", or earliest or latest" if name.endswith("Offsets") else ""
+    return ConfigError(f"option {name!r} is {text[:200]!r}, expected JSON such as {example}{words}")
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    return positive_int(given, name) if name in given else None
+
+
+def _columns(given: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = given.get("columns")
+    if text is None:
+        return None
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def _one_of(given: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    text = given.get(name, allowed[0]).strip().lower()
+    if text not in allowed:
+        raise ConfigError(f"option {name!r} is {given[name]!r}, expected {' or '.join(allowed)}")
+    return text
+
+
+def _refuse(given: Mapping[str, str], why: str, *names: str) -> None:
+    spelled = {name.lower(): name for name in SOURCE_OPTIONS}
+    for name in names:
+        if name in given:
+            raise ConfigError(f"option {spelled[name]!r} has no meaning here: {why}")

@@ -1,0 +1,285 @@
+"""KavkaStreamReader: topics as a stream; what a micro-batch reads, and what is told of it.
+
+Decides how far the next micro-batch goes: to the end of every partition, or less where options limit it; when one is
+put off; what partitions are new, gone, or of another topic. It must not know how a range is read (`reader`).
+
+Spark keeps one of these in one Python process for a query's life, and sends copies of it to the workers for `read`.
+
+Invariants
+  I1  `partitions` is a function of start, end and options alone: a micro-batch that is run again, in another process
+      too, has the same rows in the same tasks. The exactly-once sink rests on it. So a partition that is not in `start`
+      begins at 0, whatever its log still holds: what is missing is data loss, found where it is read.
+  I2  No position goes back, unless the topic is another one with the same name.
+  I3  Under Trigger.AvailableNow nothing behind the target is read; the target is what was there when the run began.
+  I4  What is committed to the group is the start of a micro-batch that is being planned: all before it is finished, in
+      a run that ends as well as after a restart.
+
+Source: pyspark.sql.datasource; Spark's "kafka" source for the meaning of the options.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from kavka.client.group_admin import GroupAdmin
+from kavka.errors import ConnectionFailed, RequestError
+from kavka.logger import Logger
+from kavka.model import TopicPartition
+from kavka_spark.connections import WorkerConnection, connection
+from kavka_spark.errors import DataLossError, SubscriptionError
+from kavka_spark.offsets import Offsets, edges, find_partitions, resolve
+from kavka_spark.plan import NO_TOPIC_ID, OffsetRange, as_tasks, cut
+from kavka_spark.source import read_task
+from kavka_spark.source_options import Assign, SourceOptions, Subscribe
+from kavka_spark.trigger import limit_bytes, limit_rows, sample_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = Logger(__name__)
+
+COMMIT_TIMEOUT_S = 5.0
+"""How long a micro-batch waits for the group's coordinator; what is not committed then goes with the next one."""
+_SOME_LIMIT = 1 << 62
+
+Json = dict[str, dict[str, Any]]
+
+
+class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The stream of a query."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._target: Offsets | None = None
+        """Under Trigger.AvailableNow: where this run ends."""
+        self._latest: Offsets | None = None
+        self._earliest: dict[TopicPartition, int] = {}
+        self._held_back_since: float | None = None
+        """Since when there has been less than `min_offsets`, on the monotonic clock."""
+        self._committed: Json | None = None
+
+    def initialOffset(self) -> Json:  # noqa: N802
+        opened = self._opened()
+        return self._json(opened.run(self._initial(opened)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Spark gives it back to `latestOffset`, or asks for all: it says only whether the options' limits count."""
+        options = self._options
+        limited = options.max_offsets or options.min_offsets or options.max_bytes
+        return ReadMaxRows(options.max_offsets or _SOME_LIMIT) if limited else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        opened = self._opened()
+        self._target = opened.run(self._current(opened, None))
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+        opened = self._opened()
+        return self._json(opened.run(self._next(opened, start, limited=not isinstance(limit, ReadAllAvailable))))
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802
+        """The ends of the log as of the last `latestOffset`."""
+        return None if self._latest is None else self._latest.to_json(with_ids=False)
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """See I1."""
+        begins, ends = Offsets.from_json(start), Offsets.from_json(end)
+        spans = []
+        for name, last in sorted(ends.positions.items()):
+            first = 0 if _is_new(name, begins, ends) else begins.positions[name]
+            topic_id = ends.topic_ids.get(name.topic, NO_TOPIC_ID)
+            spans.append(OffsetRange(name.topic, name.partition, first, last, topic_id))
+        options = self._options
+        tasks = cut(spans, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+        return list(as_tasks(tasks))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(self._options, self._columns, partition)
+
+    def commit(self, end: Json) -> None:
+        if self._options.group_id is not None:
+            opened = self._opened()
+            opened.run(self._commit(opened, end))
+
+    def stop(self) -> None:
+        """Nothing to do: connections belong to the process, which ends with the query."""
+
+    def _opened(self) -> WorkerConnection:
+        return connection(self._options.connection)
+
+    def _json(self, offsets: Offsets) -> Json:
+        return offsets.to_json(with_ids=self._options.topic_ids)
+
+    async def _initial(self, opened: WorkerConnection) -> Offsets:
+        """Where a query without a checkpoint begins."""
+        options = self._options
+        found = await find_partitions(opened.cluster, options.topics)
+        if found.missing:
+            raise SubscriptionError(f"there is no topic {', '.join(map(repr, found.missing))}")
+        positions = await resolve(
+            opened.cluster,
+            options.starting,
+            found.partitions,
+            option="startingOffsets",
+            read_committed=options.read_committed,
+            latest_where_no_timestamp=options.latest_where_no_timestamp,
+        )
+        earliest, latest = await edges(opened.cluster, found.partitions, read_committed=options.read_committed)
+        for name, position in positions.items():
+            if not earliest[name] <= position <= latest[name]:
+                self._on_loss(name, position, earliest[name], latest[name], "startingOffsets names it")
+                positions[name] = min(max(position, earliest[name]), latest[name])
+        return Offsets(positions, found.topic_ids)
+
+    async def _next(self, opened: WorkerConnection, start: Json, *, limited: bool) -> Offsets:
+        """Where the next micro-batch ends; `start` itself where there is to be none yet."""
+        if self._options.group_id is not None:
+            await self._commit(opened, start)
+        begin = Offsets.from_json(start)
+        self._latest = await self._current(opened, begin)
+        end = self._latest if self._target is None else _not_beyond(self._latest, self._target, begin)
+        if limited:
+            end = await self._limit(opened, begin, end)
+        if end is begin:
+            return begin
+        # A topic's id, once known, stays in the offsets while the topic is missing: it may come back as another.
+        return Offsets(end.positions, {**begin.topic_ids, **end.topic_ids})
+
+    async def _current(self, opened: WorkerConnection, begin: Offsets | None) -> Offsets:
+        """The ends of all partitions now, none before `begin`. What is lost since then is told, or passed over."""
+        options, cluster = self._options, opened.cluster
+        known = [] if begin is None else [name for name in begin.positions if _is_chosen(options, name)]
+        if known and all(cluster.partition_metadata(name) is not None for name in known):
+            # Both questions at once: partitions are rarely new. A topic that is gone shows in what is found.
+            found, answered = await asyncio.gather(
+                find_partitions(cluster, options.topics, patient=False),
+                edges(cluster, known, read_committed=options.read_committed),
+                return_exceptions=True,
+            )
+            if isinstance(found, BaseException):
+                raise found
+        else:
+            found, answered = await find_partitions(cluster, options.topics, patient=False), ({}, {})
+        if set(known).difference(found.partitions):
+            found = await find_partitions(cluster, options.topics)
+        earliest, latest = answered if not isinstance(answered, BaseException) else ({}, {})
+        unasked = [name for name in found.partitions if name not in latest]
+        more_earliest, more_latest = await edges(cluster, unasked, read_committed=options.read_committed)
+        earliest, latest = {**earliest, **more_earliest}, {**latest, **more_latest}
+        self._earliest = earliest
+        positions = {name: latest[name] for name in found.partitions}
+        if begin is not None:
+            self._compare(begin, Offsets(positions, found.topic_ids), earliest)
+            for name, position in begin.positions.items():
+                if not _is_chosen(options, name):
+                    continue
+                if name not in positions or (
+                    not _is_new(name, begin, Offsets(positions, found.topic_ids)) and positions[name] < position
+                ):
+                    positions[name] = position
+        return Offsets(positions, found.topic_ids)
+
+    def _compare(self, begin: Offsets, now: Offsets, earliest: Mapping[TopicPartition, int]) -> None:
+        """Tells of what a stream at `begin` has lost by now."""
+        for name, position in begin.positions.items():
+            if not _is_chosen(self._options, name):
+                continue
+            if name not in now.positions:
+                self._on_loss(name, position, -1, -1, "the topic was deleted")
+            elif _is_new(name, begin, now):
+                before, after = begin.topic_ids[name.topic], now.topic_ids[name.topic]
+                reason = f"the topic was deleted and made anew: it was {before}, and is {after}"
+                self._on_loss(name, position, earliest[name], now.positions[name], reason)
+            elif now.positions[name] < position:
+                reason = "the log ends before it: cut off by an unclean election, or the topic was made anew"
+                self._on_loss(name, position, earliest[name], now.positions[name], reason)
+            elif earliest[name] > position:
+                reason = "retention or a deletion of records has removed it; raise retention.ms, or read sooner"
+                self._on_loss(name, position, earliest[name], now.positions[name], reason)
+
+    def _on_loss(self, name: TopicPartition, wanted: int, earliest: int, latest: int, reason: str) -> None:
+        lost = DataLossError(name.topic, name.partition, wanted, earliest, latest, reason)
+        if self._options.fail_on_data_loss:
+            raise lost
+        logger.warning("records passed over", why=str(lost))
+
+    async def _limit(self, opened: WorkerConnection, begin: Offsets, end: Offsets) -> Offsets:
+        """`end`, or less of it: as much as the options allow a micro-batch, or nothing before it is worth one."""
+        options = self._options
+        starts = {
+            name: min(max(0 if _is_new(name, begin, end) else begin.positions[name], self._earliest.get(name, 0)), last)
+            for name, last in end.positions.items()
+        }
+        available = sum(end.positions[name] - starts[name] for name in starts)
+        if options.min_offsets is not None and self._target is None and self._is_put_off(available):
+            return begin
+        positions = end.positions
+        if options.max_bytes is not None:
+            samples = await sample_bytes(opened, options, starts, end)
+            positions = limit_bytes(starts, positions, samples, options.max_bytes)
+        if options.max_offsets is not None:
+            positions = limit_rows(starts, positions, options.max_offsets)
+        return Offsets(positions, end.topic_ids)
+
+    def _is_put_off(self, available: int) -> bool:
+        """Whether there is too little, and not for too long."""
+        assert self._options.min_offsets is not None
+        now = time.monotonic()
+        if self._held_back_since is None:
+            self._held_back_since = now
+        waited_ms = (now - self._held_back_since) * 1000
+        if available < self._options.min_offsets and waited_ms < self._options.max_trigger_delay_ms:
+            return True
+        self._held_back_since = now
+        return False
+
+    async def _commit(self, opened: WorkerConnection, finished: Json) -> None:
+        """Commits to the group. A coordinator that cannot be reached does not hold up the query."""
+        group_id = self._options.group_id
+        if group_id is None or finished == self._committed:
+            return
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                await GroupAdmin(opened.cluster).set_offsets(group_id, Offsets.from_json(finished).positions)
+        except (ConnectionFailed, TimeoutError) as failure:
+            logger.warning("offsets not committed", group=group_id, why=str(failure) or "no answer in time")
+        except RequestError as failure:
+            if not failure.code.retriable:
+                raise
+            logger.warning("offsets not committed", group=group_id, why=str(failure))
+        else:
+            self._committed = finished
+
+
+def _is_new(name: TopicPartition, begin: Offsets, end: Offsets) -> bool:
+    """Whether a partition was not there at `begin`: it is not in it, or its topic was another one."""
+    before, after = begin.topic_ids.get(name.topic), end.topic_ids.get(name.topic)
+    return name not in begin.positions or (before is not None and after is not None and before != after)
+
+
+def _is_chosen(options: SourceOptions, name: TopicPartition) -> bool:
+    """Whether the subscription, which may be another than the checkpoint's, still means this partition."""
+    match options.topics:
+        case Subscribe(topics):
+            return name.topic in topics
+        case Assign(partitions):
+            return name in partitions
+        case _:
+            return True
+
+
+def _not_beyond(now: Offsets, target: Offsets, begin: Offsets) -> Offsets:
+    """The smaller of both, none before `begin`; partitions that came later than the target are left to the next run."""
+    positions = {
+        name: max(min(position, target.positions[name]), 0 if _is_new(name, begin, now) else begin.positions[name])
+        for name, position in now.positions.items()
+        if name in target.positions
+    }
+    kept = {name: at for name, at in begin.positions.items() if name in now.positions and name not in positions}
+    return Offsets({**positions, **kept}, now.topic_ids)

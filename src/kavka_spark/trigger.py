@@ -1,0 +1,104 @@
+"""How far a micro-batch goes where options limit its rows or bytes.
+
+Pure but for `sample_bytes`, which looks at the heads of the batches that lie next in each partition. It must not know
+Spark, or what is behind the ends that it is given.
+
+Invariants
+  I1  Every end is between the partition's start and what is available.
+  I2  Where anything is available, something is read: at least one offset of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kavka.errors import KavkaError
+from kavka.model import TopicPartition
+from kavka.records.batch import iterate_batches
+from kavka_spark.connections import WorkerConnection
+from kavka_spark.offsets import Offsets
+from kavka_spark.plan import NO_TOPIC_ID, OffsetRange
+from kavka_spark.reader import fetch_once
+from kavka_spark.source_options import SourceOptions
+
+SAMPLE_BYTES = 256 * 1024
+"""Of each partition, at most; a broker sends one batch at least, however large."""
+SAMPLES_AT_A_TIME = 32
+
+
+class Sample(NamedTuple):
+    """So many bytes of log for so many offsets, from a partition's start on."""
+
+    size_bytes: int
+    offsets: int
+
+
+def limit_rows(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], max_offsets: int
+) -> dict[TopicPartition, int]:
+    """At most about `max_offsets` in all, in proportion to what each partition has; as Spark's "kafka" source does it.
+
+    A partition with a share below one offset gets one.
+    """
+    total = sum(ends[name] - starts[name] for name in ends)
+    if total <= max_offsets:
+        return dict(ends)
+    limited = {}
+    for name, end in ends.items():
+        share = max_offsets * (end - starts[name]) / total
+        limited[name] = min(starts[name] + (math.ceil(share) if share < 1 else math.floor(share)), end)
+    return limited
+
+
+def limit_bytes(
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    samples: Mapping[TopicPartition, Sample],
+    max_bytes: int,
+) -> dict[TopicPartition, int]:
+    """At most about `max_bytes` in all, in proportion to what each partition has. Without a sample of a partition all
+    of it is taken: it could not be asked, and reading it will tell why."""
+    sizes = {
+        name: (end - starts[name]) * samples[name].size_bytes / samples[name].offsets
+        for name, end in ends.items()
+        if name in samples and end > starts[name]
+    }
+    total = sum(sizes.values())
+    if total <= max_bytes:
+        return dict(ends)
+    limited = dict(ends)
+    for name in sizes:
+        share = math.floor((ends[name] - starts[name]) * max_bytes / total)
+        limited[name] = starts[name] + max(share, 1)
+    return limited
+
+
+async def sample_bytes(
+    opened: WorkerConnection, options: SourceOptions, starts: Mapping[TopicPartition, int], end: Offsets
+) -> dict[TopicPartition, Sample]:
+    """What a byte's worth of offsets is in each partition that has any, as far as brokers tell in one try."""
+    slots = asyncio.Semaphore(SAMPLES_AT_A_TIME)
+
+    async def sample(name: TopicPartition) -> tuple[TopicPartition, Sample | None]:
+        topic_id = end.topic_ids.get(name.topic, NO_TOPIC_ID)
+        span = OffsetRange(name.topic, name.partition, starts[name], end.positions[name], topic_id)
+        async with slots:
+            try:
+                data = await fetch_once(opened.cluster, options, span, span.start, SAMPLE_BYTES)
+                if data.error_code or not data.records:
+                    return name, None
+                assert isinstance(data.records, memoryview)
+                batches = [batch.header for batch in iterate_batches(data.records)]
+            except KavkaError:
+                return name, None
+        size = sum(header.size_bytes for header in batches)
+        return name, Sample(
+            size, batches[-1].last_offset + 1 - min(span.start, batches[0].base_offset)
+        ) if batches else None
+
+    names = [name for name in end.positions if end.positions[name] > starts[name]]
+    found = await asyncio.gather(*(sample(name) for name in names))
+    return {name: taken for name, taken in found if taken is not None}
