@@ -25,18 +25,12 @@ class Run(NamedTuple):
 
     batch: PlacedBatch
     source: memoryview
-    starts: array[int]
-    """Where each starts, then where the last one ends."""
+    begin: int
+    """Where the first of them starts."""
+    end: int
+    row_count: int
     first_index: int
     """Index of the first of them in its batch."""
-
-    @property
-    def row_count(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def size_bytes(self) -> int:
-        return self.starts[-1] - self.starts[0]
 
 
 class Chunk:
@@ -44,18 +38,19 @@ class Chunk:
 
     __slots__ = ("bytes", "ends", "run_of_row", "runs", "source", "starts")
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], positions: array[int]) -> None:
+        """`positions`: for each run where its records start, then where the last one ends."""
         self.runs = runs
         counts = np.array([run.row_count for run in runs], np.int64)
-        bounds = np.concatenate([np.frombuffer(run.starts, np.int64) for run in runs])
-        first = runs[0]
-        if all(run.source is first.source for run in runs):
-            self.source = first.source
+        bounds: Longs = np.frombuffer(positions, np.int64)
+        first = runs[0].source
+        if all(run.source is first for run in runs):
+            self.source = first
         else:
-            sizes = np.array([run.size_bytes for run in runs], np.int64)
-            begins = np.array([run.starts[0] for run in runs], np.int64)
+            begins = np.array([run.begin for run in runs], np.int64)
+            sizes = np.array([run.end for run in runs], np.int64) - begins
             bounds = bounds + np.repeat(np.cumsum(sizes) - sizes - begins, counts + 1)
-            self.source = memoryview(b"".join(run.source[run.starts[0] : run.starts[-1]] for run in runs))
+            self.source = memoryview(b"".join(run.source[run.begin : run.end] for run in runs))
         self.bytes: Bytes = np.frombuffer(self.source, np.uint8)
         is_start = np.ones(len(bounds), np.bool_)
         is_start[np.cumsum(counts + 1) - 1] = False

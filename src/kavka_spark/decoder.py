@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from kavka.errors import CorruptRecords, RecordsError
-from kavka.records.batch import CODEC_MASK, HEADER_SIZE
+from kavka.records.batch import CODEC_MASK, HEADER_SIZE, LENGTH_PREFIX_SIZE
 from kavka.records.compression import decompress
 from kavka.records.record import MIN_RECORD_SIZE, Record
 from kavka_spark.batch_columns import CONSTANTS, ConstantColumns, batch_column, batch_value
@@ -134,37 +134,37 @@ class ArrowDecoder:
 
     def decode(self, batches: Iterable[PlacedBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of `batches`, in their order, as far as their offsets are asked for."""
+        max_rows, max_bytes = self._max_rows, self._max_bytes
         runs: list[Run] = []
+        positions = array("q")
         rows = size = 0
         for found in self._inflated(batches):
             if isinstance(found, CorruptBatchError):
-                yield from self._flush(runs)
+                yield from self._flush(runs, positions)
                 raise found
             batch, source, position, end = found
             index, count = 0, batch.header.record_count
-            if count * MIN_RECORD_SIZE > end - position:
-                count = -1
-            while index != count:
-                starts = array("q")
-                taken = min(count - index, self._max_rows - rows)
-                after = hop(source, position, taken, starts) if count > 0 else None
+            fits = count * MIN_RECORD_SIZE <= end - position
+            while index < count:
+                taken = min(count - index, max_rows - rows)
+                mark = len(positions)
+                after = hop(source, position, taken, positions) if fits else None
                 if after is None or after > end or (index + taken == count and after != end):
-                    yield from self._flush(runs)
-                    runs, rows, size = [], 0, 0
+                    yield from self._flush(runs, positions[:mark])
+                    runs, positions, rows, size = [], array("q"), 0, 0
                     yield from self._decode_plainly(batch, index)
                     break
-                starts.append(after)
-                run = Run(batch, source, starts, index)
-                if runs and size + run.size_bytes > self._max_bytes:
-                    yield from self._flush(runs)
-                    runs, rows, size = [], 0, 0
-                runs.append(run)
-                rows, size = rows + taken, size + run.size_bytes
-                if rows == self._max_rows:
-                    yield from self._flush(runs)
-                    runs, rows, size = [], 0, 0
+                positions.append(after)
+                if runs and size + after - position > max_bytes:
+                    yield from self._flush(runs, positions[:mark])
+                    runs, positions, rows, size = [], positions[mark:], 0, 0
+                runs.append(Run(batch, source, position, after, taken, index))
+                rows, size = rows + taken, size + after - position
+                if rows == max_rows:
+                    yield from self._flush(runs, positions)
+                    runs, positions, rows, size = [], array("q"), 0, 0
                 index, position = index + taken, after
-        yield from self._flush(runs)
+        yield from self._flush(runs, positions)
 
     def _inflated(self, batches: Iterable[PlacedBatch]) -> Iterator[_Inflated | CorruptBatchError]:
         """Each batch with its records' bytes; the failure that ends them is the last one, so that the rows before it
@@ -178,18 +178,18 @@ class ArrowDecoder:
     def _inflate(self, batch: PlacedBatch) -> tuple[memoryview, int, int]:
         """(bytes, where in them the batch's records begin, where they should end)."""
         if not batch.header.attributes & CODEC_MASK:
-            return batch.data, batch.start + HEADER_SIZE, batch.end
+            return batch.data, batch.start + HEADER_SIZE, batch.start + LENGTH_PREFIX_SIZE + batch.header.batch_length
         try:
             inflated = decompress(batch.header.compression, batch.payload, max_size=self._max_inflated_bytes)
         except RecordsError as failure:
             raise self._corrupt(batch, failure) from failure
         return memoryview(inflated), 0, len(inflated)
 
-    def _flush(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+    def _flush(self, runs: Sequence[Run], positions: array[int]) -> Iterator[pa.RecordBatch]:
         """The rows of `runs`, located together and cut so that each Arrow batch stays within its bytes."""
         if not runs:
             return
-        chunk = Chunk(runs)
+        chunk = Chunk(runs, positions)
         first, count = 0, len(chunk.starts)
         while first < count:
             limit = chunk.starts[first] + self._max_bytes
