@@ -103,6 +103,11 @@ def encode(
         yield EncodedBatch(int(partitions[start]), records, int(largest[index]))
 
 
+def as_binary(column: pa.Array) -> pa.Array:
+    """Text or bytes, of whatever width of offsets, as Arrow's plain binary."""
+    return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
 def lengths_of(column: pa.Array) -> Array:
     """Bytes of each value of a binary column as int64, 0 for null."""
     _, offsets = _bytes_of(column)
@@ -210,7 +215,7 @@ def _tails(headers: pa.Array | None, rows: int) -> tuple[pa.Array, Array]:
     lists = pc.fill_null(headers, pa.scalar([], headers.type)) if headers.null_count else headers
     counts = np.asarray(pc.list_value_length(lists), np.int64)
     pairs = lists.flatten()
-    names, contents = pairs.field(0), pairs.field(1)
+    names, contents = (as_binary(pairs.field(index)) for index in (0, 1))
     if pairs.null_count or names.null_count:
         raise SinkError(
             "a header without a key: every entry of the headers column needs one; filter such entries out, or set "

@@ -71,7 +71,7 @@ class MarkerTopic:
     async def _ready(self) -> int:
         """The number of partitions, once the topic is there and as it must be."""
         try:
-            topic = await self._cluster.topic(self._name, timeout_ms=self._cluster.settings.topic_propagation_ms)
+            topic = await self._cluster.topic(self._name, timeout_ms=1)  # One look; who has it not yet is asked again.
         except RequestError as missing:
             if missing.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise

@@ -25,6 +25,7 @@ from kavka_spark.encoder import (
     RECORD_OVERHEAD,
     EncodedBatch,
     RecordColumns,
+    as_binary,
     encode,
     lengths_of,
     nulls_of,
@@ -112,8 +113,8 @@ class RowEncoder:
     def _record_columns(self, chunk: pa.RecordBatch) -> RecordColumns:
         at = self._columns
         return RecordColumns(
-            None if at.key < 0 else _as_binary(chunk.column(at.key)),
-            _as_binary(chunk.column(at.value)),
+            None if at.key < 0 else as_binary(chunk.column(at.key)),
+            as_binary(chunk.column(at.value)),
             None if at.headers < 0 else chunk.column(at.headers),
             self._timestamps(chunk),
         )
@@ -209,7 +210,3 @@ def _merged(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-
-
-def _as_binary(column: pa.Array) -> pa.Array:
-    return column if column.type == pa.binary() else column.cast(pa.binary())

@@ -123,6 +123,8 @@ class Cluster:
         self._refreshed_at = float("-inf")
         self._tracked: dict[str, None] = {}
         self._may_create: set[str] = set()
+        self._refused: dict[str, int] = {}
+        """Error codes of the topics that could not be described when they were last asked for."""
         self._purposes = 0
         self._closed = False
 
@@ -180,14 +182,24 @@ class Cluster:
             self._tracked[name] = None
             if may_create:
                 self._may_create.add(name)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except RequestError:
+                # Of all that are tracked another topic may be the one that cannot be described.
+                raise_for(self._refused.get(name, ErrorCode.NONE), f"topic {name!r}")
             found = self.topics.get(name)
             if found is None:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
             return found
 
         patience_ms = {} if may_create else {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: self.settings.topic_propagation_ms}
-        return await self.retry(find, what=f"find topic {name!r}", timeout_ms=timeout_ms, patience_ms=patience_ms)
+        try:
+            return await self.retry(find, what=f"find topic {name!r}", timeout_ms=timeout_ms, patience_ms=patience_ms)
+        except RequestError:
+            if name not in self.topics:
+                self._tracked.pop(name, None)  # Nobody got it, so nobody needs to hear of it.
+                self._may_create.discard(name)
+            raise
 
     async def refresh(self, topics: Sequence[str] | None = None) -> None:
         """Asks a broker for metadata: of `topics`, or of all that are tracked.
@@ -362,21 +374,35 @@ class Cluster:
     async def _refresh(self, topics: Sequence[str] | None) -> None:
         asked = list(self._tracked) if topics is None else list(topics)
         connection = await self.any_connection()
-        request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in asked],
-            allow_auto_topic_creation=any(name in self._may_create for name in asked),
-        )
-        answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
-        self.take_metadata(answer)
+        # A request lets the broker create all of its topics or none: what somebody only reads goes in one of its own.
+        found = [name for name in asked if name not in self._may_create]
+        created = [name for name in asked if name in self._may_create]
+        failed: list[MetadataResponseTopic] = []
+        for names, may_create in ((found, False), (created, True)):
+            if names or not (may_create or created):
+                failed += await self._ask_metadata(connection, names, may_create=may_create)
         if topics is None:
             self._refreshed_at = asyncio.get_running_loop().time()
-        failed = [topic for topic in answer.topics if topic.error_code]
+        for name in asked:
+            self._refused.pop(name, None)
+        self._refused.update((topic.name, topic.error_code) for topic in failed if topic.name is not None)
         for topic in failed:
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None:
                 self.topics.pop(topic.name, None)
         for topic in failed:
             if topic.name not in self.topics:
                 raise_for(topic.error_code, f"topic {topic.name!r}")
+
+    async def _ask_metadata(
+        self, connection: BrokerConnection, names: Sequence[str], *, may_create: bool
+    ) -> list[MetadataResponseTopic]:
+        """Takes over what a broker says of these topics; returns those of which it says an error."""
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=may_create
+        )
+        answer = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+        self.take_metadata(answer)
+        return [topic for topic in answer.topics if topic.error_code]
 
     def take_metadata(self, answer: MetadataResponse) -> None:
         """Takes over what a broker answered."""

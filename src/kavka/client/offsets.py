@@ -50,7 +50,7 @@ async def list_offsets(
         missing = [partition for partition in timestamps if partition not in found]
         groups = by_leader(cluster, missing)
         if groups.pop(-1, None):
-            await cluster.refresh()
+            await cluster.refresh_quietly()
             groups = by_leader(cluster, missing)
             leaderless = groups.pop(-1, None)
             if leaderless:

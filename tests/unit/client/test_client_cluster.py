@@ -182,3 +182,40 @@ def test_offsets_are_asked_of_the_leaders() -> None:
 def test_client_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ConfigError, match="request_timeout_ms is 0"):
         ClientSettings(request_timeout_ms=0)
+
+
+def test_a_topic_that_is_missing_hides_no_other() -> None:
+    fake = FakeCluster(1)
+    fake.add_topic("there", 2)
+    fake.add_topic("goes")
+
+    async def scenario(cluster: Cluster) -> None:
+        with pytest.raises(RequestError, match="missing"):
+            await cluster.topic("missing")
+        await cluster.topic("goes")
+        del fake.topics["goes"]
+        await cluster.refresh_quietly()
+        assert len((await cluster.topic("there")).partitions) == 2
+        with pytest.raises(RequestError, match="goes"):
+            await cluster.topic("goes")
+
+    run(fake, scenario)
+
+
+def test_only_what_may_be_created_is_asked_for_so() -> None:
+    fake = FakeCluster(1)
+    for name in ("read", "written"):
+        fake.add_topic(name)
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.topic("read")
+        await cluster.topic("written", may_create=True)
+        before = len(fake.asked(ApiKey.METADATA))
+        await cluster.refresh()
+        asked = fake.asked(ApiKey.METADATA)[before:]
+        assert [(r.allow_auto_topic_creation, [topic.name for topic in r.topics]) for r in asked] == [
+            (False, ["read"]),
+            (True, ["written"]),
+        ]
+
+    run(fake, scenario)

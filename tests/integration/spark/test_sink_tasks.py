@@ -1,0 +1,287 @@
+"""What a task of the sink does with its rows, against a broker; Spark itself takes no part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kavka.client.partitioner import partition_for_key
+from kavka.errors import ConfigError, RequestError
+from kavka_process import KavkaProcess
+from kavka_spark.errors import BatchChangedError, DeliveryError, SinkError, StaleBatchError, TaskFencedError
+from kavka_spark.sink_options import sink_options
+from kavka_spark.sink_schema import sink_columns
+from kavka_spark.writer import BATCH_ID, QUERY_ID, TaskIdentity, WrittenRows, write_rows
+from topic_contents import contents, create
+
+TYPES = {
+    "key": StringType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+    "timestamp": TimestampType(),
+    "offset": LongType(),
+}
+VALUES = pa.schema([pa.field("value", pa.binary())])
+_names = count()
+
+
+@pytest.fixture
+def topic(kavka_broker: KavkaProcess) -> str:
+    name = f"rows-{next(_names)}"
+    create(kavka_broker.bootstrap, name, 3)
+    return name
+
+
+class Sink:
+    """A query that writes; each call is one task of one of its batches."""
+
+    def __init__(self, bootstrap: str, columns: str = "value", *, streaming: bool = True, **options: str) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap, **options}
+        self.options = sink_options(given, streaming=streaming)
+        schema = StructType([StructField(name, TYPES[name]) for name in columns.split()])
+        self.columns = sink_columns(schema, self.options)
+        self.query = f"query-{next(_names)}"
+
+    def write(self, *batches: pa.RecordBatch, batch: int = 0, partition: int = 0) -> WrittenRows:
+        return self.write_from(iter(batches), batch=batch, partition=partition)
+
+    def write_from(self, batches: Iterator[pa.RecordBatch], *, batch: int = 0, partition: int = 0) -> WrittenRows:
+        told = {QUERY_ID: self.query, BATCH_ID: str(batch)}
+        return write_rows(batches, self.columns, self.options, TaskIdentity(partition, told.get))
+
+
+def rows(*values: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, pa.binary())], schema=VALUES)
+
+
+def values_in(broker: KavkaProcess, topic: str, **how: Any) -> list[bytes | None]:
+    return sorted((record.value for record in contents(broker.bootstrap, topic, **how)), key=lambda v: v or b"")
+
+
+def test_columns_become_parts_of_records(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(
+        kavka_broker.bootstrap,
+        "key value topic partition headers timestamp offset",
+        includeTimestamp="true",
+    )
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    batch = pa.record_batch(
+        {
+            "key": pa.array(["k", None, "täst"]),
+            "value": pa.array(["v", None, ""]),
+            "topic": pa.array([topic] * 3),
+            "partition": pa.array([2, 1, None], pa.int32()),
+            "headers": pa.array(
+                [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, []], pa.list_(header)
+            ),
+            "timestamp": pa.array([1_700_000_000_123_456, 5_000, 0], pa.timestamp("us", tz="UTC")),
+            "offset": pa.array([1, 2, 3]),
+        }
+    )
+    assert sink.write(batch) == WrittenRows(3, skipped=False)
+    found = {
+        (record.partition, record.key, record.value, record.headers, record.timestamp_ms)
+        for record in contents(kavka_broker.bootstrap, topic)
+    }
+    assert found == {
+        (2, b"k", b"v", (("a", b"1"), ("b", None)), 1_700_000_000_123),
+        (1, None, None, (), 5),
+        (partition_for_key("täst".encode(), 3), "täst".encode(), b"", (), 0),
+    }
+
+
+def test_rows_of_a_partition_keep_their_order_and_rows_without_a_key_fill_batch_after_batch(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, **{"kafka.batch.size": "2000", "kafka.compression.type": "zstd"})
+    numbers = [b"%05d" % number for number in range(5_000)]
+    sink.write(*(rows(*numbers[start : start + 100]) for start in range(0, 5_000, 100)))
+    records = contents(kavka_broker.bootstrap, topic)
+    assert sorted(record.value for record in records) == numbers
+    for partition in range(3):
+        of_partition = [record.value for record in records if record.partition == partition]
+        assert len(of_partition) > 1_000
+        assert of_partition == sorted(of_partition)
+
+
+def test_nothing_is_sent_where_there_are_no_rows() -> None:
+    nobody = Sink("127.0.0.1:1", topic="t", exactlyOnce="true")
+    assert nobody.write(rows(), rows()) == WrittenRows(0, skipped=False)
+
+
+def test_what_does_not_fit_is_named(kavka_broker: KavkaProcess, topic: str) -> None:
+    with pytest.raises(SinkError, match=f"partition 7 of topic '{topic}', which has partitions 0 to 2"):
+        Sink(kavka_broker.bootstrap, "value partition", topic=topic).write(
+            pa.record_batch({"value": pa.array([b"v"]), "partition": pa.array([7], pa.int32())})
+        )
+    with pytest.raises(SinkError, match="null as its topic"):
+        Sink(kavka_broker.bootstrap, "value topic").write(
+            pa.record_batch({"value": pa.array([b"v"]), "topic": pa.array([None], pa.string())})
+        )
+    with pytest.raises(
+        DeliveryError, match=rf"{topic}-\d were not delivered.*largest record has 20000\d\d bytes: raise"
+    ):
+        Sink(kavka_broker.bootstrap, topic=topic).write(rows(b"v" * 2_000_000))
+    assert contents(kavka_broker.bootstrap, topic) == []
+
+
+def test_a_failed_task_does_not_spoil_the_next_one(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic)
+    with pytest.raises(DeliveryError):
+        sink.write(rows(b"v" * 2_000_000))
+    sink.write(rows(b"good"))
+    assert values_in(kavka_broker, topic) == [b"good"]
+
+
+def test_a_topic_that_nobody_makes_is_missed_after_max_block_ms(start_kavka: Callable[..., KavkaProcess]) -> None:
+    broker = start_kavka(settings={"auto.create.topics.enable": "false"})
+    sink = Sink(broker.bootstrap, topic="nowhere", **{"kafka.max.block.ms": "300"})
+    with pytest.raises(RequestError, match="'nowhere' did not appear within 300 ms"):
+        sink.write(rows(b"v"))
+
+
+def test_a_batch_that_comes_again_is_skipped(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    assert sink.write(rows(b"a", None), rows(b"b")) == WrittenRows(3, skipped=False)
+    assert sink.write(rows(b"b"), rows(None, b"a")) == WrittenRows(3, skipped=True)
+    assert sink.write(rows(b"c"), partition=1) == WrittenRows(1, skipped=False)
+    assert sink.write(rows(b"d"), batch=1) == WrittenRows(1, skipped=False)
+    assert sink.write(rows(b"d"), batch=1) == WrittenRows(1, skipped=True)
+    assert values_in(kavka_broker, topic) == [None, b"a", b"b", b"c", b"d"]
+
+
+def test_a_batch_that_comes_again_with_other_rows_is_refused(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    sink.write(rows(b"a", b"b"))
+    with pytest.raises(BatchChangedError, match=r"with 2 rows of 2 bytes .*came again with 3 rows of 3 bytes"):
+        sink.write(rows(b"a", b"b", b"c"))
+    with pytest.raises(BatchChangedError):
+        sink.write(rows(b"a", b"c"))
+    assert values_in(kavka_broker, topic) == [b"a", b"b"]
+
+
+def test_a_batch_before_the_last_committed_one_is_refused(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    sink.write(rows(b"a"), batch=6)
+    with pytest.raises(StaleBatchError, match=r"batch 5 of task 0 of query .* after batch 6 was committed"):
+        sink.write(rows(b"z"), batch=5)
+    assert values_in(kavka_broker, topic) == [b"a"]
+
+
+def large(*values: bytes) -> Iterator[pa.RecordBatch]:
+    """The rows, each large enough to leave before the next is asked for."""
+    for value in values:
+        yield rows(value * 900_000, value * 900_000, value * 900_000, value * 900_000, value * 900_000)
+
+
+def test_an_attempt_that_was_overtaken_amid_its_rows_commits_nothing(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from large(b"a", b"b")
+        assert sink.write_from(large(b"a", b"b")) == WrittenRows(10, skipped=False)
+        yield from large(b"c", b"d")
+
+    with pytest.raises((TaskFencedError, DeliveryError)):
+        sink.write_from(overtaken())
+    assert [value[:1] for value in values_in(kavka_broker, topic)] == [b"a"] * 5 + [b"b"] * 5
+    assert sink.write_from(large(b"a", b"b")).skipped
+
+
+def test_an_attempt_that_comes_after_the_batch_behind_it_writes_nothing_and_stops_nobody_for_long(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+    sink.write(rows(b"a"), batch=0)
+
+    def with_a_zombie_amid() -> Iterator[pa.RecordBatch]:
+        yield from large(b"b", b"c")
+        assert sink.write(rows(b"a"), batch=0).skipped
+        yield from large(b"d", b"e")
+
+    with pytest.raises((TaskFencedError, DeliveryError)):
+        sink.write_from(with_a_zombie_amid(), batch=1)
+    assert not sink.write(rows(b"b"), batch=1).skipped
+    assert values_in(kavka_broker, topic) == [b"a", b"b"]
+
+
+def test_a_task_that_fails_leaves_nothing_and_comes_again(kavka_broker: KavkaProcess, topic: str) -> None:
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true")
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from large(b"a", b"b", b"c")
+        raise OSError("the disk of the rows")
+
+    with pytest.raises(OSError, match="the disk"):
+        sink.write_from(broken())
+    assert values_in(kavka_broker, topic) == []
+    assert values_in(kavka_broker, topic, read_committed=False) != []
+    assert sink.write(rows(b"a")) == WrittenRows(1, skipped=False)
+    assert values_in(kavka_broker, topic) == [b"a"]
+
+
+def test_tasks_do_not_wait_for_open_transactions_of_others(kavka_broker: KavkaProcess, topic: str) -> None:
+    """All markers in one partition, and one of them in a transaction that stays open."""
+    markers = f"{topic}-markers"
+    create(kavka_broker.bootstrap, markers, 1, configs={"cleanup.policy": "compact"})
+    other = Sink(kavka_broker.bootstrap, "key value topic", exactlyOnce="true", exactlyOnceTopic=markers)
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true", exactlyOnceTopic=markers)
+    sink.write(rows(b"a"))
+
+    def held_open() -> Iterator[pa.RecordBatch]:
+        # The marker topic itself, as a target, is part of the open transaction from here on.
+        for _ in range(2):
+            yield pa.record_batch(
+                {
+                    "key": pa.array([b"{}"] * 10),
+                    "value": pa.array([b'{"batch": 1, "rows": 1, "bytes": 9000000, "sum": 0}'.ljust(900_000)] * 10),
+                    "topic": pa.array([markers] * 10),
+                }
+            )
+        assert sink.write(rows(b"a")).skipped
+        assert not sink.write(rows(b"b"), batch=1).skipped
+        assert sink.write(rows(b"b"), batch=1).skipped
+
+    other.write_from(held_open())
+    assert values_in(kavka_broker, topic) == [b"a", b"b"]
+
+
+def test_a_batch_job_is_known_by_the_id_that_it_was_given(kavka_broker: KavkaProcess, topic: str) -> None:
+    def job(batch: str) -> Sink:
+        return Sink(
+            kavka_broker.bootstrap,
+            streaming=False,
+            topic=topic,
+            exactlyOnce="true",
+            exactlyOnceId=f"load-{topic}",
+            exactlyOnceBatch=batch,
+        )
+
+    assert not job("0").write(rows(b"a")).skipped
+    assert job("0").write(rows(b"a")).skipped
+    assert not job("1").write(rows(b"a")).skipped
+    assert values_in(kavka_broker, topic) == [b"a", b"a"]
+
+
+def test_the_markers_topic_forgets_nothing(kavka_broker: KavkaProcess, topic: str) -> None:
+    create(kavka_broker.bootstrap, f"{topic}-deleting", 1, configs={"cleanup.policy": "delete"})
+    sink = Sink(kavka_broker.bootstrap, topic=topic, exactlyOnce="true", exactlyOnceTopic=f"{topic}-deleting")
+    with pytest.raises(ConfigError, match=r"has cleanup\.policy=delete"):
+        sink.write(rows(b"a"))
+    assert contents(kavka_broker.bootstrap, topic) == []

@@ -1,0 +1,66 @@
+"""What is in a topic, read by kavka's plain client: no Spark takes part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from kavka.client.admin import Admin, NewTopic
+from kavka.client.cluster import Cluster, parse_bootstrap
+from kavka.client.consumer import Consumer, ConsumerRecord
+from kavka.client.offsets import latest_offsets
+from kavka.client.producer import Producer
+from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
+from kavka.model import TopicPartition
+from kavka.runtime.network import SocketNetwork
+
+
+def contents(
+    bootstrap: str, topic: str, *, read_committed: bool = True, partitions: Sequence[int] | None = None
+) -> list[ConsumerRecord]:
+    """Every record below the ends that the topic has now, by partition in order."""
+
+    async def read() -> list[ConsumerRecord]:
+        settings = ConsumerSettings(
+            auto_offset_reset=OffsetReset.EARLIEST,
+            read_committed=read_committed,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=8 << 20,
+        )
+        found: list[ConsumerRecord] = []
+        async with _cluster(bootstrap) as cluster, Consumer(cluster, settings) as consumer:
+            chosen = await consumer.assign_topic(topic)
+            if partitions is not None:
+                chosen = [TopicPartition(topic, partition) for partition in partitions]
+                consumer.assign(chosen)
+            ends = await latest_offsets(cluster, chosen, read_committed=read_committed)
+            while not consumer.reached(ends):
+                found += await consumer.poll(max_records=10_000, timeout_ms=200)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    return asyncio.run(asyncio.wait_for(read(), 120))
+
+
+def create(
+    bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, configs: dict[str, str] | None = None
+) -> None:
+    async def make() -> None:
+        async with _cluster(bootstrap) as cluster:
+            failures = await Admin(cluster).create_topics([NewTopic(topic, partitions, replicas, configs or {})])
+            assert not failures, failures
+            await cluster.topic(topic)
+
+    asyncio.run(asyncio.wait_for(make(), 60))
+
+
+def fill(bootstrap: str, topic: str, partition: int, values: Sequence[bytes]) -> None:
+    async def send() -> None:
+        async with _cluster(bootstrap) as cluster, Producer(cluster) as producer:
+            for batch in await producer.send_values(topic, values, partition=partition):
+                await batch
+
+    asyncio.run(asyncio.wait_for(send(), 120))
+
+
+def _cluster(bootstrap: str) -> Cluster:
+    return Cluster(SocketNetwork(), parse_bootstrap(bootstrap), ClientSettings(client_id="contents"))
