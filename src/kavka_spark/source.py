@@ -14,11 +14,9 @@ Source: pyspark.sql.datasource (Spark 4.2 and 4.3).
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -26,19 +24,12 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    EqualNullSafe,
-    EqualTo,
     Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
 )
 
 from kavka.errors import ConfigError
+from kavka_spark.bounds import Bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,7 +129,7 @@ class KavkaReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._bounds = _Bounds()
+        self._bounds = Bounds()
 
     def partitions(self) -> list[InputPartition]:
         from kavka_spark.connections import connection
@@ -193,79 +184,7 @@ def _filters_may_come() -> bool:
     return False
 
 
-class _Bounds:
-    """What filters leave of partitions, offsets and times."""
-
-    def __init__(self) -> None:
-        self.partitions: frozenset[int] | None = None
-        self.first_partition, self.last_partition = 0, math.inf
-        self.first_offset: float = 0
-        self.end_offset: float = math.inf
-        self.first_timestamp_ms: int | None = None
-
-    def take(self, condition: Filter) -> bool:
-        """Whether the condition is taken over whole; see `FilteredReader`."""
-        name = getattr(condition, "attribute", ())
-        if name == ("timestamp",):
-            self._take_timestamp(condition)
-            return False
-        if name not in (("partition",), ("offset",)):
-            return False
-        low: int | None = None
-        high: int | None = None
-        match condition:
-            case EqualTo(_, int(value)) | EqualNullSafe(_, int(value)):
-                low = high = value
-            case GreaterThan(_, int(value)):
-                low = value + 1
-            case GreaterThanOrEqual(_, int(value)):
-                low = value
-            case LessThan(_, int(value)):
-                high = value - 1
-            case LessThanOrEqual(_, int(value)):
-                high = value
-            case IsNotNull():
-                return True
-            case In(_, values) if name == ("partition",) and all(isinstance(value, int) for value in values):
-                found = frozenset(values)
-                self.partitions = found if self.partitions is None else self.partitions & found
-                return True
-            case _:
-                return False
-        self._narrow(name == ("offset",), low, high)
-        return True
-
-    def has(self, partition: int) -> bool:
-        if self.partitions is not None and partition not in self.partitions:
-            return False
-        return self.first_partition <= partition <= self.last_partition
-
-    def _narrow(self, is_offset: bool, low: int | None, high: int | None) -> None:
-        if is_offset:
-            self.first_offset = self.first_offset if low is None else max(self.first_offset, low)
-            self.end_offset = self.end_offset if high is None else min(self.end_offset, high + 1)
-        else:
-            self.first_partition = self.first_partition if low is None else max(self.first_partition, low)
-            self.last_partition = self.last_partition if high is None else min(self.last_partition, high)
-
-    def _take_timestamp(self, condition: Filter) -> None:
-        match condition:
-            case GreaterThan(_, value) | GreaterThanOrEqual(_, value) | EqualTo(_, value) | EqualNullSafe(_, value):
-                since_ms = _milliseconds(value)
-                if since_ms is not None:
-                    self.first_timestamp_ms = max(self.first_timestamp_ms or 0, since_ms)
-            case _:
-                pass
-
-
-def _milliseconds(value: Any) -> int | None:
-    """Of a filter's timestamp, rounded down; None for one that does not say in which zone it is."""
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        return None
-    return math.floor(value.timestamp() * 1000)
-
-
-async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: _Bounds) -> list[OffsetRange]:
+async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bounds) -> list[OffsetRange]:
     """The ranges of a batch query. Raises `DataLossError`, `SubscriptionError`."""
     import asyncio
 

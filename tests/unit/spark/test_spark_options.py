@@ -1,0 +1,193 @@
+"""Options: what each text means, what contradicts itself, and which name was probably meant."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from kavka.client.security import SaslMechanism
+from kavka.errors import ConfigError
+from kavka.model import TopicPartition
+from kavka_spark.options import connection_options
+from kavka_spark.source_options import (
+    Assign,
+    AtOffsets,
+    AtTimestamps,
+    Edge,
+    SourceOptions,
+    Subscribe,
+    SubscribePattern,
+    source_options,
+)
+
+BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
+
+
+def batch(**options: str) -> SourceOptions:
+    return source_options(
+        {**BASE, **{name.replace("__", "."): text for name, text in options.items()}}, streaming=False
+    )
+
+
+def stream(**options: str) -> SourceOptions:
+    return source_options({**BASE, **{name.replace("__", "."): text for name, text in options.items()}}, streaming=True)
+
+
+def test_a_batch_reads_all_and_a_stream_what_comes() -> None:
+    assert (batch().starting, batch().ending) == (Edge.EARLIEST, Edge.LATEST)
+    assert stream().starting is Edge.LATEST
+    assert batch().fail_on_data_loss
+    assert not batch().read_committed
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("subscibe", "subscribe"),
+        ("startingOffset", "startingOffsets"),
+        ("kafka.bootstrap.server", "kafka.bootstrap.servers"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("kavka.groupid", "kavka.group.id"),
+        ("kafka.isolation.levle", "kafka.isolation.level"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_name_that_was_probably_meant(name: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=f"no option '{name.lower()}'; did you mean '{near}'"):
+        source_options({**BASE, name: "x"}, streaming=True)
+
+
+def test_names_count_in_any_case_because_spark_gives_them_in_lower_case() -> None:
+    options = source_options({**BASE, "FAILONDATALOSS": "false", "maxoffsetspertrigger": "7"}, streaming=True)
+    assert not options.fail_on_data_loss
+    assert options.max_offsets == 7
+
+
+def test_settings_of_the_java_client_that_change_nothing_here_are_taken() -> None:
+    assert batch(kafka__max__poll__records="500", groupIdPrefix="x", kafka__group__id="g").topics == Subscribe(
+        ("orders",)
+    )
+
+
+@pytest.mark.parametrize("name", ["kafka.auto.offset.reset", "kafka.enable.auto.commit", "kafka.value.deserializer"])
+def test_what_sparks_own_source_refuses_is_refused_with_what_to_do_instead(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}.*: "):
+        source_options({**BASE, name: "x"}, streaming=False)
+
+
+def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
+    servers = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+    assert source_options({**servers, "subscribe": "a, b,a"}, streaming=False).topics == Subscribe(("a", "b"))
+    assert source_options({**servers, "subscribePattern": "a.*"}, streaming=False).topics == SubscribePattern("a.*")
+    assigned = source_options({**servers, "assign": '{"a":[0,2],"b":[1]}'}, streaming=False).topics
+    assert assigned == Assign((TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)))
+    for wrong in ({}, {"subscribe": "a", "assign": '{"a":[0]}'}):
+        with pytest.raises(ConfigError, match="expected one of the options"):
+            source_options({**servers, **wrong}, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("subscribe", " , ", "names no topic"),
+        ("subscribePattern", "a(", "no regular expression"),
+        ("assign", '{"a":["0"]}', "expected JSON"),
+        ("assign", "[]", "expected JSON"),
+        ("startingOffsets", "newest", "or earliest or latest"),
+        ("startingOffsets", '{"a":{"0":-3}}', "expected JSON"),
+        ("startingOffsets", '{"a":{"x":1}}', "expected JSON"),
+        ("startingOffsets", "{}", "names no partition"),
+        ("startingTimestamp", "yesterday", "milliseconds"),
+        ("endingOffsets", "earliest", "reads nothing"),
+        ("startingOffsets", "latest", "reads nothing"),
+        ("minPartitions", "0", "from 1 on"),
+        ("minPartitions", "many", "from 1 on"),
+        ("failOnDataLoss", "maybe", "true or false"),
+        ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
+        ("kafka.bootstrap.servers", "nowhere:port", "no host:port"),
+        ("maxOffsetsPerTrigger", "5", "has no meaning here"),
+        ("kavka.group.id", "g", "has no meaning here"),
+    ],
+)
+def test_a_text_that_means_nothing_is_refused_by_the_name_of_its_option(name: str, text: str, why: str) -> None:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+    if name not in ("assign", "subscribePattern"):
+        given["subscribe"] = "orders"
+    with pytest.raises(ConfigError, match=f"(?i){name}.*{why}"):
+        source_options({**given, name: text}, streaming=False)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(ConfigError, match="'endingOffsets' has no meaning here: a stream has no end"):
+        stream(endingOffsets="latest")
+
+
+def test_offsets_come_before_nothing_timestamps_before_offsets_and_one_for_all_before_one_for_each() -> None:
+    offsets = {"startingOffsets": '{"orders":{"0":5,"1":-2}}'}
+    by_time = {**offsets, "startingOffsetsByTimestamp": '{"orders":{"0":1000}}'}
+    assert batch(**offsets).starting == AtOffsets({TopicPartition("orders", 0): 5, TopicPartition("orders", 1): -2})
+    assert batch(**by_time).starting == AtTimestamps({TopicPartition("orders", 0): 1000})
+    assert batch(**by_time, startingTimestamp="2000").starting == AtTimestamps({}, 2000)
+
+
+def test_limits_of_a_micro_batch() -> None:
+    options = stream(
+        minOffsetsPerTrigger="10", maxOffsetsPerTrigger="20", maxTriggerDelay="90s", maxBytesPerTrigger="9"
+    )
+    assert (options.min_offsets, options.max_offsets, options.max_trigger_delay_ms, options.max_bytes) == (
+        10,
+        20,
+        90_000,
+        9,
+    )
+    assert stream(maxTriggerDelay="15m").max_trigger_delay_ms == 900_000
+    assert stream(maxTriggerDelay="250").max_trigger_delay_ms == 250
+    with pytest.raises(ConfigError, match="duration"):
+        stream(maxTriggerDelay="soon")
+    with pytest.raises(ConfigError, match="more than maxOffsetsPerTrigger"):
+        stream(minOffsetsPerTrigger="21", maxOffsetsPerTrigger="20")
+
+
+def test_a_jaas_line_of_kafkas_java_client_gives_name_and_password() -> None:
+    options = connection_options(
+        {
+            **BASE,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="alice" password="a \\"b\\"; c";',
+            "kafka.ssl.ca.location": "/tmp/ca.pem",
+        }
+    )
+    assert options.client.sasl is not None
+    assert options.client.sasl.mechanism is SaslMechanism.SCRAM_SHA_512
+    assert (options.client.sasl.username, options.client.sasl.password) == ("alice", 'a "b"; c')
+    assert options.tls is not None
+    assert options.tls.authorities == "/tmp/ca.pem"
+    assert options.tls.check_hostname
+    assert "a \\" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"kafka.security.protocol": "TLS"}, "expected PLAINTEXT, SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI.*kavka speaks PLAIN"),
+        ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, "username"),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, "export it as PEM"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "ldaps"},
+            "https or nothing",
+        ),
+    ],
+)
+def test_security_that_cannot_be_had_is_refused_with_what_can(given: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        connection_options({**BASE, **given})
+
+
+def test_ways_to_a_cluster_are_cached_by_value_and_travel_to_tasks() -> None:
+    assert hash(connection_options(BASE)) == hash(connection_options(dict(BASE)))
+    assert connection_options(BASE) != connection_options({**BASE, "kafka.request.timeout.ms": "1000"})
+    options = stream(startingOffsets='{"orders":{"0":5}}')
+    assert pickle.loads(pickle.dumps(options)) == options
