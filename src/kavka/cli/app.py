@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from kavka.cli import console_commands
 from kavka.cli.output import Failure, buffer_output, report, usage
 from kavka.cli.spark import spark_app
 from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, MOST_BROKERS, Start, start
@@ -49,6 +50,7 @@ features_app = typer.Typer(help="Show and change the feature levels of the clust
 app.add_typer(features_app, name="features", context_settings=HELP_NAMES)
 records_app = typer.Typer(help="Delete records.", no_args_is_help=True)
 app.add_typer(records_app, name="records", context_settings=HELP_NAMES)
+app.add_typer(console_commands.console_app, name="console", context_settings=HELP_NAMES)
 app.add_typer(spark_app, name="spark", context_settings=HELP_NAMES)
 
 Bootstrap = Annotated[
@@ -293,6 +295,10 @@ def durability(
     from kavka.cli.durability import durability as show_durability
 
     show_durability(bootstrap, topics or [], broker=broker, as_json=as_json)
+
+
+app.command()(console_commands.health)
+app.command()(console_commands.top)
 
 
 # What if

@@ -75,6 +75,9 @@ class ClusterWatch:
     def _keep(self, before: ClusterSnapshot, after: ClusterSnapshot) -> None:
         """Takes note of what the history shows."""
         self._keep_isr(before, after)
+        if after.state is not before.state:
+            tell = logger.info if after.is_reachable else logger.warning
+            tell("cluster " + after.state.value, cluster=self.name, brokers=len(after.alive_brokers), why=after.why)
         if not after.is_reachable or after.at_ms - self._sampled_ms < SAMPLE_EVERY_MS:
             return
         self._sampled_ms = after.at_ms

@@ -45,7 +45,6 @@ from kavka.console.transaction_readings import TransactionReader
 from kavka.console.zookeeper_readings import read_zookeeper
 from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import KavkaError
-from kavka.logger import Logger
 from kavka.runtime.network import SocketNetwork
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ LEAST_PAUSE_S: Final = 1.0
 REQUEST_TIMEOUT_MS: Final = 5_000
 CONNECT_TIMEOUT_MS: Final = 2_000
 API_TIMEOUT_MS: Final = 8_000
-logger = Logger(__name__)
 
 
 @dataclass(slots=True)
@@ -176,14 +174,12 @@ class Watcher:
             self._note(Part.METADATA, began, why)
             if self._state is ClusterState.REACHABLE:
                 self._enter(ClusterState.UNREACHABLE)
-                logger.warning("cluster unreachable", cluster=self.settings.name, why=why)
             self._why = why
         else:
             self._picture.take_metadata(described, now_ms())
             self._note(Part.METADATA, began)
             if self._state is not ClusterState.REACHABLE:
                 self._enter(ClusterState.REACHABLE)
-                logger.info("cluster reachable", cluster=self.settings.name, brokers=len(described.brokers))
                 for task in self._tasks:
                     task.due_s = 0.0
             self._why = ""

@@ -1,0 +1,115 @@
+"""ConsoleServer: the application on its port, for as long as it is wanted.
+
+Decides how the port is taken (before anything is opened, so that a port that is taken costs nothing), when the console
+is called ready, and what ends it: a signal, or, where it runs beside a cluster, the end of who started it.
+
+    I1  `on_ready` is called once, when the port accepts.
+    I2  A page that is open when the console stops holds it up for STOP_S at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+
+from kavka.console.app import create_app
+from kavka.errors import ConnectionFailed
+from kavka.runtime.loop import new_event_loop
+
+if TYPE_CHECKING:
+    from kavka.console.settings import ConsoleSettings
+
+STOP_S: Final = 2
+MAX_CONNECTIONS: Final = 1_000
+BACKLOG: Final = 128
+
+
+def bind(host: str, port: int, *, elsewhere: bool = False) -> socket.socket:
+    """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises ConnectionFailed."""
+    found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        try:
+            bound.bind(address)
+        except OSError:
+            if not elsewhere:
+                raise
+            bound.bind((address[0], 0, *address[2:]))
+        bound.listen(BACKLOG)
+    except OSError as problem:
+        bound.close()
+        raise ConnectionFailed(f"port {port} cannot be had on {host}: {problem.strerror}") from problem
+    return bound
+
+
+def address_of(host: str, bound: socket.socket) -> str:
+    """What a browser opens."""
+    shown = "127.0.0.1" if host in ("0.0.0.0", "") else "[::1]" if host == "::" else host
+    shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
+    return f"http://{shown}:{bound.getsockname()[1]}/"
+
+
+def serve(
+    settings: ConsoleSettings, bound: socket.socket, *, on_ready: Callable[[str], None], while_input: bool = False
+) -> None:
+    """Serves until a signal comes, or with `while_input` until standard input ends.
+
+    Raises ConfigError where nobody could log in; sqlite3.Error and OSError where its files cannot be had.
+    """
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_S,
+    )
+    server = _Server(config, lambda: on_ready(address_of(settings.host, bound)))
+
+    async def run() -> None:
+        if while_input:
+            _end_with_input(server)
+        await server.serve(sockets=[bound])
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(run())
+
+
+class _Server(uvicorn.Server):
+    """Tells when it accepts."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self._on_ready()
+
+
+def _end_with_input(server: uvicorn.Server) -> None:
+    """Ends the server with standard input: a pipe whose other end closes with the process that holds it."""
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+
+    def on_readable(*_: Any) -> None:
+        try:
+            ended = not os.read(descriptor, 1024)
+        except OSError:
+            ended = True
+        if ended:
+            loop.remove_reader(descriptor)
+            server.should_exit = True
+
+    loop.add_reader(descriptor, on_readable)
