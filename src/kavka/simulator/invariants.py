@@ -82,7 +82,7 @@ class _Reassignment(NamedTuple):
     was_complete: bool = False
 
 
-_glance = attrgetter("log.log_end_offset", "log.high_watermark", "log.failure", "state", "isr_state", "is_leader")
+_glance = attrgetter("log.log_end_offset", "log.high_watermark", "log.failure", "state", "_isr", "_is_leader")
 """All that a step may have changed of a partition, in one call: it is made for each of a broker's, after each step."""
 
 
