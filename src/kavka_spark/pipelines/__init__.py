@@ -1,0 +1,19 @@
+"""Pipelines: Spark Declarative Pipelines (SDP) with kavka's formats, run again and again, or as one long session.
+
+    spec.py           pipeline.yml: what SDP takes, and kavka's own key
+    runner.py         starts Spark's driver as a process of its own, tells what it does, ends it
+    driver.py         that process: one run, runs again and again, a check, or the long session
+    triggered.py      a run of SDP: what is new since the last one, through all flows
+    long_session.py   the same definitions as Structured Streaming queries that go on
+    definitions.py    which flows and tables there are, and where each stands in which file
+    sql_definitions.py  the same out of SQL files
+    catalog.py        tables from run to run
+    journal.py        what happened in a run, a line for each
+    progress.py       Spark's reports as rows in and out, lag and seconds for each flow
+    event_log.py      where Spark's reports come from in a run of SDP
+    problems.py       an exception as a sentence with flow, file and line
+    examples/         pipelines to begin with: `kavka pipeline init --example NAME`
+
+The process that runs Spark is another one than the command's, so that a driver may die, be killed and be started again
+without taking its teller along. Between them is the journal, a file that only grows.
+"""

@@ -1,0 +1,103 @@
+"""The catalog: tables of a pipeline, kept from one run to the next.
+
+Spark's own catalog lives in memory, so that a second run finds the files of a table that it does not know, and fails
+(LOCATION_ALREADY_EXISTS). Hive's in an embedded Derby would persist, but costs some ten seconds with every start and
+reads partitioned tables that streams write as empty. So each table's CREATE TABLE is written beside the journals when a
+run ends, and executed before the next.
+
+    I1  a table that is created anew is managed, as it was: SDP truncates no external ones
+    I2  a catalog of the user's (`spark.sql.catalogImplementation`, or another than spark_catalog) is left alone
+    I3  what is written is whole: a file is renamed into its place
+
+Source: measured (docs/pipelines.md); CatalogTable of Spark 4.3, whose type only its own API can change.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kavka_spark.pipelines.spec import PipelineSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER: Final = "catalog"
+CATALOG: Final = "spark_catalog"
+WAREHOUSE: Final = "warehouse"
+
+
+def is_ours(spec: PipelineSpec) -> bool:
+    """Whether the tables are in Spark's catalog in memory."""
+    return "spark.sql.catalogImplementation" not in spec.configuration
+
+
+def settings(spec: PipelineSpec) -> dict[str, str]:
+    """Where tables lie."""
+    return {"spark.sql.warehouse.dir": f"{spec.storage.rstrip('/')}/{WAREHOUSE}"}
+
+
+def save(spark: SparkSession, spec: PipelineSpec) -> None:
+    """Writes down the tables that there are. `spark` is a classic session."""
+    if not is_ours(spec):
+        return
+    folder = spec.state / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    there = set()
+    for database in (row.namespace for row in spark.sql(f"SHOW DATABASES IN {CATALOG}").collect()):
+        for table in spark.sql(f"SHOW TABLES IN {CATALOG}.`{database}`").collect():
+            if table.isTemporary:
+                continue
+            [created] = spark.sql(f"SHOW CREATE TABLE {CATALOG}.`{database}`.`{table.tableName}`").collect()
+            location = _location(spark, database, table.tableName)
+            path = folder / f"{database}.{table.tableName}.sql"
+            there.add(path.name)
+            _write(path, f"{created[0].rstrip()}\nLOCATION '{_quoted(location)}'\n")
+    for path in folder.glob("*.sql"):
+        if path.name not in there:
+            path.unlink()
+
+
+def restore(spark: SparkSession, spec: PipelineSpec) -> list[str]:
+    """Creates the tables of earlier runs; returns their names. `spark` is a classic session."""
+    if not is_ours(spec):
+        return []
+    names = []
+    for path in sorted((spec.state / FOLDER).glob("*.sql")):
+        database, name = path.stem.split(".", 1)
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{database}`")
+        spark.sql(path.read_text(encoding="utf-8"))
+        _make_managed(spark, database, name)
+        names.append(name)
+    return names
+
+
+def _location(spark: SparkSession, database: str, table: str) -> str:
+    return str(_external_catalog(spark).getTable(database, table).location().toString())
+
+
+def _make_managed(spark: SparkSession, database: str, table: str) -> None:
+    """A table with a location is external to Spark, although its files are just where a managed one's would be."""
+    catalog = _external_catalog(spark)
+    found = catalog.getTable(database, table)
+    managed = spark._jvm.org.apache.spark.sql.catalyst.catalog.CatalogTableType.MANAGED()  # type: ignore[union-attr]
+    fields = [
+        managed if found.productElementName(number) == "tableType" else found.productElement(number)
+        for number in range(found.productArity())
+    ]
+    catalog.alterTable(found.copy(*fields))
+
+
+def _external_catalog(spark: SparkSession):  # type: ignore[no-untyped-def]  # an object of Java's
+    return spark._jsparkSession.sharedState().externalCatalog()
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,0 +1,196 @@
+"""Definitions: what the files of a pipeline define, and where.
+
+Decides how definition files are run: as SDP does it, each Python file as a module of its own with a registry that
+takes note, SQL files as text. `Registry` is what both ways of running share: it knows of every flow where it stands, so
+that what goes wrong later can be told with file and line.
+
+I1  A flow that is being registered is `Registry.current`, until that is done.
+
+Source: pyspark/pipelines/cli.py (register_definitions) of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.pipelines.flow import AutoCdcFlow, Flow
+from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
+from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table, TemporaryView
+
+from kavka_spark.pipelines.progress import short_name
+from kavka_spark.pipelines.spec import PipelineSpec
+from kavka_spark.pipelines.sql_definitions import Kind, SqlDefinition, SqlProblem, sql_definitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is defined. `line` counts from 1, 0 where nobody knows."""
+
+    file: str
+    line: int = 0
+
+
+class DefinitionProblem(Exception):
+    """A definition that cannot be used; where it stands."""
+
+    def __init__(self, problem: str, place: Place) -> None:
+        super().__init__(problem)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedFlow:
+    """A flow by its short name."""
+
+    flow: str
+    target: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFlow:
+    """A SQL statement, and the file that it is of."""
+
+    definition: SqlDefinition
+    file: Path
+
+
+@dataclass(slots=True)
+class Definitions:
+    """All of a pipeline. The order is that of the files and, in them, of the definitions."""
+
+    outputs: dict[str, Output] = field(default_factory=dict)
+    flows: list[Flow] = field(default_factory=list)
+    sql: list[SqlFlow] = field(default_factory=list)
+    places: dict[str, DefinedFlow] = field(default_factory=dict)
+
+    def note(self, name: str, target: str, place: Place) -> None:
+        self.places[short_name(name)] = DefinedFlow(short_name(name), short_name(target), place)
+
+    def kind_of(self, target: str) -> Kind:
+        """What a flow writes to. A target that nobody defined is a streaming table that SDP knows."""
+        output = self.outputs.get(target)
+        if output is not None:
+            return kind_of(output)
+        for each in self.sql:
+            if short_name(each.definition.name) == target and each.definition.kind != "flow":
+                return each.definition.kind
+        return "streaming table"
+
+    def as_json(self, root: Path) -> list[dict[str, object]]:
+        return [
+            {
+                "flow": each.flow,
+                "target": each.target,
+                "kind": self.kind_of(each.target),
+                "file": shown_path(each.place.file, root),
+                "line": each.place.line,
+            }
+            for each in self.places.values()
+        ]
+
+
+def kind_of(output: Output) -> Kind:
+    match output:
+        case MaterializedView():
+            return "materialized view"
+        case StreamingTable() | Table():
+            return "streaming table"
+        case TemporaryView():
+            return "temporary view"
+        case Sink():
+            return "sink"
+        case _:
+            return "flow"
+
+
+def shown_path(file: str, root: Path) -> str:
+    """Below the pipeline's folder, where it is."""
+    try:
+        return str(Path(file).resolve().relative_to(root.resolve()))
+    except ValueError:
+        return file
+
+
+class Registry(GraphElementRegistry):
+    """Takes note of everything, and gives it on to `inner` where there is one (SDP's own registry)."""
+
+    def __init__(self, inner: GraphElementRegistry | None = None) -> None:
+        self.definitions = Definitions()
+        self.current: DefinedFlow | None = None
+        self._inner = inner
+
+    def register_output(self, output: Output) -> None:
+        self.definitions.outputs[short_name(output.name)] = output
+        if self._inner is not None:
+            self._inner.register_output(output)
+
+    def register_flow(self, flow: Flow) -> None:
+        place = Place(flow.source_code_location.filename, flow.source_code_location.line_number or 0)
+        with self._registering(flow.name, flow.target, place):
+            self.definitions.flows.append(flow)
+            if self._inner is not None:
+                self._inner.register_flow(flow)
+
+    def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+        place = Place(flow.source_code_location.filename, flow.source_code_location.line_number or 0)
+        if self._inner is None:
+            raise DefinitionProblem("an auto CDC flow runs in triggered runs only (`kavka pipeline run`)", place)
+        with self._registering(flow.name or flow.target, flow.target, place):
+            self._inner.register_auto_cdc_flow(flow)
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        try:
+            defined = sql_definitions(sql_text)
+        except SqlProblem as problem:
+            raise DefinitionProblem(str(problem), Place(str(file_path), problem.line)) from problem
+        self.definitions.sql += [SqlFlow(each, file_path) for each in defined]
+        for each in defined:
+            if each.query:
+                name = each.name.replace("`", "")
+                self.definitions.note(name, each.target.replace("`", ""), Place(str(file_path), each.line))
+        if self._inner is not None:
+            self._inner.register_sql(sql_text, file_path)
+
+    @contextmanager
+    def _registering(self, name: str, target: str, place: Place) -> Iterator[None]:
+        self.definitions.note(name, target, place)
+        self.current = self.definitions.places[short_name(name)]
+        yield
+        self.current = None  # Not where it fails: then it tells which one it was.
+
+
+def load_definitions(spec: PipelineSpec, registry: Registry, spark: SparkSession) -> None:
+    """Runs the definition files. Raises what they raise, and SpecError where there are none."""
+    files = spec.files()
+    before = os.getcwd()
+    os.chdir(spec.root)
+    try:
+        with graph_element_registration_context(registry):
+            for file in files:
+                if file.suffix == ".sql":
+                    registry.register_sql(file.read_text(encoding="utf-8"), file.relative_to(spec.root))
+                else:
+                    _run_module(file, spark)
+    finally:
+        os.chdir(before)
+
+
+def _run_module(file: Path, spark: SparkSession) -> None:
+    name = f"kavka_pipeline_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["spark"] = spark
+    # It is not put into sys.modules: functions of it that workers run are then pickled by value.
+    spec.loader.exec_module(module)

@@ -1,0 +1,99 @@
+"""The driver's process: `python -m kavka_spark.pipelines.driver ORDER`.
+
+Decides when it ends: when its order is done, when it is asked to (SIGTERM, SIGINT), or when whoever started it is gone,
+which it sees by the end of its standard input. Tells everything in the journal; its standard output is Spark's log.
+
+Exit status: 0 done, 1 a run failed or could not begin.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from kavka_spark.pipelines import catalog, event_log
+from kavka_spark.pipelines.journal import Journal
+from kavka_spark.pipelines.order import Order, decode_order
+from kavka_spark.pipelines.problems import problem_of
+from kavka_spark.pipelines.spark_settings import classic_session, connect_session, prepare_environment, settings_of
+from kavka_spark.pipelines.spec import PipelineSpec
+
+FAILED: Final = 1
+
+
+def main() -> int:
+    order = decode_order(sys.argv[1])
+    is_over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: is_over.set())
+    threading.Thread(target=_watch_parent, args=(is_over,), daemon=True).start()
+    journal = Journal(Path(order.journal))
+    spec = order.spec()
+    journal.write("began", mode=order.mode, pid=os.getpid(), pipeline=spec.name, spec=str(spec.path))
+    log = Path(tempfile.mkdtemp(prefix="kavka-pipeline-"))
+    try:
+        status = _run(order, spec, journal, log, is_over)
+    except Exception as error:  # the journal is how its problem is heard of
+        journal.write("problem", **problem_of(error, spec).as_json())
+        status = FAILED
+    finally:
+        shutil.rmtree(log, ignore_errors=True)
+    journal.write("ended", status=status)
+    journal.close()
+    return status
+
+
+def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over: threading.Event) -> int:
+    began = time.monotonic()
+    prepare_environment()
+    settings = settings_of(spec)
+    if order.mode == "continuous":
+        from kavka_spark.pipelines.long_session import LongSession
+
+        spark = classic_session(settings)
+        catalog.restore(spark, spec)
+        _tell_session(journal, spark.version, began)
+        return 0 if LongSession(spec, order, journal, spark).run(is_over) else FAILED
+    from kavka_spark.pipelines.triggered import TriggeredRuns, runs
+
+    sessions = connect_session({**settings, **event_log.settings(log)})
+    catalog.restore(sessions[1], spec)
+    _tell_session(journal, sessions[1].version, began)
+    outcomes = runs(TriggeredRuns(spec, order, journal, sessions, log), order, is_over)
+    last_went_well = False
+    for went_well in outcomes:
+        last_went_well = went_well
+        if is_over.is_set():
+            break
+    return 0 if last_went_well else FAILED
+
+
+def _tell_session(journal: Journal, version: str, began: float) -> None:
+    journal.write("session", spark=version, seconds=round(time.monotonic() - began, 2))
+
+
+def _watch_parent(is_over: threading.Event) -> None:
+    """Whoever started this holds the other end of standard input, and lets go of it even when it is killed."""
+    while os.read(0, 1024):
+        pass
+    is_over.set()
+    time.sleep(PATIENCE_S)
+    os._exit(FAILED)
+
+
+PATIENCE_S: Final = 20.0
+"""How long this process may take to end in order after its parent is gone."""
+
+
+if __name__ == "__main__":
+    status = main()
+    # The JVM and its threads are daemons of this process; leaving without them takes their time to no use.
+    sys.stdout.flush()
+    os._exit(status)

@@ -1,0 +1,127 @@
+"""Problem: an exception of a pipeline as a sentence, with the flow, the file and the line that it is about.
+
+Decides what of Spark's long messages is told: the error's class and its first sentences, no Java stack. Where an
+exception came out of a definition file, the line is the last one of that file in the traceback; where Spark names a
+flow, it is the flow's.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Place, shown_path
+from kavka_spark.pipelines.progress import short_name
+from kavka_spark.pipelines.spec import PipelineSpec, SpecError
+
+LONGEST: Final = 1_200
+_JAVA: Final = re.compile(r"\n\s*(JVM stacktrace:|at [\w.$]+\(|Caused by: |== SQL)", re.S)
+_WRAPPED: Final = re.compile(r"^\((?:[\w.$]+)\)\s*|^[\w.]+(?:Exception|Error): ")
+_NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
+_SQL_LINE: Final = re.compile(r"\(line (\d+), pos(?:ition)? \d+\)")
+_NEXT: Final = (
+    ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
+    ("UNRESOLVED_COLUMN", "the columns that there are stand in the message"),
+    ("LOCATION_ALREADY_EXISTS", "another pipeline's files lie there: give this one a storage of its own"),
+    ("DATA_SOURCE_NOT_FOUND", 'is the format there? `kavka spark doctor` says so for "kavka"'),
+    ("STREAMING_RUN_NEWER_CONCURRENT_UPDATE", "another run of this pipeline is under way"),
+    ("INCOMPATIBLE_TABLE_CHANGE", "`kavka pipeline run --full-refresh TABLE` computes it anew"),
+    ("StreamingQuery checkpoint", "`kavka pipeline run --full-refresh TABLE` begins anew"),
+    ("ConnectionFailed", "are the brokers up? -b HOST:PORT names others"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, and where. Empty where nobody knows; `line` 0 likewise."""
+
+    problem: str
+    next_step: str = ""
+    flow: str = ""
+    file: str = ""
+    line: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    @property
+    def sentence(self) -> str:
+        flow = f"flow {self.flow}" if self.flow else ""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        about = ", ".join(part for part in (flow, place) if part)
+        return f"{about}: {self.problem}" if about else self.problem
+
+
+def problem_of(
+    error: BaseException, spec: PipelineSpec, definitions: Definitions | None = None, flow: str = ""
+) -> Problem:
+    """The problem that an exception tells. `flow` is the one that was under way."""
+    text = plain(str(error)) or type(error).__name__
+    if isinstance(error, SpecError):
+        return Problem(text, error.next_step)
+    if isinstance(error, DefinitionProblem):
+        return Problem(text, "", flow, shown_path(error.place.file, spec.root), error.place.line)
+    if not _is_sparks(error):
+        text = f"{type(error).__name__}: {text}"
+    place = _place_in_traceback(error, spec)
+    if place is None and definitions is not None:
+        flow = flow or named_flow(str(error), definitions)
+        defined = definitions.places.get(flow)
+        place = defined.place if defined is not None else None
+    return told(text, spec, place, flow)
+
+
+def told(text: str, spec: PipelineSpec, place: Place | None, flow: str = "") -> Problem:
+    """A problem of a text that Spark gave."""
+    file = shown_path(place.file, spec.root) if place is not None else ""
+    next_step = next((step for sign, step in _NEXT if sign in text), "")
+    return Problem(plain(text), next_step, flow, file, place.line if place is not None else 0)
+
+
+def named_flow(text: str, definitions: Definitions) -> str:
+    """The flow that a message of Spark names; empty where it names none that is known."""
+    for match in _NAMED_FLOW.finditer(text):
+        name = short_name(match[1].replace("`", "").rstrip("."))
+        if name in definitions.places:
+            return name
+    return ""
+
+
+def plain(text: str) -> str:
+    """Without Java's stack, and no longer than a screen."""
+    cut = _JAVA.search(text)
+    short = text[: cut.start()] if cut is not None else text
+    for _ in range(3):  # Exceptions come wrapped in each other, with a name in front for each.
+        short = _WRAPPED.sub("", short.strip())
+    return short if len(short) <= LONGEST else f"{short[:LONGEST]} ..."
+
+
+def _is_sparks(error: BaseException) -> bool:
+    return type(error).__module__.startswith("pyspark.")
+
+
+def _place_in_traceback(error: BaseException, spec: PipelineSpec) -> Place | None:
+    """The last line of a definition file that the exception came through."""
+    files = {str(path.resolve()): path for path in _definition_files(spec)}
+    if isinstance(error, SyntaxError) and error.filename and str(Path(error.filename).resolve()) in files:
+        return Place(error.filename, error.lineno or 0)
+    found = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if str(Path(frame.filename).resolve()) in files
+    ]
+    return Place(found[-1].filename, found[-1].lineno or 0) if found else None
+
+
+def _definition_files(spec: PipelineSpec) -> list[Path]:
+    try:
+        return spec.files()
+    except SpecError:
+        return []
+
+
+def sql_line(text: str) -> int:
+    """The line that Spark's SQL parser names, counted from the beginning of the file; 0 where it names none."""
+    match = _SQL_LINE.search(text)
+    return int(match[1]) if match else 0

@@ -1,0 +1,106 @@
+"""Figures: what a flow did in a run, summed up from Spark's reports.
+
+Decides what counts as a row in, a row out and lag. Spark's reports are JSON (StreamingQueryProgress).
+
+I1  Rows in and out are sums over micro-batches; a batch that is reported twice (same number) counts once.
+I2  Lag is told only where the source says where its topic ends: the official connector and `format("kavka")` do.
+
+Source: Spark's StreamingQueryProgress; spark.md: sinks of files report -1 rows, their tasks' metrics know better.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Figures:
+    """Of one flow. `lag` is in records, None where nobody knows; `watermark` is an ISO time, empty without one."""
+
+    flow: str
+    rows_in: int = 0
+    lag: int | None = None
+    batches: int = 0
+    seconds: float = 0.0
+    watermark: str = ""
+    state_rows: int = 0
+    dropped_late: int = 0
+    _last_batch: int = field(default=-1, repr=False)
+    _reported_out: int | None = field(default=None, repr=False)
+    _written_out: int | None = field(default=None, repr=False)
+
+    @property
+    def rows_out(self) -> int | None:
+        """What the sink reported, else what its tasks wrote; None where nobody counted."""
+        return self._written_out if self._reported_out is None else self._reported_out
+
+    def add_batch(self, progress: Mapping[str, Any]) -> bool:
+        """Takes a report in; returns whether it told anything new."""
+        batch = int(progress.get("batchId", -1))
+        if batch <= self._last_batch and batch >= 0:
+            return False
+        self._last_batch = batch
+        self.batches += 1
+        sources = progress.get("sources", ())
+        self.rows_in += sum(int(source.get("numInputRows", 0)) for source in sources)
+        reported = int(progress.get("sink", {}).get("numOutputRows", -1))
+        if reported >= 0:
+            self._reported_out = (self._reported_out or 0) + reported
+        self.seconds += int(progress.get("durationMs", {}).get("triggerExecution", 0)) / 1000
+        self.watermark = str(progress.get("eventTime", {}).get("watermark", self.watermark))
+        operators = progress.get("stateOperators", ())
+        if operators:
+            self.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
+            self.dropped_late += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
+        lags = [lag for lag in map(source_lag, sources) if lag is not None]
+        self.lag = sum(lags) if lags else self.lag
+        return True
+
+    def add_written(self, rows: int) -> None:
+        """Rows that a task wrote, by its metrics."""
+        self._written_out = (self._written_out or 0) + rows
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "flow": self.flow,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "lag": self.lag,
+            "batches": self.batches,
+            "seconds": round(self.seconds, 3),
+            "watermark": self.watermark,
+            "state_rows": self.state_rows,
+            "dropped_late": self.dropped_late,
+        }
+
+
+def source_lag(source: Mapping[str, Any]) -> int | None:
+    """How many records a source was behind when the micro-batch was planned, of its end and the topic's end; None
+    where it does not say, or says something else than offsets of partitions."""
+    end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
+    if end is None or latest is None:
+        return None
+    return sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
+
+
+def offsets_of(offset: object) -> dict[tuple[str, str], int] | None:
+    """{"orders": {"0": 17}} as {("orders", "0"): 17}; None of anything else. Spark tells it as text or as an object."""
+    try:
+        topics = json.loads(offset) if isinstance(offset, str) else offset
+        if not isinstance(topics, dict):
+            return None
+        return {
+            (topic, partition): int(number)
+            for topic, partitions in topics.items()
+            for partition, number in partitions.items()
+        }
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def short_name(flow: str) -> str:
+    """Without the catalog and database in which SDP puts what has none."""
+    return flow.removeprefix("spark_catalog.default.")

@@ -1,0 +1,147 @@
+"""Runner: starts a driver's process, follows its journal, ends it.
+
+Decides nothing of a run; a command (or a test, or the demo) gives it an order and hears the events as they come.
+
+I1  One driver at a time works on a pipeline's storage on this machine: a lock file says so, which the kernel lets go of
+    when its holder dies, however it dies.
+I2  A driver does not outlive its runner: its standard input ends then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kavka_spark.pipelines.journal import Event, JournalReader, log_path, new_journal_path
+from kavka_spark.pipelines.order import Order, encode_order
+from kavka_spark.pipelines.spec import PipelineSpec, SpecError
+
+LOOK_S: Final = 0.1
+END_S: Final = 30.0
+"""How long a driver may take to end when it is asked to."""
+TAIL_LINES: Final = 15
+_LOCK: Final = "lock"
+
+
+class Runner:
+    """One driver's process, from `with` to its end."""
+
+    def __init__(self, spec: PipelineSpec, order: Order) -> None:
+        self._spec = spec
+        self.journal = new_journal_path(spec.state)
+        self.log = log_path(self.journal)
+        self._order = order.with_journal(self.journal)
+        self._reader = JournalReader(self.journal)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = -1
+
+    def __enter__(self) -> Runner:
+        self._take_lock()
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kavka_spark.pipelines.driver", encode_order(self._order)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for the teller, which then asks the driver; the JVM would die of it at once.
+                start_new_session=True,
+                pass_fds=(self._lock,),
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        os.close(self._lock)
+
+    @property
+    def pid(self) -> int:
+        """Of the driver's process, whose JVM is a child of it."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    def events(self) -> Iterator[Event | None]:
+        """What happens, as it happens, until the process is over; None whenever nothing did for a moment. A process
+        that ended without a word (it was killed) is a problem event."""
+        has_ended = False
+        while True:
+            is_alive = self.status is None
+            for event in self._reader.read():
+                has_ended |= event["event"] == "ended"
+                yield event
+            if not is_alive:
+                break
+            yield None
+            time.sleep(LOOK_S)
+        if not has_ended:
+            problem = f"Spark's driver ended with {self.status}, without a word of its own"
+            yield {"event": "problem", "problem": f"{problem}; its last ones:\n{self.log_tail()}"}
+
+    def ask_to_stop(self) -> None:
+        """The driver ends when it can; `events` goes on until then."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """kill -9 of the driver and its JVM and workers at once."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """In order, or, after `END_S`, at once."""
+        assert self._process is not None
+        self.ask_to_stop()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def log_tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-TAIL_LINES:])
+
+    def _take_lock(self) -> None:
+        path = self._spec.state / _LOCK
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise SpecError(
+                f"another run of {self._spec.name} is under way in {self._spec.storage}",
+                "wait for its end, or give this one a storage of its own",
+            ) from None
+
+
+def is_running(state: Path) -> bool:
+    """Whether a driver works on it, on this machine."""
+    try:
+        lock = os.open(state / _LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

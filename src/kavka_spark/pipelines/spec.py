@@ -1,0 +1,245 @@
+"""PipelineSpec: pipeline.yml, which is SDP's spec with a key of kavka's own.
+
+Decides what the file means and refuses what it does not know, with the line where YAML tells one. Must not know Spark.
+
+    name: orders
+    storage: storage                    a folder beside the file, or a URI
+    libraries: [{glob: {include: transformations/**}}]
+    configuration: {orders.window: 1 hour}      SDP's; texts, which definitions read by spark.conf.get
+    kavka:
+      bootstrap: 127.0.0.1:9092         spark.conf.get("spark.kavka.bootstrap.servers") in definitions
+      master: local[*]
+      every: 10s                        `kavka pipeline watch`: from the end of a run to the next
+      trigger: 1s                       `run --continuous`: how often a stream looks for new records
+      refresh: 30s                      `run --continuous`: how often materialized views are computed again
+
+I1  What SDP gets has no key of kavka's, and its storage is an absolute URI.
+I2  Text from --set and -b goes over what the file says; nothing else does.
+
+Source: pyspark/pipelines/cli.py of Spark 4.3 (which keys, which globs).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlparse
+
+FILE_NAME: Final = "pipeline.yml"
+SDP_KEYS: Final = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
+OWN_KEY: Final = "kavka"
+BOOTSTRAP: Final = "spark.kavka.bootstrap.servers"
+"""Under which name definitions find the brokers."""
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class SpecError(Exception):
+    """A pipeline.yml that cannot be run. `next_step` says what to write instead."""
+
+    def __init__(self, problem: str, next_step: str = "") -> None:
+        super().__init__(problem)
+        self.next_step = next_step
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSettings:
+    """What stands under `kavka:`. Times in seconds."""
+
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    master: str = "local[*]"
+    every_s: float = 10.0
+    trigger_s: float = 1.0
+    refresh_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """A pipeline as its file says. `storage` is an absolute URI."""
+
+    path: Path
+    name: str
+    storage: str
+    globs: tuple[str, ...] = ("transformations/**",)
+    catalog: str | None = None
+    database: str | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    own: OwnSettings = field(default_factory=OwnSettings)
+
+    @property
+    def root(self) -> Path:
+        """The folder that globs and relative paths are below of."""
+        return self.path.parent
+
+    @property
+    def state(self) -> Path:
+        """Where kavka keeps the journals of runs and the catalog: in the storage where that is a folder of this
+        machine, else beside the file."""
+        local = local_path(self.storage)
+        return self.root / f".kavka-{self.name}" if local is None else local / "_kavka"
+
+    def spark_configuration(self) -> dict[str, str]:
+        """All that a session gets of it."""
+        return {**self.configuration, BOOTSTRAP: self.own.bootstrap}
+
+    def files(self) -> list[Path]:
+        """The definition files, in a fixed order. Raises SpecError."""
+        found: list[Path] = []
+        for glob in self.globs:
+            pattern = f"{glob}/*" if glob.endswith("/**") else glob
+            below = sorted(path for path in self.root.glob(pattern) if path.is_file())
+            found += [path for path in below if "__pycache__" not in path.parts and path not in found]
+        strange = [path for path in found if path.suffix not in (".py", ".sql")]
+        if strange:
+            raise SpecError(f"{strange[0]} is neither Python nor SQL", "definitions are .py and .sql files")
+        if not found:
+            raise SpecError(
+                f"{self.path}: no definition matches {', '.join(self.globs)}",
+                "put a .py or .sql file there, or begin with `kavka pipeline init`",
+            )
+        return found
+
+    def with_changes(self, bootstrap: str | None, settings: Sequence[str]) -> PipelineSpec:
+        """With the command line's -b and --set NAME=VALUE. Raises SpecError."""
+        configuration = dict(self.configuration)
+        for text in settings:
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                raise SpecError(f"--set {text} is none", "write NAME=VALUE")
+            configuration[name] = value
+        own = self.own if bootstrap is None else replace(self.own, bootstrap=bootstrap)
+        return replace(self, configuration=configuration, own=own)
+
+
+def find_spec(path: Path) -> Path:
+    """The file itself, or pipeline.yml in a folder. Raises SpecError."""
+    if path.is_dir():
+        for name in (FILE_NAME, "pipeline.yaml", "spark-pipeline.yml", "spark-pipeline.yaml"):
+            if (path / name).is_file():
+                return path / name
+        raise SpecError(f"no {FILE_NAME} in {path}", "name one, or begin with `kavka pipeline init`")
+    if not path.is_file():
+        raise SpecError(f"{path} does not exist", "name a pipeline.yml, or begin with `kavka pipeline init`")
+    return path
+
+
+def read_spec(path: Path) -> PipelineSpec:
+    """Raises SpecError, which names the file and, of broken YAML, the line."""
+    import yaml
+
+    file = find_spec(path).resolve()
+    try:
+        fields = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise SpecError(f"{file} cannot be read: {problem.strerror}") from problem
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        what = getattr(problem, "problem", None) or str(problem)
+        raise SpecError(f"{file}{line} is no YAML: {what}") from problem
+    return parse_spec(file, fields)
+
+
+def parse_spec(file: Path, fields: object) -> PipelineSpec:
+    """The spec of what YAML says. Raises SpecError."""
+    if not isinstance(fields, dict):
+        raise SpecError(f"{file} holds no keys and values", "name: and storage: are needed")
+    _refuse_unknown(file, fields, (*SDP_KEYS, OWN_KEY))
+    for key in ("name", "storage"):
+        if not isinstance(fields.get(key), str) or not fields[key]:
+            raise SpecError(f"{file}: {key} is missing", f"write `{key}: ...`, a text")
+    return PipelineSpec(
+        file,
+        fields["name"],
+        storage_uri(file.parent, fields["storage"]),
+        _globs(file, fields.get("libraries")),
+        fields.get("catalog"),
+        fields.get("database", fields.get("schema")),
+        _configuration(file, fields.get("configuration")),
+        _own_settings(file, fields.get(OWN_KEY)),
+    )
+
+
+def storage_uri(root: Path, storage: str) -> str:
+    """An absolute URI of a folder below `root`, or the URI that it is already."""
+    if re.match(r"[a-z][a-z0-9+.-]+:", storage):
+        return storage
+    return (root / os.path.expanduser(storage)).resolve().as_uri()
+
+
+def local_path(uri: str) -> Path | None:
+    """The folder of a file: URI; None for other file systems."""
+    parts = urlparse(uri)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def _globs(file: Path, libraries: object) -> tuple[str, ...]:
+    if libraries is None:
+        return ("transformations/**",)
+    example = "libraries: [{glob: {include: transformations/**}}]"
+    try:
+        globs = tuple(str(each["glob"]["include"]) for each in libraries)  # type: ignore[attr-defined]  # told below
+    except (TypeError, KeyError):
+        raise SpecError(f"{file}: libraries has another form than SDP knows", f"write {example}") from None
+    for glob in globs:
+        prefix = glob.removesuffix("/**")
+        if any(letter in prefix for letter in "*?["):
+            raise SpecError(f"{file}: {glob} is neither a file nor a folder with /**", f"write {example}")
+    return globs
+
+
+def _configuration(file: Path, fields: object) -> dict[str, str]:
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict):
+        raise SpecError(f"{file}: configuration holds no keys and values", "write {spark.some.setting: 'text'}")
+    for name, value in fields.items():
+        if not isinstance(value, str):
+            raise SpecError(
+                f"{file}: configuration {name} is {value!r}, and SDP takes texts only", f'write {name}: "{value}"'
+            )
+    return {str(name): value for name, value in fields.items()}
+
+
+def _own_settings(file: Path, fields: object) -> OwnSettings:
+    if fields is None:
+        return OwnSettings()
+    if not isinstance(fields, dict):
+        raise SpecError(f"{file}: kavka holds no keys and values", "write kavka: {bootstrap: HOST:PORT}")
+    _refuse_unknown(file, fields, ("bootstrap", "master", "every", "trigger", "refresh"), within="kavka.")
+    usual = OwnSettings()
+    return OwnSettings(
+        str(fields.get("bootstrap", usual.bootstrap)),
+        str(fields.get("master", usual.master)),
+        _seconds(file, fields, "every", usual.every_s),
+        _seconds(file, fields, "trigger", usual.trigger_s),
+        _seconds(file, fields, "refresh", usual.refresh_s),
+    )
+
+
+def _seconds(file: Path, fields: Mapping[str, object], name: str, usual: float) -> float:
+    if name not in fields:
+        return usual
+    seconds = parse_seconds(str(fields[name]))
+    if seconds is None:
+        raise SpecError(f"{file}: kavka.{name} is {fields[name]}", "write 500ms, 10s, 5m or 1h")
+    return seconds
+
+
+def parse_seconds(text: str) -> float | None:
+    """Seconds of `500ms`, `10s`, `5m`, `1h`; None of anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", text.strip())
+    return None if match is None else float(match[1]) * _UNITS_S[match[2]]
+
+
+def _refuse_unknown(file: Path, fields: Mapping[object, object], known: Sequence[str], *, within: str = "") -> None:
+    for key in fields:
+        if key not in known:
+            near = get_close_matches(str(key), known, 1)
+            hint = f"did you mean {within}{near[0]}?" if near else f"known are {', '.join(known)}"
+            raise SpecError(f"{file}: unknown key {within}{key}", hint)

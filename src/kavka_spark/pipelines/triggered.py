@@ -1,0 +1,160 @@
+"""TriggeredRuns: runs of Spark Declarative Pipelines, each of which takes what is new since the last one.
+
+Decides what of a run is told, and whether it failed. SDP plans and runs the flows; its queries start with
+Trigger.AvailableNow, their checkpoints lie below the storage.
+
+I1  A run is told as completed only when SDP said so, and after the last figures.
+I2  Tables are written down after every run that was not a check, failed ones too: their files are there.
+
+Source: pyspark/pipelines/spark_connect_pipeline.py of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kavka_spark.pipelines import catalog
+from kavka_spark.pipelines.definitions import Registry, load_definitions
+from kavka_spark.pipelines.event_log import EventLog
+from kavka_spark.pipelines.journal import Journal
+from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.problems import Problem, problem_of, told
+from kavka_spark.pipelines.progress import short_name
+from kavka_spark.pipelines.spec import PipelineSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTLE_S: Final = 5.0
+"""How long the last reports of a run may come after it."""
+LOOK_S: Final = 0.5
+_FLOW: Final = re.compile(r"^Flow '?([\w.`]+)'? (?:is|has|was)(?: been)? ([A-Z_]+)", re.M)
+
+
+class TriggeredRuns:
+    """Runs of one pipeline in one session."""
+
+    def __init__(
+        self, spec: PipelineSpec, order: Order, journal: Journal, sessions: tuple[SparkSession, SparkSession], log: Path
+    ) -> None:
+        self._spec = spec
+        self._order = order
+        self._journal = journal
+        self._spark, self._classic = sessions
+        self._log = EventLog(log)
+        self._writing = threading.Lock()
+        self._number = 0
+
+    def run(self) -> bool:
+        """One run, or one check. Returns whether all went well."""
+        self._number += 1
+        is_check = self._order.mode == "check"
+        self._journal.write("run began", run=self._number)
+        self._log.begin_run()
+        began = time.monotonic()
+        problem = self._try_to_run(dry=is_check)
+        if not is_check:
+            self._tell_the_rest()
+            catalog.save(self._classic, self._spec)
+        if problem is not None:
+            self._journal.write("problem", **problem.as_json())
+        outcome = "completed" if problem is None else "failed"
+        self._journal.write("run ended", run=self._number, outcome=outcome, seconds=round(time.monotonic() - began, 2))
+        return problem is None
+
+    def _try_to_run(self, *, dry: bool) -> Problem | None:
+        from pyspark.errors import PySparkException
+        from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+        from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
+
+        graph = create_dataflow_graph(self._spark, self._spec.catalog, self._spec.database, {})
+        registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph))
+        failed: list[tuple[str, str]] = []
+        try:
+            load_definitions(self._spec, registry, self._spark)
+            self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))
+            full_refresh = self._order.full_refresh if self._number == 1 else ()
+            events = start_run(
+                self._spark,
+                graph,
+                full_refresh,
+                self._order.full_refresh_all and self._number == 1,
+                self._order.refresh,
+                dry,
+                self._spec.storage,
+            )
+            with self._reports():
+                for result in events:
+                    if "pipeline_event_result" in result:
+                        self._on_event(result["pipeline_event_result"].event.message, failed)
+        except PySparkException as error:
+            flow, text = failed[0] if failed else ("", "")
+            if flow:
+                defined = registry.definitions.places.get(flow)
+                return told(text or str(error), self._spec, defined.place if defined else None, flow)
+            current = registry.current.flow if registry.current is not None else ""
+            return problem_of(error, self._spec, registry.definitions, current)
+        except Exception as error:  # whatever a definition file raises is its problem, told with its line
+            current = registry.current.flow if registry.current is not None else ""
+            return problem_of(error, self._spec, registry.definitions, current)
+        return None
+
+    def _on_event(self, message: str, failed: list[tuple[str, str]]) -> None:
+        match = _FLOW.search(message)
+        if match is None:
+            return
+        flow, state = short_name(match[1].replace("`", "")), match[2].lower()
+        why = message[match.end() :].strip(" .:\n") if state == "failed" else ""
+        if state == "failed":
+            failed.append((flow, why))
+        self._journal.write("flow", flow=flow, state=state, why=why[:500])
+
+    # -- figures
+
+    def _reports(self) -> _Reporter:
+        return _Reporter(self._tell)
+
+    def _tell(self) -> None:
+        with self._writing:
+            for flow in sorted(self._log.take()):
+                if flow in self._log.figures:
+                    self._journal.write("progress", **self._log.figures[flow].as_json())
+
+    def _tell_the_rest(self) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        self._tell()
+        while not self._log.is_settled and time.monotonic() < deadline:
+            time.sleep(LOOK_S / 5)
+            self._tell()
+
+
+class _Reporter:
+    """Calls `tell` again and again while the block runs."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, name="kavka-pipeline-reports", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        while not self._over.wait(LOOK_S):
+            self._tell()
+
+
+def runs(triggered: TriggeredRuns, order: Order, is_over: threading.Event) -> Iterator[bool]:
+    """One run, or runs with pauses until `is_over`; whether each went well."""
+    yield triggered.run()
+    while order.every_s is not None and not is_over.wait(order.every_s):
+        yield triggered.run()
