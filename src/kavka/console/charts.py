@@ -111,9 +111,9 @@ def lines(
     )
     body = _svg(TOP + PLOT + BOTTOM, described, Markup("").join(parts))
     legend = Markup("").join(_legend_entry(number, each, shown, look) for number, each in enumerate(drawn))
-    more = (
-        Markup(" <li>{}</li>").format(_("and {n} more, in the table of this page", n=left_out)) if left_out > 0 else ""
-    )
+    more = Markup("")
+    if left_out > 0:
+        more = Markup("<li>{}</li>").format(_("and {n} more that are not drawn", n=left_out))
     table = _time_table(drawn, shown, look)
     return _figure(
         title, _unit_word(unit, _), Markup('{}<ul class="legend">{}{}</ul>{}').format(body, legend, more, table)

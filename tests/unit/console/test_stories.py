@@ -1,0 +1,112 @@
+"""Decisions in words, and who was in an ISR when, as they tell it."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("starlette")
+
+from kavka.console.charts import Look
+from kavka.console.i18n import translator
+from kavka.console.pages.decisions import select
+from kavka.console.replicas import IsrState, spans, states_from
+from kavka.console.stories import causes_of, of_broker, tell
+from kavka.decisions import Decision, DecisionKind, RecordedDecision
+from kavka.model import BrokerId, TopicPartition
+
+LOOK = Look(translator("en"), UTC)
+AT = 1_767_265_200_000
+ORDERS = TopicPartition("orders", 3)
+
+
+def recorded(kind: DecisionKind, at_ms: int = AT, **fields: object) -> RecordedDecision:
+    decision = Decision(kind, at_ms, BrokerId(1), str(fields.pop("why", "because")), **fields)  # type: ignore[arg-type]
+    return RecordedDecision(f"{at_ms}-{kind.value}", decision)
+
+
+def shrunk(at_ms: int = AT) -> RecordedDecision:
+    return recorded(
+        DecisionKind.ISR_SHRUNK,
+        at_ms,
+        why="broker 3 was last caught up 31.2 s before",
+        partition=ORDERS,
+        before={"isr": [1, 2, 3]},
+        after={"isr": [1, 2]},
+        evidence={
+            "log_end_offset": 50_000,
+            "broker_3_log_end_offset": 31_598,
+            "broker_3_last_caught_up_ms": at_ms - 31_200,
+        },
+    )
+
+
+def test_an_isr_that_shrank_is_told_with_how_far_behind_and_since_when() -> None:
+    story = tell(shrunk(), "prod", LOOK)
+    evidence = {str(name): str(value) for name, value in story.evidence}
+    assert story.level == "warn"
+    assert story.link == "/c/prod/topics/orders?partition=3"
+    assert story.changes == ("in sync 1, 2, 3 → 1, 2",)
+    assert story.why == "Broker 3 was last caught up 31.2 s before."
+    assert evidence["broker 3, log end offset"] == "31,598 (18,402 records behind the leader)"
+    assert evidence["broker 3, was caught up last"] == "10:59:28.800 UTC (31.2 s before the decision)"
+    assert evidence["decided by"] == "broker 1"
+
+
+def test_an_unclean_election_is_grave() -> None:
+    assert tell(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": True}), "c", LOOK).level == "bad"
+    assert tell(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": False}), "c", LOOK).level == "ok"
+
+
+def test_text_of_a_broker_is_escaped_in_evidence() -> None:
+    story = tell(recorded(DecisionKind.FENCED, evidence={"error": "<script>"}), "c", LOOK)
+    assert all("<script>" not in value for _name, value in story.evidence)
+
+
+def test_a_search_for_a_partition_finds_no_other_whose_name_begins_so() -> None:
+    other = recorded(DecisionKind.ISR_SHRUNK, partition=TopicPartition("orders", 33))
+    assert select([shrunk(), other], "orders-3", "") == [shrunk()]
+
+
+def test_a_search_for_a_broker_finds_where_it_left_an_isr() -> None:
+    went = recorded(DecisionKind.BROKER_WENT, about_broker=BrokerId(3))
+    calm = recorded(DecisionKind.ISR_EXPANDED, partition=ORDERS, before={"isr": [1]}, after={"isr": [1, 2]})
+    assert select([shrunk(), went, calm], "broker 3", "") == of_broker([shrunk(), went, calm], 3) == [shrunk(), went]
+
+
+def test_a_search_for_words_looks_at_reasons_and_evidence() -> None:
+    assert select([shrunk()], "caught 31598", "") == [shrunk()]
+    assert select([shrunk()], "caught nothing", "") == []
+    assert select([shrunk()], "", "isr expanded") == []
+
+
+def test_causes_are_what_befell_brokers_in_the_minute_before() -> None:
+    early = recorded(DecisionKind.BROKER_WENT, AT - 61_000, about_broker=BrokerId(3))
+    near = recorded(DecisionKind.BROKER_WENT, AT - 1_000, about_broker=BrokerId(3))
+    later = recorded(DecisionKind.BROKER_WENT, AT + 1, about_broker=BrokerId(2))
+    assert causes_of(shrunk().decision, [early, near, later]) == [near]
+
+
+def test_who_was_in_sync_and_when() -> None:
+    elected = recorded(
+        DecisionKind.LEADER_ELECTED,
+        AT - 60_000,
+        partition=ORDERS,
+        before={"leader": -1},
+        after={"leader": 1, "isr": [1, 2, 3]},
+    )
+    states = states_from([shrunk(), elected])
+    assert states == [IsrState(AT - 60_000, 1, frozenset({1, 2, 3})), IsrState(AT, 1, frozenset({1, 2}))]
+    rows = dict(spans(states, (1, 3), LOOK, from_ms=AT - 90_000, until_ms=AT + 10_000))
+    assert [(each.kind, each.until_ms - each.from_ms) for each in rows["broker 1"]] == [
+        ("none", 30_000),
+        ("led", 70_000),
+    ]
+    assert [each.kind for each in rows["broker 3"]] == ["none", "in", "out"]
+
+
+def test_before_the_first_decision_nothing_is_known() -> None:
+    rows = spans([], (1,), LOOK, from_ms=AT, until_ms=AT + 1_000)
+    assert [each.kind for each in rows[0][1]] == ["none"]
