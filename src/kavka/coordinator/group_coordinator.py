@@ -51,6 +51,7 @@ from kavka.coordinator.group_records import (
     offset_record,
     split_version,
 )
+from kavka.coordinator.partitions import Leaderships, nothing_to_load, partition_for
 from kavka.coordinator.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
@@ -100,15 +101,6 @@ class GroupListing(NamedTuple):
     kind: str
 
 
-def java_string_hash(text: str) -> int:
-    """Java's String.hashCode, which Kafka uses to place a group: over UTF-16 code units, as a signed 32-bit integer."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for index in range(0, len(units), 2):
-        value = (31 * value + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
-    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
-
-
 class _GroupWrite(NamedTuple):
     """A group's record on its way into the log, and what is answered when it is there."""
 
@@ -145,7 +137,7 @@ class GroupCoordinator:
         self._around = around
         self._partition_count = 0
         self._active: dict[int, ActiveShard] = {}
-        self._epochs: dict[int, int] = {}
+        self._leaderships = Leaderships()
         self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
         self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
         self._next_token = 0
@@ -165,9 +157,7 @@ class GroupCoordinator:
         """The partition that keeps a group. Raises `RequestError` while there is no offsets topic."""
         if self._partition_count == 0:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        hashed = java_string_hash(group_id)
-        # Java has no positive counterpart of the lowest integer.
-        return (0 if hashed == -(1 << 31) else abs(hashed)) % self._partition_count
+        return partition_for(group_id, self._partition_count)
 
     def load(self, partition: int, leader_epoch: int) -> Coroutine[None, None, None]:
         """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
@@ -175,11 +165,10 @@ class GroupCoordinator:
         An older epoch than one already heard of changes nothing (I3), nor does the epoch that is served.
         """
         known = self._active.get(partition)
-        if leader_epoch < self._epochs.get(partition, -1) or (known is not None and known.leader_epoch >= leader_epoch):
-            return _nothing()
-        if known is not None:
-            self.unload(partition)
-        self._epochs[partition] = leader_epoch
+        served = None if known is None else known.leader_epoch
+        if not self._leaderships.begins(partition, leader_epoch, served=served):
+            return nothing_to_load()
+        self.unload(partition)
         shard = GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes)
         active = ActiveShard(partition, shard, leader_epoch)
         # Here and not in the coroutine: an `unload` between this call and its first step must find it (S51).
@@ -221,7 +210,7 @@ class GroupCoordinator:
     def forget(self, partition: int) -> None:
         """The partition was deleted: one that is made in its place begins with epochs of its own."""
         self.unload(partition)
-        self._epochs.pop(partition, None)
+        self._leaderships.forget(partition)
 
     def unload(self, partition: int, leader_epoch: int | None = None) -> None:
         """Serves a partition's groups no longer; what is held is answered with NOT_COORDINATOR.
@@ -229,10 +218,8 @@ class GroupCoordinator:
         `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
         one than that of the last `load` changes nothing (I3).
         """
-        if leader_epoch is not None:
-            if leader_epoch < self._epochs.get(partition, -1):
-                return
-            self._epochs[partition] = leader_epoch
+        if not self._leaderships.ends(partition, leader_epoch):
+            return
         active = self._active.pop(partition, None)
         if active is None:
             return
@@ -777,10 +764,6 @@ def _batches(records: Sequence[CoordinatorRecord]) -> Iterator[list[CoordinatorR
 
 def _offset_record(offset: OffsetRecord) -> CoordinatorRecord:
     return offset_record(offset.group_id, offset.topic, offset.partition, offset.committed)
-
-
-async def _nothing() -> None:
-    """What is left to do of a load that is out of date."""
 
 
 def _answer_for(error: ErrorCode, too_large: ErrorCode) -> ErrorCode:

@@ -27,8 +27,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from kavka.coordinator.group_coordinator import java_string_hash
 from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.partitions import Leaderships, nothing_to_load, partition_for
 from kavka.coordinator.transaction_records import (
     decode_transaction_record,
     transaction_record,
@@ -128,7 +128,7 @@ class TransactionCoordinator:
         self._around = surroundings
         self._partition_count = 0
         self._active: dict[int, _Active] = {}
-        self._epochs: dict[int, LeaderEpoch] = {}
+        self._leaderships = Leaderships()
         self._writes: dict[asyncio.Task[bool], None] = {}
 
     # -- which partitions are here
@@ -141,9 +141,7 @@ class TransactionCoordinator:
         """The partition that keeps an id. Raises `RequestError` while there is no such topic."""
         if self._partition_count == 0:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        hashed = java_string_hash(transactional_id)
-        # Java has no positive counterpart of the lowest integer.
-        return (0 if hashed == -(1 << 31) else abs(hashed)) % self._partition_count
+        return partition_for(transactional_id, self._partition_count)
 
     def load(self, partition: int, leader_epoch: LeaderEpoch) -> Coroutine[None, None, None]:
         """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
@@ -151,11 +149,10 @@ class TransactionCoordinator:
         An older epoch than one already heard of changes nothing (I3), nor does the epoch that is served.
         """
         known = self._active.get(partition)
-        if leader_epoch < self._epochs.get(partition, -1) or (known is not None and known.leader_epoch >= leader_epoch):
-            return _nothing()
-        if known is not None:
-            self.unload(partition)
-        self._epochs[partition] = leader_epoch
+        served = None if known is None else known.leader_epoch
+        if not self._leaderships.begins(partition, leader_epoch, served=served):
+            return nothing_to_load()
+        self.unload(partition)
         # Here and not in the coroutine: an `unload` between this call and its first step must find it.
         active = self._active[partition] = _Active(partition, leader_epoch)
         return self._read(active)
@@ -177,7 +174,7 @@ class TransactionCoordinator:
     def forget(self, partition: int) -> None:
         """The partition was deleted: one that is made in its place begins with epochs of its own."""
         self.unload(partition)
-        self._epochs.pop(partition, None)
+        self._leaderships.forget(partition)
 
     def unload(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
         """Serves a partition's ids no longer.
@@ -185,10 +182,8 @@ class TransactionCoordinator:
         `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
         one than that of the last `load` changes nothing (I3).
         """
-        if leader_epoch is not None:
-            if leader_epoch < self._epochs.get(partition, -1):
-                return
-            self._epochs[partition] = leader_epoch
+        if not self._leaderships.ends(partition, leader_epoch):
+            return
         active = self._active.pop(partition, None)
         if active is not None:
             for task in list(active.tasks):
@@ -475,10 +470,6 @@ class TransactionCoordinator:
 
 def _in_parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
-
-
-async def _nothing() -> None:
-    """What is left to do of a load that is out of date."""
 
 
 def _replay(active: _Active, record: CoordinatorRecord) -> None:

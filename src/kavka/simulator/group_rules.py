@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.client.assignor import decode_assignment
 from kavka.coordinator.group import GroupState
-from kavka.coordinator.group_coordinator import java_string_hash
 from kavka.coordinator.group_records import GroupRecord, OffsetRecord, decode_record
+from kavka.coordinator.partitions import partition_for
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api_keys import ApiKey
@@ -209,7 +209,7 @@ class GroupRules:
 
     def _home(self, group: str) -> TopicPartition | None:
         count = sum(partition.topic == TOPIC for partition in self._view.stored)
-        return TopicPartition(TOPIC, abs(java_string_hash(group)) % count) if count else None
+        return TopicPartition(TOPIC, partition_for(group, count)) if count else None
 
     def _leads(self, broker: SimulatedBroker, group: str) -> bool:
         """Whether the broker is who leads the group's partition, and knows it."""

@@ -10,8 +10,9 @@ import pytest
 
 from group_surroundings import group_surroundings
 from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
-from kavka.coordinator.group_coordinator import GroupCoordinator, java_string_hash
+from kavka.coordinator.group_coordinator import GroupCoordinator
 from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
+from kavka.coordinator.partitions import java_string_hash
 from kavka.coordinator.shard import MAX_NEW_GROUPS, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import EncodeError
