@@ -1,0 +1,408 @@
+"""What a task of the source reads and what a stream plans, against brokers; Spark itself takes no part.
+
+Three brokers where leaders move; records that are there twice or not at all would show in the values.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from kavka.errors import KavkaError
+from kavka.model import TopicPartition
+from kavka.testing import Cluster
+from kavka_process import KavkaProcess
+from kavka_spark.connections import connection
+from kavka_spark.errors import DataLossError, SubscriptionError
+from kavka_spark.offsets import find_partitions
+from kavka_spark.plan import OffsetRange
+from kavka_spark.reader import RangeReader
+from kavka_spark.source import KavkaReader
+from kavka_spark.source_options import SourceOptions, Subscribe, source_options
+from kavka_spark.stream_source import KavkaStreamReader
+from topic_filler import create_topic, fill_with_transactions, produce
+
+_names = count()
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"read-{next(_names)}"
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+def options(bootstrap: str, topic: str, *, streaming: bool = False, **more: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **more}
+    return source_options({name.replace("__", "."): text for name, text in given.items()}, streaming=streaming)
+
+
+def rows(reader: KavkaReader | KavkaStreamReader, tasks: Iterable[Any]) -> list[tuple[int, int, bytes | None]]:
+    """(partition, offset, value) of all tasks."""
+    found = []
+    for task in tasks:
+        for batch in reader.read(task):
+            columns = [batch.column(name).to_pylist() for name in ("partition", "offset", "value")]
+            found += list(zip(*columns, strict=True))
+    return found
+
+
+def batch(bootstrap: str, topic: str, **more: str) -> list[tuple[int, int, bytes | None]]:
+    reader = KavkaReader(options(bootstrap, topic, **more), ("partition", "offset", "value"))
+    return rows(reader, reader.partitions())
+
+
+def delete_records(bootstrap: str, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deleted = admin.delete_records([Position(topic, 0, before)])
+    for done in deleted.values():
+        done.result(30)
+
+
+def add_partitions(bootstrap: str, topic: str, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+
+
+def remake(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """Deletes a topic and makes it anew."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            create_topic(bootstrap, topic, partitions)
+            return
+        except Exception:
+            time.sleep(0.1)
+    raise AssertionError(f"{topic} could not be made anew")
+
+
+def test_bounds_and_sizes_of_a_batch(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=2)
+    servers = kavka_broker.bootstrap
+    assert sorted(batch(servers, topic)) == [(p, i, b"v%d" % (i * 2 + p)) for p in (0, 1) for i in range(50)]
+    some = batch(
+        servers,
+        topic,
+        startingOffsets=json.dumps({topic: {"0": 10, "1": -2}}),
+        endingOffsets=json.dumps({topic: {"0": 12, "1": -1}}),
+    )
+    assert [offset for partition, offset, _ in some if partition == 0] == [10, 11]
+    assert len(some) == 52
+    reader = KavkaReader(options(servers, topic, maxRecordsPerPartition="7"), ("partition", "offset", "value"))
+    tasks = reader.partitions()
+    assert len(tasks) == 16
+    assert len(rows(reader, tasks)) == 100
+    assigned = source_options({"kafka.bootstrap.servers": servers, "assign": json.dumps({topic: [1]})}, streaming=False)
+    reader = KavkaReader(assigned, ("partition", "offset", "value"))
+    assert {row[0] for row in rows(reader, reader.partitions())} == {1}
+    matched = source_options(
+        {"kafka.bootstrap.servers": servers, "subscribePattern": topic.replace("read", "r..d")}, streaming=False
+    )
+    reader = KavkaReader(matched, ("partition", "offset", "value"))
+    assert len(rows(reader, reader.partitions())) == 100
+
+
+def test_a_read_committed_range_leaves_out_what_was_aborted(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    fill_with_transactions(kavka_broker.bootstrap, topic)
+    everything = [value for _, _, value in batch(kavka_broker.bootstrap, topic)]
+    committed = [
+        value for _, _, value in batch(kavka_broker.bootstrap, topic, **{"kafka.isolation.level": "read_committed"})
+    ]
+    aborted = {(turn, index) for turn in range(6) for index in range(2) if (turn + index) % 3 == 2}
+    kept = [v for v in everything if v.startswith(b"p") or tuple(map(int, v[1:].split(b"-")))[:2] not in aborted]
+    assert sorted(committed) == sorted(kept)
+    assert len(everything) - len(kept) == 50 * len(aborted)
+    # In small fetches the list of aborted transactions comes with each answer.
+    small = batch(
+        kavka_broker.bootstrap,
+        topic,
+        **{"kafka.isolation.level": "read_committed", "kafka.max.partition.fetch.bytes": "100", "minPartitions": "9"},
+    )
+    assert sorted(value for _, _, value in small) == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"startingOffsets": '{"TOPIC":{"0":1}}'}, "leaves out TOPIC-1"),
+        ({"startingOffsets": '{"TOPIC":{"0":1,"1":1,"2":1}}'}, "names TOPIC-2, which is not among"),
+        ({"startingTimestamp": "99999999999999"}, "no record of TOPIC-0, TOPIC-1 is as late"),
+        ({"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 999 is wanted, and it holds 0 to before 5"),
+        ({"endingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 998 is wanted, and it holds 0 to before 5"),
+    ],
+)
+def test_bounds_that_do_not_fit_are_said(
+    kavka_broker: KavkaProcess, topic: str, more: dict[str, str], why: str
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=2)
+    with pytest.raises(KavkaError, match=why.replace("TOPIC", topic)):
+        batch(kavka_broker.bootstrap, topic, **{name: text.replace("TOPIC", topic) for name, text in more.items()})
+
+
+def test_a_topic_that_is_not_there_is_named(kavka_broker: KavkaProcess) -> None:
+    with pytest.raises(SubscriptionError, match="no topic 'nowhere'"):
+        batch(kavka_broker.bootstrap, "nowhere")
+
+
+def test_timestamps_are_bounds_as_well(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    before = int(time.time() * 1000)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+    after = int(time.time() * 1000) + 1
+    servers = kavka_broker.bootstrap
+    assert len(batch(servers, topic, startingTimestamp=str(before))) == 10
+    assert len(batch(servers, topic, endingOffsetsByTimestamp=json.dumps({topic: {"0": before}}))) == 0
+    assert len(batch(servers, topic, startingTimestamp=str(before), endingTimestamp=str(after))) == 10
+    latest = {"startingTimestamp": str(after + 10**6), "startingOffsetsByTimestampStrategy": "latest"}
+    assert batch(servers, topic, **latest) == []
+
+
+def test_records_that_have_aged_out_are_named_or_passed_over(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=1)
+    reader = KavkaReader(options(kavka_broker.bootstrap, topic), ("partition", "offset", "value"))
+    tolerant = KavkaReader(options(kavka_broker.bootstrap, topic, failOnDataLoss="false"), reader._columns)
+    tasks = reader.partitions()
+    delete_records(kavka_broker.bootstrap, topic, 60)
+    with pytest.raises(DataLossError, match=rf"{topic}-0: offset 0 is wanted.*60 to before 100.*failOnDataLoss"):
+        rows(reader, tasks)
+    assert [offset for _, offset, _ in rows(tolerant, tasks)] == list(range(60, 100))
+    with pytest.raises(DataLossError, match="offset 10 is wanted"):
+        batch(kavka_broker.bootstrap, topic, startingOffsets=json.dumps({topic: {"0": 10}}))
+
+
+def test_a_topic_made_anew_is_another_topic_to_a_task(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+    reader = KavkaReader(options(kavka_broker.bootstrap, topic), ("partition", "offset", "value"))
+    tasks = reader.partitions()
+    remake(kavka_broker.bootstrap, topic)
+    produce(kavka_broker.bootstrap, topic, 50, partitions=1)
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 0 .*made anew"):
+        rows(reader, tasks)
+
+
+def test_leaders_that_move_and_die_while_a_range_is_read_cost_no_row(three: Cluster, topic: str) -> None:
+    three.create_topic(topic, 1, 3)
+    produce(three.bootstrap_servers, topic, 3_000, partitions=1, size=500)
+    wanted = options(three.bootstrap_servers, topic, **{"kafka.max.partition.fetch.bytes": "70000"})
+    opened = connection(wanted.connection)
+    ids = opened.run(find_partitions(opened.cluster, Subscribe((topic,)))).topic_ids
+    span = OffsetRange(topic, 0, 0, 3_000, ids[topic])
+    offsets: list[int] = []
+    killed: list[int] = []
+    for read in RangeReader(opened, wanted, span, ("offset",)).batches():
+        offsets += read.column("offset").to_pylist()
+        if len(offsets) > 500 and not killed:
+            killed.append(three.leader(topic))
+            three.kill(killed[0])
+    assert offsets == list(range(3_000))
+    three.restore()
+    assert [offset for _, offset, _ in batch(three.bootstrap_servers, topic)] == list(range(3_000))
+
+
+def test_a_broker_that_answers_nothing_ends_a_task_in_time(start_kavka: Any, topic: str) -> None:
+    broker = start_kavka()
+    create_topic(broker.bootstrap, topic, 1)
+    produce(broker.bootstrap, topic, 10, partitions=1)
+    wanted = options(broker.bootstrap, topic, **{"kafkaConsumer.pollTimeoutMs": "1000"})
+    reader = KavkaReader(wanted, ("partition", "offset", "value"))
+    tasks = reader.partitions()
+    broker.kill()
+    began = time.monotonic()
+    with pytest.raises(KavkaError, match=str(broker.port)):
+        rows(reader, tasks)
+    assert time.monotonic() - began < 20
+
+
+class Stream:
+    """A query's reader and its checkpoint: micro-batches one after another, as Spark plans them."""
+
+    def __init__(self, bootstrap: str, topic: str, **more: str) -> None:
+        self.options = options(bootstrap, topic, streaming=True, **{"startingOffsets": "earliest", **more})
+        self.reader = KavkaStreamReader(self.options, ("partition", "offset", "value"))
+        self.at = self._text(self.reader.initialOffset())
+        self.rows: list[tuple[int, int, bytes | None]] = []
+
+    @staticmethod
+    def _text(offsets: Any) -> str:
+        return json.dumps(offsets)
+
+    def restart(self) -> None:
+        self.reader = KavkaStreamReader(self.options, ("partition", "offset", "value"))
+
+    def micro_batch(self) -> int:
+        """Reads one; returns how many rows it had."""
+        limit = self.reader.getDefaultReadLimit()
+        end = self._text(self.reader.latestOffset(json.loads(self.at), limit))
+        found = rows(self.reader, self.reader.partitions(json.loads(self.at), json.loads(end)))
+        self.rows += found
+        self.at = end
+        return len(found)
+
+    def drain(self) -> list[int]:
+        """Sizes of micro-batches until there is nothing new."""
+        sizes = []
+        while True:
+            before = self.at
+            size = self.micro_batch()
+            if self.at == before:
+                return sizes
+            sizes.append(size)
+
+
+def test_a_stream_goes_on_where_it_was_also_in_another_process(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=2)
+    stream = Stream(kavka_broker.bootstrap, topic, maxOffsetsPerTrigger="30")
+    assert stream.drain() == [30, 30, 30, 10]
+    produce(kavka_broker.bootstrap, topic, 10, partitions=2)
+    stream.restart()
+    assert stream.drain() == [10]
+    assert len(set(stream.rows)) == len(stream.rows) == 110
+
+
+def test_a_limit_of_bytes_holds_about(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 1_000, partitions=2, size=1_000)
+    sizes = Stream(kavka_broker.bootstrap, topic, maxBytesPerTrigger="200000").drain()
+    assert sum(sizes) == 1_000
+    assert all(150 <= size <= 250 for size in sizes[:-1])
+
+
+def test_too_little_is_put_off_but_not_for_ever(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    stream = Stream(kavka_broker.bootstrap, topic, minOffsetsPerTrigger="50", maxTriggerDelay="3s")
+    stream.micro_batch()
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    began = time.monotonic()
+    assert stream.micro_batch() == 0
+    while not stream.micro_batch():
+        assert time.monotonic() - began < 20
+        time.sleep(0.05)
+    assert len(stream.rows) == 20
+    produce(kavka_broker.bootstrap, topic, 60, partitions=1)
+    assert stream.micro_batch() == 60
+
+
+def test_partitions_that_come_during_a_stream_are_read_from_their_beginning(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic)
+    stream.drain()
+    add_partitions(kavka_broker.bootstrap, topic, 3)
+    produce(kavka_broker.bootstrap, topic, 30, partitions=3)
+    assert stream.drain() == [30]
+    assert {partition for partition, _, _ in stream.rows} == {0, 1, 2}
+
+
+def test_available_now_ends_at_what_was_there_when_it_began(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic, maxOffsetsPerTrigger="40")
+    stream.reader.prepareForTriggerAvailableNow()
+    produce(kavka_broker.bootstrap, topic, 100, partitions=1)
+    add_partitions(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=2)
+    assert stream.drain() == [40, 40, 20]
+    stream.restart()
+    stream.reader.prepareForTriggerAvailableNow()
+    assert sum(stream.drain()) == 120
+    assert len(set(stream.rows)) == len(stream.rows) == 220
+
+
+def test_finished_micro_batches_are_committed_to_the_group(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 50, partitions=1)
+    group = f"group-of-{topic}"
+    stream = Stream(kavka_broker.bootstrap, topic, maxOffsetsPerTrigger="20", **{"kavka.group.id": group})
+
+    def committed() -> int:
+        from kavka.client.group_admin import GroupAdmin
+
+        opened = connection(stream.options.connection)
+        found = opened.run(GroupAdmin(opened.cluster).offsets(group))
+        return found[TopicPartition(topic, 0)].offset
+
+    stream.micro_batch()
+    assert committed() == 0
+    stream.micro_batch()
+    assert committed() == 20
+    stream.drain()
+    assert committed() == 50
+    assert stream.reader.reportLatestOffset() == {topic: {"0": 50}}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_topic_made_anew_is_told_from_lost_records(kavka_broker: KavkaProcess, topic: str, restarted: bool) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic)
+    tolerant = Stream(kavka_broker.bootstrap, topic, failOnDataLoss="false")
+    stream.drain(), tolerant.drain()
+    remake(kavka_broker.bootstrap, topic)
+    produce(kavka_broker.bootstrap, topic, 50, partitions=1)
+    if restarted:
+        stream.restart(), tolerant.restart()
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 is wanted.*deleted and made anew"):
+        stream.micro_batch()
+    assert tolerant.drain() == [50]
+
+
+def test_what_ages_out_between_micro_batches_is_told(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    stream = Stream(kavka_broker.bootstrap, topic)
+    tolerant = Stream(kavka_broker.bootstrap, topic, failOnDataLoss="false", maxOffsetsPerTrigger="10")
+    produce(kavka_broker.bootstrap, topic, 100, partitions=1)
+    delete_records(kavka_broker.bootstrap, topic, 90)
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 0 is wanted, and it holds 90 to before 100"):
+        stream.micro_batch()
+    assert tolerant.drain() == [10]
+
+
+def test_a_checkpoint_of_sparks_own_source_is_gone_on_with(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 2)
+    produce(kavka_broker.bootstrap, topic, 100, partitions=2)
+    stream = Stream(kavka_broker.bootstrap, topic, **{"kavka.offsets.topic.ids": "false"})
+    stream.at = f'{{"{topic}":{{"1":40,"0":45}}}}'
+    assert stream.drain() == [15]
+    assert json.loads(stream.at) == {topic: {"0": 50, "1": 50}}
+
+
+def test_a_stream_outlives_brokers_that_die_between_and_during_micro_batches(three: Cluster, topic: str) -> None:
+    three.create_topic(topic, 3, 3)
+    stream = Stream(three.bootstrap_servers, topic, maxOffsetsPerTrigger="500")
+    written = threading.Thread(target=produce, args=(three.bootstrap_servers, topic, 6_000), kwargs={"partitions": 3})
+    written.start()
+    deadline = time.monotonic() + 60
+    victims = iter((1, 2))
+    while len(stream.rows) < 6_000 and time.monotonic() < deadline:
+        stream.micro_batch()
+        if len(stream.rows) > 1_000 and (victim := next(victims, None)) is not None:
+            three.restore()
+            three.kill(victim)
+    written.join()
+    stream.drain()
+    three.restore()
+    assert next(victims, None) is None
+    assert len({value for _, _, value in stream.rows}) == 6_000
+    assert len({row[:2] for row in stream.rows}) == len(stream.rows)
