@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, note, show, usage
+from kavka.cli.output import Failure, Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.simulator.isr_history import IsrHistory, Judgement
@@ -294,9 +294,5 @@ def _write_trace(
 
 
 def _write(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as problem:
-        raise Failure(f"{path} cannot be written: {problem.strerror}", "name a file that you may write") from problem
+    write_file(path, [text])
     note(f"{path} written")

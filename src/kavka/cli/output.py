@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
@@ -109,6 +109,15 @@ def report(failure: Failure) -> int:
         lines.append(f"  Next: {failure.next_step}")
     print("\n".join(lines), file=sys.stderr)
     return failure.status
+
+
+def write_file(path: str, parts: Iterable[str]) -> None:
+    """Writes the text in one go; no parts make an empty file, which tells a mistake in a name before long work."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(parts)
+    except OSError as problem:
+        raise Failure(f"{path} cannot be written: {problem.strerror}", "name a file that you may write") from problem
 
 
 def usage(problem: str, next_step: str = "") -> NoReturn:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import FAILED, Failure, Table, note, show
+from kavka.cli.output import FAILED, Failure, Table, note, show, write_file
 from kavka.cli.why import moment_ms
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def replay(
     wanted = _wanted(partitions)
     around_ms = None if around is None else moment_ms(around, time.time_ns() // 1_000_000, option="--around")
     for path in filter(None, (trace, page)):
-        _write(path, ())  # A mistake in a name is told before the work, not after it.
+        write_file(path, ())  # A mistake in a name is told before the work, not after it.
     try:
         replayed = replay_cluster(rings, wanted=wanted, around_ms=around_ms)
     except OSError as problem:
@@ -56,11 +56,11 @@ def replay(
         )
     shown = Replay(replayed, _command(directories, partitions, around))
     if trace is not None:
-        _write(trace, (f"{line}\n" for line in replayed.trace.lines()))
+        write_file(trace, (f"{line}\n" for line in replayed.trace.lines()))
     if page is not None:
         from kavka.simulator.page import render
 
-        _write(page, [render(shown)])
+        write_file(page, [render(shown)])
     if as_json:
         print(json.dumps(shown.as_json(), ensure_ascii=False))
     else:
@@ -207,11 +207,3 @@ def _clock(at_ms: int) -> str:
     from datetime import datetime
 
     return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="milliseconds")
-
-
-def _write(path: str, parts: Iterable[str]) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(parts)
-    except OSError as problem:
-        raise Failure(f"{path} cannot be written: {problem.strerror}") from problem

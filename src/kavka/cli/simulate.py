@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import FAILED, Failure, Table, note, show, usage
+from kavka.cli.output import FAILED, Failure, Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.simulator.recorded_run import RecordedRun, Wish
@@ -49,16 +49,16 @@ def simulate(
     if shrink is not None and not os.access(os.path.dirname(os.path.abspath(shrink)), os.W_OK):
         raise Failure(f"{shrink} cannot be written", "name a file in a directory that is there, and yours")
     for path in filter(None, (trace, page)):
-        _write(path, ())  # A mistake in a name is told before the run, not after it.
+        write_file(path, ())  # A mistake in a name is told before the run, not after it.
     if not as_json:
         note(f"Simulating: {wish.command}")
     run = _run(wish)
     if trace is not None:
-        _write(trace, (f"{line}\n" for line in run.trace.lines()))
+        write_file(trace, (f"{line}\n" for line in run.trace.lines()))
     if page is not None:
         from kavka.simulator.page import render
 
-        _write(page, [render(run)])
+        write_file(page, [render(run)])
     if as_json:
         _tell_finding(run, note)
     else:
@@ -145,7 +145,7 @@ def _shrink(run: RecordedRun, path: str, *, tell: Callable[[str], None]) -> str 
         tell(f"\nThe run could not be {shrunk}.")
         return None
     written = shrunk.found.as_python()
-    _write(path, [written, "\n"])
+    write_file(path, [written, "\n"])
     tell(f"\nMade smaller, {shrunk}:\n\n{written}\n\nHave it again: kavka simulate --replay {quote(path)}")
     return written
 
@@ -185,11 +185,3 @@ def _tell_finding(run: RecordedRun, tell: Callable[[str], None]) -> None:
     for event in run.led_to_it:
         tell(f"  {event.line}")
     tell(f"\nHave it again: {run.wish.command}")
-
-
-def _write(path: str, parts: Iterable[str]) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(parts)
-    except OSError as problem:
-        raise Failure(f"{path} cannot be written: {problem.strerror}") from problem
