@@ -21,6 +21,9 @@ from kavka_process import KavkaProcess, free_port
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"
 
+# Brokers of tests that do not ask for a console have none beside them: it takes a processor's half second each.
+os.environ.setdefault("KAVKA_NO_CONSOLE", "1")
+
 # How long an example takes is the machine's business: what is slow shows in benchmarks.
 hypothesis.settings.register_profile("kavka", deadline=None)
 hypothesis.settings.load_profile("kavka")

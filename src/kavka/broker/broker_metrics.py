@@ -1,7 +1,7 @@
-"""Metrics of the broker, its controller, logs, compaction and clients' telemetry, under the names of Kafka's MBeans.
+"""Metrics of the broker, its controller, partitions, logs, compaction and clients' telemetry, under Kafka's names.
 
-Decides which question answers which metric. Everything is a gauge: nothing is counted for it, and it costs nothing
-until somebody reads it. It must not know who reads.
+Decides which question answers which metric. Nothing is counted for it but topics' traffic (replication/traffic.py), and
+it costs nothing until somebody reads it. It must not know who reads.
 
     I1  What only the controller knows is 0 on every other broker, so that a sum over the brokers is right, as in Kafka.
 
@@ -19,7 +19,7 @@ from kavka.broker.log_cleaner import LogCleaner
 from kavka.controller.context import ControllerContext
 from kavka.controller.reign import Deposed
 from kavka.log.log_manager import LogManager
-from kavka.metrics import Registry
+from kavka.metrics import Counter, Member, Registry
 from kavka.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ _REPLICAS: Final = ("kafka.server", "ReplicaManager")
 _CLEANER: Final = ("kafka.log", "LogCleaner")
 _CLEANER_MANAGER: Final = ("kafka.log", "LogCleanerManager")
 _LOGS: Final = ("kafka.log", "LogManager")
+_TOPICS: Final = ("kafka.server", "BrokerTopicMetrics")
+_PARTITION: Final = ("kafka.cluster", "Partition")
+_LOG: Final = ("kafka.log", "Log")
 _TELEMETRY: Final = ("kafka.server", "ClientMetrics")
 
 
@@ -38,6 +41,8 @@ def register(broker: Broker, registry: Registry) -> None:
     _register_controller(broker, registry)
     _register_replicas(broker, registry)
     _register_logs(broker, registry)
+    _register_traffic(broker, registry)
+    _register_partitions(broker, registry)
     telemetry = broker.telemetry
     for name, read in (
         ("ClientMetricsInstanceCount", lambda: telemetry.client_count),
@@ -110,6 +115,81 @@ def _register_replicas(broker: Broker, registry: Registry) -> None:
         ("AtMinIsrPartitionCount", is_led_with(lambda in_sync, replicas, least: in_sync == least)),
     ):
         registry.gauge(*_REPLICAS, name, read)
+
+
+def _register_traffic(broker: Broker, registry: Registry) -> None:
+    traffic = broker.replicas.traffic
+
+    def counter(read: Callable[[], int]) -> Callable[[], Counter]:
+        def make() -> Counter:
+            made = Counter()
+            made.value = read()
+            return made
+
+        return make
+
+    def by_topic(count: str) -> Callable[[], list[Member]]:
+        def read() -> list[Member]:
+            return [((("topic", name),), getattr(each, count)) for name, each in sorted(traffic.topics.items())]
+
+        return read
+
+    for name, count in (
+        ("MessagesInPerSec", "messages_in"),
+        ("BytesInPerSec", "bytes_in"),
+        ("BytesOutPerSec", "bytes_out"),
+        ("ReplicationBytesOutPerSec", "replication_bytes_out"),
+        ("TotalProduceRequestsPerSec", "produces"),
+        ("TotalFetchRequestsPerSec", "fetches"),
+        ("FailedProduceRequestsPerSec", "failed_produces"),
+        ("FailedFetchRequestsPerSec", "failed_fetches"),
+    ):
+        registry.derive(*_TOPICS, name, counter(partial(traffic.total, count)))
+        registry.family(*_TOPICS, name, by_topic(count), is_counter=True)
+    for name, read in (
+        ("IsrShrinksPerSec", lambda: traffic.isr_shrinks),
+        ("IsrExpandsPerSec", lambda: traffic.isr_expands),
+        ("FailedIsrUpdatesPerSec", lambda: traffic.failed_isr_updates),
+    ):
+        registry.derive(*_REPLICAS, name, counter(read))
+    registry.gauge(*_REPLICAS, "OfflineReplicaCount", lambda: len(broker.replicas.offline_partitions))
+    for purgatory in (broker.replicas.produce_purgatory, broker.replicas.fetch_purgatory):
+        size = partial(getattr, purgatory, "size")
+        registry.gauge(
+            "kafka.server", "DelayedOperationPurgatory", "PurgatorySize", size, delayedOperation=purgatory.name
+        )
+
+
+def _register_partitions(broker: Broker, registry: Registry) -> None:
+    """Numbers of each partition: of all that are hosted, and of those that are led here."""
+
+    def members(value_of: Callable[[Partition], float], *, led: bool) -> Callable[[], list[Member]]:
+        def read() -> list[Member]:
+            return [
+                ((("topic", topic), ("partition", str(number))), value_of(partition))
+                for (topic, number), partition in sorted(
+                    ((each.topic_partition, each) for each in broker.replicas.partitions()), key=lambda item: item[0]
+                )
+                if partition.is_leader or not led
+            ]
+
+        return read
+
+    for name, value_of in (
+        ("Size", lambda partition: partition.log.size_bytes),
+        ("LogStartOffset", lambda partition: partition.log.log_start_offset),
+        ("LogEndOffset", lambda partition: partition.log.log_end_offset),
+        ("NumLogSegments", lambda partition: len(partition.log.segments)),
+    ):
+        registry.family(*_LOG, name, members(value_of, led=False))
+    for name, value_of in (
+        ("InSyncReplicasCount", lambda partition: len(partition.state.isr)),
+        ("ReplicasCount", lambda partition: len(partition.replicas)),
+        ("UnderReplicated", lambda partition: len(partition.state.isr) < len(partition.replicas)),
+        ("UnderMinIsr", lambda partition: len(partition.state.isr) < partition.effective_min_isr),
+        ("AtMinIsr", lambda partition: len(partition.state.isr) == partition.effective_min_isr),
+    ):
+        registry.family(*_PARTITION, name, members(value_of, led=True))
 
 
 def _register_logs(broker: Broker, registry: Registry) -> None:

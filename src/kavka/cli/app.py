@@ -12,6 +12,7 @@ import typer
 
 from kavka.cli import console_commands
 from kavka.cli.output import Failure, buffer_output, report, usage
+from kavka.cli.pipeline import pipeline_app
 from kavka.cli.spark import spark_app
 from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, MOST_BROKERS, Start, start
 
@@ -52,6 +53,7 @@ records_app = typer.Typer(help="Delete records.", no_args_is_help=True)
 app.add_typer(records_app, name="records", context_settings=HELP_NAMES)
 app.add_typer(console_commands.console_app, name="console", context_settings=HELP_NAMES)
 app.add_typer(spark_app, name="spark", context_settings=HELP_NAMES)
+app.add_typer(pipeline_app, name="pipeline", context_settings=HELP_NAMES)
 
 Bootstrap = Annotated[
     str | None,
@@ -133,6 +135,26 @@ def up(
         int | None,
         typer.Option("--zookeeper-port", min=0, max=65535, help="Opens the embedded ZooKeeper here; 0: anywhere."),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            min=1,
+            max=65535,
+            help="Shows metrics to Prometheus here; several brokers from here on, each on its own port.",
+        ),
+    ] = None,
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            "--console-port",
+            min=0,
+            max=65535,
+            show_default=False,
+            help="The console's port; 8090, or a free one where that is taken, without it.",
+        ),
+    ] = None,
+    no_console: Annotated[bool, typer.Option("--no-console", help="No console beside the brokers.")] = False,
     settings: SetOption = None,
     log_level: LogLevel = "info",
     as_json: Json = False,
@@ -162,6 +184,9 @@ def up(
         brokers,
         processes,
         zookeeper_port,
+        metrics_port,
+        console_port,
+        no_console,
     )
     raise typer.Exit(start(plan))
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kavka.cli.console_beside import NICENESS
 from kavka.cli.output import Failure
 from kavka.cli.session import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 
@@ -56,6 +57,8 @@ def console(
         chosen = {"host": host, "port": port, "data_directory": data, "login": True if login else None}
         settings = replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]  # each is of its field's type
         configure(log_level, as_json=as_json)
+        if beside:
+            os.nice(NICENESS)
         bound = bind(settings.host, settings.port, elsewhere=beside)
         serve(settings, bound, on_ready=lambda address: _tell(settings, address, as_json), while_input=beside)
     except ConfigError as problem:

@@ -53,6 +53,9 @@ CONFIG_NEXT = "correct the setting; docs/configuration.md has all of them with t
 class Start:
     """A broker to start: from a file, or (file None) with the defaults of `up`. `settings` are name=value texts.
 
+    `metrics_port` shows the brokers' metrics from there on, one port each; None: they show none. `console_port`: where
+    the console listens that `up` starts beside them, unless `no_console`.
+
     `brokers` of `up` is how many; 0 for as many as the data directory has, one in a new one. `processes`: each in a
     process of its own. `zookeeper_port`: the embedded ZooKeeper's port is open there (0 for a free one).
     """
@@ -68,6 +71,9 @@ class Start:
     brokers: int = 0
     processes: bool = False
     zookeeper_port: int | None = None
+    metrics_port: int | None = None
+    console_port: int | None = None
+    no_console: bool = False
 
 
 class WrongUsage(Exception):
@@ -85,11 +91,20 @@ OPTIONS_OF_UP = {
     "-n": "brokers",
     "--processes": "processes",
     "--zookeeper-port": "zookeeper_port",
+    "--metrics-port": "metrics_port",
+    "--console-port": "console_port",
+    "--no-console": "no_console",
 }
 OPTIONS_OF_BOTH = {"--set": "settings", "-s": "settings", "--log-level": "log_level", "--json": "as_json"}
-FLAGS = ("as_json", "processes")
+FLAGS = ("as_json", "processes", "no_console")
 MOST_BROKERS = 100
-NUMBERS = {"port": range(65536), "brokers": range(MOST_BROKERS + 1), "zookeeper_port": range(65536)}
+NUMBERS = {
+    "port": range(65536),
+    "brokers": range(MOST_BROKERS + 1),
+    "zookeeper_port": range(65536),
+    "metrics_port": range(1, 65536),
+    "console_port": range(65536),
+}
 """Options that are numbers, and which are allowed."""
 
 
@@ -153,17 +168,26 @@ def start_one(plan: Start) -> int:
         return fail(str(problem), CONFIG_NEXT)
     except OSError as problem:
         return fail(f"cannot read {plan.file}: {problem.strerror}", "name a file that you may read")
+    from kavka.cli.console_beside import ConsoleBeside
     from kavka.runtime.log_output import configure
     from kavka.runtime.server import run
 
     configure(plan.log_level, as_json=plan.as_json)
     warn_of_unknown(config)
+    console = ConsoleBeside(plan)
+
+    def on_started(started: Started) -> None:
+        say(lambda: _tell(plan, started))
+        console.start([f"{endpoint.host}:{endpoint.port}" for endpoint in started.endpoints.values()], None)
+
     try:
-        return run(config, on_started=lambda started: say(lambda: _tell(plan, started)))
+        return run(config, on_started=on_started)
     except KavkaError as problem:
         return fail(str(problem), next_step(problem))
     except KeyboardInterrupt:
         return 128 + 2
+    finally:
+        console.stop()
 
 
 def settings_of(plan: Start) -> BrokerConfig:
@@ -201,7 +225,17 @@ def _recorded_broker_id(config: BrokerConfig) -> int | None:
 
 
 def _defaults_of_up(plan: Start) -> dict[str, str]:
-    return {**SINGLE_BROKER, "log.dirs": os.path.join(plan.data, "logs"), **listeners_of(plan, plan.port)}
+    return {
+        **SINGLE_BROKER,
+        "log.dirs": os.path.join(plan.data, "logs"),
+        **listeners_of(plan, plan.port),
+        **metrics_of(plan),
+    }
+
+
+def metrics_of(plan: Start, *, distance: int = 0) -> dict[str, str]:
+    """The settings for showing metrics, `distance` above the port that was asked for."""
+    return {} if plan.metrics_port is None else {"kavka.metrics.port": str(plan.metrics_port + distance)}
 
 
 def listeners_of(plan: Start, port: int, *, distance: int = 0) -> dict[str, str]:

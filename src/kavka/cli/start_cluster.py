@@ -21,6 +21,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kavka.cli.start import (
     ALL_INTERFACES,
@@ -35,6 +36,7 @@ from kavka.cli.start import (
     WrongUsage,
     fail,
     listeners_of,
+    metrics_of,
     next_step,
     say,
     start_one,
@@ -44,6 +46,9 @@ from kavka.cli.start import (
 from kavka.config.broker import BrokerConfig
 from kavka.config.properties import parse_assignments
 from kavka.errors import ConfigError, KavkaError
+
+if TYPE_CHECKING:
+    from kavka.cli.console_beside import ConsoleBeside
 
 ZOOKEEPER_DIRECTORY = "kavka-zookeeper"
 OF_ONE_BROKER = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
@@ -82,18 +87,22 @@ def start_cluster(plan: Start) -> int:
         return fail(str(problem), CONFIG_NEXT)
     except PortTaken as problem:
         return fail(str(problem), "stop what listens there, or choose other ports with --port")
+    from kavka.cli.console_beside import ConsoleBeside
     from kavka.runtime.log_output import configure
 
     configure(plan.log_level, as_json=plan.as_json)
     warn_of_unknown(configs[1])
+    console = ConsoleBeside(plan)
     try:
-        return _run_processes(plan, settings) if plan.processes else _run_here(plan, configs)
+        return _run_processes(plan, settings, console) if plan.processes else _run_here(plan, configs, console)
     except KavkaError as problem:
         return fail(str(problem), next_step(problem))
     except OSError as problem:
         return fail(f"{problem.filename}: {problem.strerror}", "choose a directory that can be written, with --data")
     except KeyboardInterrupt:
         return 128 + 2
+    finally:
+        console.stop()
 
 
 # -- which brokers
@@ -148,6 +157,7 @@ def settings_of_broker(plan: Start, broker_id: int, count: int) -> dict[str, str
         "log.dirs": _log_directory(plan.data, broker_id),
         "kavka.zookeeper.data.dir": os.path.join(plan.data, ZOOKEEPER_DIRECTORY),
         **listeners_of(plan, plan.port + distance if plan.port else 0, distance=distance),
+        **metrics_of(plan, distance=distance),
         **asked,
     }
 
@@ -199,7 +209,7 @@ def _bind(host: str, port: int) -> socket.socket:
 # -- in this process
 
 
-def _run_here(plan: Start, configs: Mapping[int, BrokerConfig]) -> int:
+def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: ConsoleBeside) -> int:
     from kavka.runtime.cluster import ClusterStarted, run
     from kavka.runtime.zookeeper_host import ZooKeeperPlace
 
@@ -216,13 +226,19 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig]) -> int:
         _tell(plan, brokers, started.brokers[0].cluster_id, started.zookeeper, started.seconds)
 
     place = replace(ZooKeeperPlace.of(configs[1]), host=plan.host or DEFAULT_HOST, port=plan.zookeeper_port)
-    return run(list(configs.values()), place, on_started=lambda started: say(lambda: tell(started)))
+
+    def on_started(started: ClusterStarted) -> None:
+        say(lambda: tell(started))
+        endpoints = [endpoint for broker in started.brokers for endpoint in broker.endpoints.values()]
+        console.start([f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints], started.zookeeper)
+
+    return run(list(configs.values()), place, on_started=on_started)
 
 
 # -- in processes of their own
 
 
-def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]]) -> int:
+def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], console: ConsoleBeside) -> int:
     from kavka.runtime.supervisor import ChildPlan, SupervisorStarted, run
 
     host = DEFAULT_HOST if plan.host in ALL_INTERFACES else plan.host
@@ -259,7 +275,12 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]]) -> in
         place = f"{_bracketed(host)}:{zookeeper_port}"
         _tell(plan, told, started.cluster_id, place, started.seconds, started.pids[zookeeper.name])
 
-    return run(zookeeper, brokers, on_started=lambda started: say(lambda: tell(started)))
+    def on_started(started: SupervisorStarted) -> None:
+        say(lambda: tell(started))
+        at = f"{_bracketed(host)}:{zookeeper_port}"
+        console.start([f"{_bracketed(host)}:{ports[number]}" for number in settings], at)
+
+    return run(zookeeper, brokers, on_started=on_started)
 
 
 def _command(name: str, plan: Start) -> tuple[str, ...]:

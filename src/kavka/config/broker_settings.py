@@ -534,6 +534,9 @@ class BrokerSettings(Settings):
     kavka_replica_lag_policy = string("time", one_of("time", "messages"), MEDIUM)
     kavka_replica_lag_max_messages = long(4_000, at_least(1), LOW)
     kavka_eligible_leader_replicas_enable = boolean(False, MEDIUM)
+    # kavka's own: metrics for Prometheus (runtime/metrics_server.py).
+    kavka_metrics_port = integer(0, between(0, 65_535), MEDIUM)
+    kavka_metrics_host = string("", importance=LOW)
     # kavka's own: the embedded ZooKeeper.
     kavka_zookeeper_data_dir = string("", importance=HIGH)
     kavka_zookeeper_sync = string("always", one_of("always", "never"))

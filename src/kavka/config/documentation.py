@@ -573,6 +573,9 @@ _BROKER = {
     "min.insync.replicas stay eligible as leaders, and one whose broker did not stop cleanly does not lead while "
     "another is in sync or eligible (KIP-966, see operations.md). Nothing at all is committed while it is smaller, not "
     "even what a new leader already had: consumers wait for it. The same for all brokers.",
+    "kavka.metrics.port": "Where this broker shows its metrics to Prometheus, under Kafka's names (see metrics.md); 0: "
+    "nowhere.",
+    "kavka.metrics.host": "The address that it does so on; that of the first listener where it is empty.",
     "kavka.zookeeper.sync": "When a change of metadata counts: always after it is synced to the disk, never leaves "
     "that to the operating system, so that a power cut may lose the last changes.",
 }

@@ -42,6 +42,7 @@ from kavka.replication.partition import (
 )
 from kavka.replication.purgatory import DelayedOperation, Purgatory
 from kavka.replication.replica_selector import RackOf, preferred_read_replica
+from kavka.replication.traffic import Traffic
 
 if TYPE_CHECKING:
     from kavka.log.unified_log import UnifiedLog
@@ -114,6 +115,7 @@ class ReplicaManager:
             throttle=throttle,
         )
         self.isr_changes = IsrChanges(wants=self._wants, on_answer=self._on_isr_answer)
+        self.traffic = Traffic()
 
     def now_ms(self) -> int:
         """The clock that lags are measured on (I4)."""
@@ -155,6 +157,7 @@ class ReplicaManager:
             self._hosted_topics[partition.topic_id] = (name, count - 1)
         else:
             del self._hosted_topics[partition.topic_id]
+            self.traffic.forget(name)
 
     def unhost(self, topic_partition: TopicPartition) -> Partition | None:
         """Serves the partition no longer; what waits for it is answered with an error."""
@@ -265,8 +268,13 @@ class ReplicaManager:
         now_ms = self.now_ms()
         match answer:
             case IsrCommitted(state):
+                if len(state.isr) < len(partition.state.isr):
+                    self.traffic.isr_shrinks += 1
+                else:
+                    self.traffic.isr_expands += 1
                 change = partition.on_isr_committed(proposal, state, now_ms=now_ms)
             case IsrRejected(error, current):
+                self.traffic.failed_isr_updates += 1
                 change = partition.on_isr_rejected(proposal, current, error, now_ms=now_ms)
             case IsrUnknown():
                 change = partition.on_isr_unknown(proposal)
@@ -302,21 +310,29 @@ class ReplicaManager:
         partition = self._partitions.get((topic, index))
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
+        traffic = self.traffic.of(topic)
+        traffic.produces += 1
         try:
             result, advanced = partition.append_as_leader(
                 records, required_acks=required_acks, now_ms=now_ms, origin=origin
             )
         except RecordsError as refused:
+            traffic.failed_produces += 1
             # Where the bytes as such are refused, nothing is said of the log, as in Kafka.
             known = NO_OFFSET if refused.code in _REFUSED_UNSEEN else partition.log.log_start_offset
             return AppendOutcome(
                 refused.code, log_start_offset=known, message=refused.message, batch_index=refused.batch_index
             )
         except RequestError as refused:
+            traffic.failed_produces += 1
             return AppendOutcome(refused.code, message=refused.message or None)
         except StorageError as failure:
+            traffic.failed_produces += 1
             self._on_storage_error(failure)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
+        if not result.is_duplicate:
+            traffic.messages_in += result.last_offset - result.first_offset + 1
+            traffic.bytes_in += len(records)
         self.followers.on_append(partition)
         if advanced:
             self.on_high_watermark_advanced(partition)

@@ -20,11 +20,13 @@ import contextvars
 import os
 import random
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from kavka.broker.broker import Broker, Ports
 from kavka.broker.broker_metrics import register as register_metrics
@@ -47,11 +49,14 @@ from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.network import SocketNetwork
 from kavka.runtime.process import halt, wall_ms
-from kavka.runtime.socket_server import SocketServer, SocketServerLimits
+from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLimits
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ZooKeeper
+
+if TYPE_CHECKING:
+    from kavka.runtime.metrics_server import MetricsServer
 
 logger = Logger(__name__)
 
@@ -101,6 +106,7 @@ class Server:
         self._session: ZooKeeper | None = None
         self._broker: Broker | None = None
         self._sockets: SocketServer | None = None
+        self._metrics_server: MetricsServer | None = None
 
     @property
     def broker(self) -> Broker:
@@ -146,6 +152,12 @@ class Server:
         acceptors = [
             sockets.listen(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._plaintext_endpoints()
         ]
+        if config.kavka_metrics_port:
+            from kavka.runtime.metrics_server import MetricsServer  # late: few brokers show metrics
+
+            self._metrics_server = MetricsServer(self.metrics)
+            host = config.kavka_metrics_host or self._plaintext_endpoints()[0].host
+            await self._metrics_server.start(host, config.kavka_metrics_port)
         session = self._session = await self._open_zookeeper()
         if config.broker_id < 0:
             new_id = await generate_broker_id(session, config.reserved_broker_max_id)
@@ -166,6 +178,9 @@ class Server:
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
         register_metrics(broker, self.metrics)
+        # Requests are handled on this very thread: what it does not compute it is idle.
+        idle = IdleShare(threading.get_ident())
+        self.metrics.gauge("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle.read)
         handler.open(Dispatcher(broker))
         for acceptor in acceptors:
             acceptor.start()
@@ -191,6 +206,8 @@ class Server:
         if hand_over:
             await self._broker.leave_cluster()
         self._broker.answer_waiting()
+        if self._metrics_server is not None:
+            self._metrics_server.close()
         await self._sockets.stop()
         await self._broker.stop()
         if self._zookeeper_host is not None:
@@ -209,6 +226,8 @@ class Server:
 
     def _let_go(self) -> None:
         self.abort_sockets()
+        if self._metrics_server is not None:
+            self._metrics_server.close()
         if self._broker is not None:
             self._broker.abort()
 

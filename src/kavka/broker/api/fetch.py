@@ -38,6 +38,7 @@ from kavka.protocol.messages.fetch_response import (
 from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica import NO_BROKER_EPOCH
+from kavka.replication.traffic import TopicTraffic
 
 if TYPE_CHECKING:
     from kavka.broker.broker import Broker
@@ -88,8 +89,9 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
     else:
         outcomes = broker.replicas.fetch(params, specs)
     if isinstance(outcomes, DelayedOperation):
-        return _await_outcomes(broker, request, context, outcomes)
-    return _response(broker, request, context, [*outcomes, *refused] if refused else outcomes)
+        return _await_outcomes(broker, request, context, outcomes, to_follower=replica_id >= 0)
+    found = [*outcomes, *refused] if refused else outcomes
+    return _response(broker, request, context, found, to_follower=replica_id >= 0)
 
 
 def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
@@ -118,11 +120,16 @@ def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec
 
 
 async def _await_outcomes(
-    broker: Broker, request: Request, context: FetchContext, waiting: DelayedOperation[list[FetchOutcome]]
+    broker: Broker,
+    request: Request,
+    context: FetchContext,
+    waiting: DelayedOperation[list[FetchOutcome]],
+    *,
+    to_follower: bool,
 ) -> FetchResponse:
     request.context.hold(waiting.answer)
     try:
-        return _response(broker, request, context, await waiting.answer)
+        return _response(broker, request, context, await waiting.answer, to_follower=to_follower)
     except asyncio.CancelledError:
         # The client is gone; its fetch might have waited for days.
         broker.replicas.cancel_fetch(waiting)
@@ -131,8 +138,24 @@ async def _await_outcomes(
         request.context.release(waiting.answer)
 
 
+def _count(traffic: TopicTraffic, outcome: FetchOutcome, *, to_follower: bool) -> None:
+    """Counts what leaves: a fetch that waited was read more than once."""
+    traffic.fetches += 1
+    if outcome.error is not ErrorCode.NONE:
+        traffic.failed_fetches += 1
+    elif to_follower:
+        traffic.replication_bytes_out += outcome.size_bytes
+    else:
+        traffic.bytes_out += outcome.size_bytes
+
+
 def _response(
-    broker: Broker, request: Request, context: FetchContext, outcomes: Sequence[FetchOutcome]
+    broker: Broker,
+    request: Request,
+    context: FetchContext,
+    outcomes: Sequence[FetchOutcome],
+    *,
+    to_follower: bool,
 ) -> FetchResponse:
     version = request.header.api_version
     topics: dict[tuple[str, object], FetchableTopicResponse] = {}
@@ -140,6 +163,8 @@ def _response(
     for outcome in context.worth_sending(outcomes):
         spec = outcome.spec
         name, index = spec.topic_partition
+        if outcome.error not in _NOT_HERE:  # Else anybody could make counters for topics that nobody has.
+            _count(broker.replicas.traffic.of(name), outcome, to_follower=to_follower)
         key = (name, spec.topic_id)
         topic = topics.get(key)
         if topic is None:
