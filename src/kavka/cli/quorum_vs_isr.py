@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, note, show, usage
+from kavka.cli.output import Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.simulator.quorum_vs_isr import Circumstances
@@ -26,13 +26,7 @@ def quorum_vs_isr(circumstances: Circumstances, *, plot: str | None, as_json: bo
     outcomes = [run_scheme(scheme, drawn) for scheme in schemes(circumstances.failures)]
     sentences = conclusions(outcomes, circumstances.failures)
     if plot is not None:
-        try:
-            with open(plot, "w", encoding="utf-8") as file:
-                file.write(report_page(outcomes, drawn))
-        except OSError as problem:
-            raise Failure(
-                f"{plot} cannot be written: {problem.strerror}", "name a file that you may write"
-            ) from problem
+        write_file(plot, [report_page(outcomes, drawn)])
         note(f"{plot} written")
     if as_json:
         schemes_json = [outcome.as_json() for outcome in outcomes]

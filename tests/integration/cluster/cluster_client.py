@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+import pytest
 
 from broker_client import LATEST, BrokerClient, Closed, batch, produce_of, read_records
 from chaos.replica_logs import StoredBatch, read_log
@@ -239,3 +241,10 @@ def holds_for(seconds: float, what: str, is_so: Any, *, every_s: float = 0.1) ->
         except (OSError, Closed):
             pass  # no answer is no contradiction
         time.sleep(every_s)
+
+
+StartCluster = Callable[..., ClusterClient]
+"""What the fixture `start_cluster` is."""
+
+BOTH = ["kavka", pytest.param("kafka", marks=pytest.mark.kafka)]
+"""For tests that ask Apache Kafka as well."""

@@ -4,20 +4,16 @@ mode) answers in the same way ask it too, in `make conformance`, which shows tha
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from cluster_client import ClusterClient
+from cluster_client import ClusterClient, StartCluster
 
 from apache_kafka import PeerMissing
 from network_lab import NetworkLab, NoNetworkLab
 from process_cluster import ProcessCluster
-
-StartCluster = Callable[..., ClusterClient]
-
-BOTH = ["kavka", pytest.param("kafka", marks=pytest.mark.kafka)]
 
 # Followers that stop fetching are dropped after three seconds instead of thirty; leaders move by faults only.
 SETTINGS = {

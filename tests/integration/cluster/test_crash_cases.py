@@ -18,9 +18,8 @@ from collections.abc import Callable
 from enum import Enum
 
 import pytest
-from cluster_client import ALL, FAILOVER_S, ONE, TOPIC, ClusterClient, Produced, holds_for
+from cluster_client import ALL, BOTH, FAILOVER_S, ONE, TOPIC, ClusterClient, Produced, StartCluster, holds_for
 
-from conftest import BOTH, StartCluster
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import AlterPartitionReassignmentsRequest
 from kavka.protocol.messages.alter_partition_reassignments_request import ReassignablePartition, ReassignableTopic

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from checked_load import checked_load, wait_for_progress
-from cluster_client import FAILOVER_S, TOPIC, ClusterClient
+from cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster
 
 from chaos.replica_logs import BYTES_BEFORE_LENGTH_COUNTS, HEADER
-from conftest import BOTH, StartCluster
 from process_cluster import eventually
 
 VALUES = [b"%04d" % number + b"." * 200 for number in range(300)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from cluster_client import FAILOVER_S, TOPIC, ClusterClient, holds_for
+from cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster, holds_for
 
-from conftest import BOTH, StartCluster
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import DeleteTopicsRequest
 from kavka_process import free_port

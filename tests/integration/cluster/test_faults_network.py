@@ -12,9 +12,8 @@ import time
 
 import pytest
 from checked_load import checked_load, wait_for_progress
-from cluster_client import FAILOVER_S, ONE, ClusterClient, holds_for
+from cluster_client import BOTH, FAILOVER_S, ONE, ClusterClient, StartCluster, holds_for
 
-from conftest import BOTH, StartCluster
 from kavka.errors import ErrorCode
 from process_cluster import SESSION_TIMEOUT_MS, eventually
 

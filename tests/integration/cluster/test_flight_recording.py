@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from checked_load import checked_load, wait_for_progress
-from cluster_client import TOPIC
+from cluster_client import TOPIC, StartCluster
 
-from conftest import StartCluster
 from kavka.broker.flight_format import FLIGHT_FILES, MAGIC
 from process_cluster import ProcessCluster, eventually, kavka_command
 

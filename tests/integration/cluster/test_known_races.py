@@ -15,9 +15,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from cluster_client import ONE, TOPIC, ClusterClient, Produced, holds_for
+from cluster_client import BOTH, ONE, TOPIC, ClusterClient, Produced, StartCluster, holds_for
 
-from conftest import BOTH, StartCluster
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import FetchRequest, StopReplicaRequest
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchTopic
