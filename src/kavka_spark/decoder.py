@@ -131,6 +131,8 @@ class ArrowDecoder:
         self._wants_timestamp = "timestamp" in self.schema.names
         self._constants = ConstantColumns(topic=topic, partition=partition, file=file)
         self._previous_offset = NO_OFFSET
+        self.malformed: PlacedBatch | None = None
+        """The batch that the last `CorruptBatchError` was raised for, of those that `decode` was given."""
 
     def decode(self, batches: Iterable[PlacedBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of `batches`, in their order, as far as their offsets are asked for."""
@@ -325,6 +327,7 @@ class ArrowDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _corrupt(self, batch: PlacedBatch, failure: RecordsError) -> CorruptBatchError:
+        self.malformed = batch
         return CorruptBatchError(self._topic, self._partition, batch.header.base_offset, failure.message)
 
 

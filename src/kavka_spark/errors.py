@@ -64,6 +64,18 @@ class BatchChangedError(KavkaError):
         )
 
 
+class LogFileError(KavkaError):
+    """A log file that cannot be read: gone since the query was planned, forbidden, or on a broken disk."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}; a broker that runs deletes old segments, and the query can be run again"
+
+
 class DataLossError(KavkaError):
     """Records of `topic` and `partition` that a query is to read, and that the topic no longer holds, or never did.
 
