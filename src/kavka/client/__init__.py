@@ -6,7 +6,9 @@ producer     records in, batches out, deliveries
 transactions a transactional producer's talk with its coordinator
 consumer     partitions or a group in, records out
 group        one member of a consumer group
-admin        topics, configurations, records, groups, log directories
+admin        topics, configurations, records, log directories
+group_admin  groups of both protocols: lists, members, offsets, deletions
+transaction_admin  transactions, producers, hanging ones
 offsets      offsets by time
 partitioner  keys to partitions, as Kafka's Java client does it
 assignor     partitions to the members of a group

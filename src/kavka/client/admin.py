@@ -1,13 +1,13 @@
-"""The admin client: topics, partitions, configurations, records, the cluster, log directories, groups.
+"""The admin client: topics, partitions, configurations, records, the cluster, log directories; groups by `groups`.
 
-Decides which broker each operation goes to (the controller, a partition's leader, a group's coordinator, one broker or
-any) and when it is tried again. It must not know how answers are shown.
+Decides which broker each operation goes to (the controller, a partition's leader, one broker or any) and when it is
+tried again. It must not know how answers are shown.
 
 Operations on several things at once return what failed, by name, as `RequestError`s: an empty dict says that all of it
 was done. An operation may have been carried out although it raises `ConnectionFailed`.
 
 Source: Kafka's Admin interface; KIP-4, KIP-107 (delete records), KIP-113 (log directories), KIP-195 (partitions),
-KIP-339 (incremental configurations), KIP-222 (groups), KIP-455 (reassignments), KIP-460 (elections), KIP-584
+KIP-339 (incremental configurations), KIP-455 (reassignments), KIP-460 (elections), KIP-584
 (features), KIP-700 (describe cluster), KIP-860 (replication factors).
 """
 
@@ -20,10 +20,8 @@ from typing import NamedTuple
 
 from kavka import __version__
 from kavka.client.answers import error_of, raise_for
-from kavka.client.assignor import PROTOCOL_TYPE, decode_assignment
 from kavka.client.cluster import Broker, Cluster, TopicMetadata, by_leader
-from kavka.client.group import HIGHEST_OFFSET_FETCH, CommittedOffset, GroupMember
-from kavka.client.settings import ConsumerSettings
+from kavka.client.group_admin import GroupAdmin
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
@@ -50,8 +48,6 @@ from kavka.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from kavka.protocol.messages.create_topics_response import CreateTopicsResponse
-from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
-from kavka.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from kavka.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -64,8 +60,6 @@ from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequ
 from kavka.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from kavka.protocol.messages.describe_configs_response import DescribeConfigsResourceResult, DescribeConfigsResponse
-from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
-from kavka.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kavka.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from kavka.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
 from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
@@ -76,8 +70,6 @@ from kavka.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from kavka.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from kavka.protocol.messages.list_groups_request import ListGroupsRequest
-from kavka.protocol.messages.list_groups_response import ListGroupsResponse
 from kavka.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -85,8 +77,6 @@ from kavka.protocol.messages.list_partition_reassignments_request import (
 from kavka.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.metadata_response import MetadataResponse
-from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest
-from kavka.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.protocol.messages.update_features_response import UpdateFeaturesResponse
 
@@ -241,35 +231,12 @@ class Reassignment(NamedTuple):
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
-class GroupListing(NamedTuple):
-    group_id: str
-    protocol_type: str
-    state: str
-    coordinator: int
-
-
-class GroupMemberDescription(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    assignment: tuple[TopicPartition, ...]
-
-
-class GroupDescription(NamedTuple):
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    coordinator: int
-    members: tuple[GroupMemberDescription, ...]
-
-
 class Admin:
     """Administration of one cluster, over its connections."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self.groups = GroupAdmin(cluster)
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -642,87 +609,6 @@ class Admin:
 
         return await self._cluster.retry(ask, what="list reassignments")
 
-    async def list_groups(self) -> list[GroupListing]:
-        """All groups of all brokers that answer, by id."""
-        await self._cluster.refresh([])
-        listings = await asyncio.gather(*map(self._groups_of, sorted(self._cluster.brokers)))
-        return sorted(listing for listed in listings for listing in listed)
-
-    async def describe_group(self, group_id: str) -> GroupDescription:
-        """A group and its members; a group that is not there is described as Dead."""
-
-        async def describe() -> GroupDescription:
-            node_id = await self._cluster.find_coordinator(group_id)
-            answer = await self._cluster.ask(
-                ApiKey.DESCRIBE_GROUPS,
-                DescribeGroupsRequest(groups=[group_id]),
-                DescribeGroupsResponse,
-                node_id=node_id,
-            )
-            group = answer.groups[0]
-            if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                return GroupDescription(group_id, "Dead", "", "", node_id, ())
-            raise_for(group.error_code, f"group {group_id!r}")
-            members = tuple(
-                GroupMemberDescription(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    tuple(decode_assignment(member.member_assignment)) if group.protocol_type == PROTOCOL_TYPE else (),
-                )
-                for member in group.members
-            )
-            return GroupDescription(
-                group_id, group.group_state, group.protocol_type, group.protocol_data, node_id, members
-            )
-
-        return await self._cluster.retry(describe, what=f"describe group {group_id!r}")
-
-    async def delete_group(self, group_id: str) -> None:
-        """Deletes a group without members, with its offsets; raises `RequestError`."""
-
-        async def delete() -> None:
-            node_id = await self._cluster.find_coordinator(group_id)
-            answer = await self._cluster.ask(
-                ApiKey.DELETE_GROUPS,
-                DeleteGroupsRequest(groups_names=[group_id]),
-                DeleteGroupsResponse,
-                node_id=node_id,
-            )
-            raise_for(answer.results[0].error_code, f"group {group_id!r}")
-
-        await self._cluster.retry(delete, what=f"delete group {group_id!r}")
-
-    async def group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """All that a group has committed."""
-
-        async def fetch() -> dict[TopicPartition, CommittedOffset]:
-            node_id = await self._cluster.find_coordinator(group_id)
-            answer = await self._cluster.ask(
-                ApiKey.OFFSET_FETCH,
-                OffsetFetchRequest(group_id=group_id, topics=None),
-                OffsetFetchResponse,
-                node_id=node_id,
-                highest=HIGHEST_OFFSET_FETCH,
-            )
-            raise_for(answer.error_code, f"offsets of group {group_id!r}")
-            return {
-                TopicPartition(topic.name, p.partition_index): CommittedOffset(
-                    p.committed_offset, p.metadata or "", p.committed_leader_epoch
-                )
-                for topic in answer.topics
-                for p in topic.partitions
-                if p.committed_offset >= 0
-            }
-
-        return await self._cluster.retry(fetch, what=f"fetch offsets of group {group_id!r}")
-
-    async def set_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits offsets for a group that has no members now; raises `RequestError` where it has."""
-        member = GroupMember(self._cluster, ConsumerSettings(group_id=group_id))
-        await member.commit({partition: CommittedOffset(offset) for partition, offset in offsets.items()})
-
     async def _describe(self, names: Sequence[str] | None) -> list[TopicMetadata]:
         request = MetadataRequest(
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
@@ -760,16 +646,6 @@ class Admin:
             )
             for directory in answer.results
         ]
-
-    async def _groups_of(self, node_id: int) -> list[GroupListing]:
-        async def ask() -> list[GroupListing]:
-            answer = await self._cluster.ask(
-                ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse, node_id=node_id
-            )
-            raise_for(answer.error_code, f"groups of broker {node_id}")
-            return [GroupListing(g.group_id, g.protocol_type, g.group_state, node_id) for g in answer.groups]
-
-        return await self._cluster.retry(ask, what=f"list groups of broker {node_id}")
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -608,11 +608,11 @@ class Play:
     def commit(self, group: str, offset: Offset) -> None:
         """Commits an offset of the partition for a group, as one that has read everything below it."""
         self.world.observer.groups.delivered[group, PARTITION] = dict.fromkeys(range(offset))
-        answer = self.admin(lambda admin: admin.set_group_offsets(group, {PARTITION: offset}))
+        answer = self.admin(lambda admin: admin.groups.set_offsets(group, {PARTITION: offset}))
         self.require(answer is None, f"commit of {offset}: {answer!r}")
 
     def committed(self, group: str) -> Offset:
-        found = self.admin(lambda admin: admin.group_offsets(group))
+        found = self.admin(lambda admin: admin.groups.offsets(group))
         if not isinstance(found, dict):
             raise Unexpected(f"offsets of {group}: {found!r}")
         return found[PARTITION].offset if PARTITION in found else -1

@@ -63,7 +63,7 @@ def test_a_group_goes_on_where_it_committed(bootstrap: str, fresh: Fresh) -> Non
         async with Consumer(cluster, settings(group)) as second:
             await second.subscribe([topic])
             assert [record.offset for record in await take(second, 6)] == [4, 5, 6, 7, 8, 9]
-        assert (await admin.group_offsets(group))[TopicPartition(topic, 0)].offset == 4
+        assert (await admin.groups.offsets(group))[TopicPartition(topic, 0)].offset == 4
 
     run(bootstrap, scenario)
 
@@ -76,7 +76,7 @@ def test_positions_are_committed_when_a_consumer_closes(bootstrap: str, fresh: F
         ) as consumer:
             await consumer.subscribe([topic])
             await take(consumer, 7)
-        assert (await admin.group_offsets(group))[TopicPartition(topic, 0)].offset == 7
+        assert (await admin.groups.offsets(group))[TopicPartition(topic, 0)].offset == 7
 
     run(bootstrap, scenario)
 
@@ -102,7 +102,7 @@ def test_members_share_the_partitions_and_take_over_from_one_that_leaves(bootstr
         while len(seen) < 80:
             await poll(first)
             await poll(second)
-        description = await admin.describe_group(group)
+        description = await admin.groups.describe(group)
         assert (description.state, len(description.members)) == ("Stable", 2)
         assert sorted(p for m in description.members for p in m.assignment) == [
             TopicPartition(topic, n) for n in range(4)
@@ -110,11 +110,11 @@ def test_members_share_the_partitions_and_take_over_from_one_that_leaves(bootstr
         await second.close()
         while len(first.assignment) != 4:
             await poll(first)
-        assert group in {listing.group_id for listing in await admin.list_groups()}
+        assert group in {listing.group_id for listing in await admin.groups.list_groups()}
         await first.close()
-        assert (await admin.describe_group(group)).state == "Empty"
-        await admin.delete_group(group)
-        assert (await admin.describe_group(group)).state == "Dead"
+        assert (await admin.groups.describe(group)).state == "Empty"
+        await admin.groups.delete(group)
+        assert (await admin.groups.describe(group)).state == "Dead"
 
     run(bootstrap, scenario)
 
@@ -123,15 +123,15 @@ def test_offsets_may_be_set_for_a_group_without_members_only(bootstrap: str, fre
     async def scenario(cluster: Cluster, admin: Admin) -> None:
         topic, group = await filled(cluster, admin, fresh("topic"), partitions=1, count=10), fresh("group")
         partition = TopicPartition(topic, 0)
-        await admin.set_group_offsets(group, {partition: 8})
+        await admin.groups.set_offsets(group, {partition: 8})
         async with Consumer(cluster, settings(group)) as consumer:
             await consumer.subscribe([topic])
             assert [record.offset for record in await take(consumer, 2)] == [8, 9]
             with pytest.raises(RequestError) as refusal:
-                await admin.set_group_offsets(group, {partition: 0})
+                await admin.groups.set_offsets(group, {partition: 0})
             assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
             with pytest.raises(RequestError) as refusal:
-                await admin.delete_group(group)
+                await admin.groups.delete(group)
             assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
 
     run(bootstrap, scenario)
