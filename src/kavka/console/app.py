@@ -29,6 +29,7 @@ from kavka.console import guard, pages
 from kavka.console.clusters import Clusters, ClusterWatch
 from kavka.console.events import live_routes
 from kavka.console.headers import HEADERS, SecurityHeaders
+from kavka.console.metrics import metrics_routes
 from kavka.console.templating import base_context, environment
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
@@ -128,7 +129,7 @@ def _lifespan(console: Console) -> Callable[[Starlette], Any]:
 
 
 def _routes(console: Console) -> list[BaseRoute]:
-    found: list[BaseRoute] = [*live_routes(console)]
+    found: list[BaseRoute] = [*live_routes(console), *metrics_routes(console)]
     modules = [
         importlib.import_module(f"{pages.__name__}.{entry.name}")
         for entry in sorted(pkgutil.iter_modules(pages.__path__), key=lambda entry: entry.name)
