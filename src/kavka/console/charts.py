@@ -115,9 +115,8 @@ def lines(
     if left_out > 0:
         more = Markup("<li>{}</li>").format(_("and {n} more that are not drawn", n=left_out))
     table = _time_table(drawn, shown, look)
-    return _figure(
-        title, _unit_word(unit, _), Markup('{}<ul class="legend">{}{}</ul>{}').format(body, legend, more, table)
-    )
+    told = Markup('{}<ul class="legend">{}{}</ul>{}').format(body, legend, more, table)
+    return _figure(title, _caption(_unit_word(unit, _), _zone_of(last, look)), told)
 
 
 def membership(
@@ -162,7 +161,8 @@ def membership(
     ]
     table = _table((_("replica"), _("from"), _("for"), _("state")), cells[:MAX_POINTS], look)
     body = _svg(height, title, Markup("").join(parts))
-    return _figure(title, "", Markup('{}<ul class="legend">{}</ul>{}').format(body, legend, table))
+    told = Markup('{}<ul class="legend">{}</ul>{}').format(body, legend, table)
+    return _figure(title, _zone_of(until_ms, look), told)
 
 
 def split(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], look: Look, *, unit: str) -> Markup:
@@ -232,6 +232,10 @@ def _figure(title: str, unit: str, body: Markup) -> Markup:
     )
 
 
+def _caption(*words: str) -> str:
+    return ", ".join(filter(None, words))
+
+
 def _svg(height: float, title: str, body: Markup) -> Markup:
     return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
         WIDTH, f"{height:.0f}", title, body
@@ -270,28 +274,31 @@ def _y_axis(top: float, y_of: Callable[[float], float], shown: Callable[[float],
 def _x_axis(
     first: int, last: int, x_of: Callable[[float], float], zone: tzinfo, *, bottom: float = TOP + PLOT
 ) -> Markup:
-    """Ticks at round times of the reader's zone, five at most; the zone stands behind the last."""
+    """Ticks at round times of the reader's zone, five at most; every other is spared where there is little room."""
     span_s = (last - first) / 1000
     step = next((each for each in _STEPS_S if span_s / each <= 5), _STEPS_S[-1])
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86_400 else "%m-%d"
     offset = datetime.fromtimestamp(first / 1000, zone).utcoffset()
     shift = int(offset.total_seconds()) if offset is not None else 0
     at_s = (ceil((first / 1000 + shift) / step)) * step - shift
-    parts = []
+    parts = list[Markup]()
     while at_s * 1000 <= last:
         x = x_of(at_s * 1000)
         moment = datetime.fromtimestamp(at_s, zone)
+        spare = Markup(' class="spare"') if len(parts) % 2 else ""
         anchor = "middle" if LEFT + 24 < x < WIDTH - 60 else ("start" if x <= LEFT + 24 else "end")
         parts.append(
             Markup(
                 '<line class="grid-line" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>'
-                '<text x="{0}" y="{3}" text-anchor="{4}">{5}</text>'
-            ).format(f"{x:.1f}", bottom, bottom + 4, bottom + 20, anchor, moment.strftime(form))
+                '<text x="{0}" y="{3}" text-anchor="{4}"{6}>{5}</text>'
+            ).format(f"{x:.1f}", bottom, bottom + 4, bottom + 20, anchor, moment.strftime(form), spare)
         )
         at_s += step
-    zone_text = zone_name(datetime.fromtimestamp(last / 1000, zone))
-    parts.append(Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(LEFT - 6, bottom + 20, zone_text))
     return Markup("").join(parts)
+
+
+def _zone_of(at_ms: float, look: Look) -> str:
+    return zone_name(datetime.fromtimestamp(at_ms / 1000, look.zone))
 
 
 def _curve(

@@ -180,8 +180,9 @@ def rate(context: Context, value: float | None, unit: str = "", why: str = "") -
     """A number in each second; `unit` is what is counted, with /s."""
     if value is None:
         return unknown(context, why)
-    shown = size(value) if unit.startswith("B") else short(value)
-    return Markup("{} {}").format(shown, "/s" if unit.startswith("B") else context["_"](unit))
+    if unit.startswith("B"):
+        return Markup("{}/s").format(size(value))
+    return Markup("{} {}").format(short(value), context["_"](unit))
 
 
 def visible(text: object) -> str:

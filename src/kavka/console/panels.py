@@ -16,7 +16,7 @@ from markupsafe import Markup
 from kavka.console import charts
 from kavka.console.history import Series
 from kavka.console.replicas import IsrState, spans, states_from
-from kavka.console.stories import Story, of_broker, tell
+from kavka.console.stories import Story, of_broker, tell, without_echoes
 from kavka.errors import StorageError
 
 if TYPE_CHECKING:
@@ -124,16 +124,17 @@ def stories(
     """What was decided about one thing, or about all; None where the cluster tells nothing at all."""
     if not len(watch.decisions) and watch.decisions.reading.unknown_because:
         return None
+    # Twice as many as are shown: of a change that leader and controller both recorded one is left out.
     if broker is not None:
-        found = of_broker(watch.decisions.recent(limit=MOST_LOOKED_AT), broker)[:limit]
+        found = of_broker(watch.decisions.recent(limit=MOST_LOOKED_AT), broker)[: 2 * limit]
     elif topic is not None:
         found = watch.decisions.recent(
-            limit=limit,
+            limit=2 * limit,
             matches=lambda each: (
                 each.decision.evidence.get("topic") == topic
                 or (each.decision.partition is not None and each.decision.partition.topic == topic)
             ),
         )
     else:
-        found = watch.decisions.recent(limit=limit, group=group)
-    return [tell(each, watch.name, look) for each in found]
+        found = watch.decisions.recent(limit=2 * limit, group=group)
+    return [tell(each, watch.name, look) for each in without_echoes(found)[:limit]]

@@ -10,7 +10,7 @@ out. What the brokers wrote (`why`) is shown as they wrote it, in English; names
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +58,8 @@ CAUSE_MS: Final = 60_000
 """How long before a decision another one may be its cause."""
 EPOCH_MS: Final = 1_000_000_000_000
 """A number of ms from here on is a moment since 1970, below it a stretch of time."""
+PROPOSED: Final = "proposed_isr"
+"""Evidence that only the controller has, of an ISR that a leader proposed."""
 _OF_BROKER: Final = re.compile(r"broker_(\d+)_(.+)")
 
 
@@ -126,6 +128,21 @@ def causes_of(decision: Decision, everything: Iterable[RecordedDecision]) -> lis
 def of_broker(everything: Iterable[RecordedDecision], broker: int) -> list[RecordedDecision]:
     """Decisions about the broker itself, and those by which it entered or left an ISR or a lead."""
     return [each for each in everything if each.decision.about_broker == broker or broker in _moved(each.decision)]
+
+
+def without_echoes(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
+    """Without the controller's record of an ISR change whose reason the leader recorded: that one says why."""
+    told = {
+        (each.decision.subject, each.decision.kind, repr(each.decision.after.get("isr")))
+        for each in decisions
+        if PROPOSED not in each.decision.evidence
+    }
+    return [
+        each
+        for each in decisions
+        if PROPOSED not in each.decision.evidence
+        or (each.decision.subject, each.decision.kind, repr(each.decision.after.get("isr"))) not in told
+    ]
 
 
 def _moved(decision: Decision) -> set[int]:

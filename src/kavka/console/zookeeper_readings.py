@@ -1,8 +1,10 @@
 """What ZooKeeper servers say of themselves: the four letter command `mntr`, on a connection of its own for each server.
+Where that is not allowed, `srvr`, which is by default: it tells less, and is given mntr's names here.
 
 Decides how long a server may take and how much of an answer is read. Must not know what is good or bad about it.
 
-Source: ZooKeeper's administrator's guide, four letter words (`mntr` has to be in 4lw.commands.whitelist).
+Source: ZooKeeper's administrator's guide, four letter words (`mntr` has to be in 4lw.commands.whitelist, where `srvr` is
+alone by default).
 """
 
 from __future__ import annotations
@@ -30,18 +32,43 @@ async def _ask(host: str, port: int, now_ms: Callable[[], int]) -> ZooKeeperView
     address = f"{host}:{port}"
     try:
         async with asyncio.timeout(PATIENCE_S):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                writer.write(b"mntr")
-                text = await _answer(reader)
-            finally:
-                writer.close()
+            text = await _command(host, port, b"mntr")
+            values = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
+            if not values:
+                values = parse_srvr(await _command(host, port, b"srvr"))
     except (OSError, TimeoutError) as problem:
         return ZooKeeperView(address, reading=Reading(0, 0, str(problem) or f"no answer within {PATIENCE_S:.0f} s"))
-    values = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
     if not values:
         return ZooKeeperView(address, reading=Reading(0, 0, text.strip()[:200] or "it closed the connection"))
     return ZooKeeperView(address, values.get("zk_server_state", ""), values, Reading(now_ms(), 0, ""))
+
+
+async def _command(host: str, port: int, word: bytes) -> str:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(word)
+        return await _answer(reader)
+    finally:
+        writer.close()
+
+
+def parse_srvr(text: str) -> dict[str, str]:
+    """The values of an answer to `srvr` under mntr's names; empty where it is none."""
+    told = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    values = {name: told[own] for own, name in _SRVR.items() if own in told}
+    parts = told.get("Latency min/avg/max", "").split("/")
+    if len(parts) == len(_LATENCIES):
+        values.update(zip(_LATENCIES, parts, strict=True))
+    return values
+
+
+_SRVR: Final = {
+    "Mode": "zk_server_state",
+    "Connections": "zk_num_alive_connections",
+    "Outstanding": "zk_outstanding_requests",
+    "Node count": "zk_znode_count",
+}
+_LATENCIES: Final = ("zk_min_latency", "zk_avg_latency", "zk_max_latency")
 
 
 async def _answer(reader: asyncio.StreamReader) -> str:

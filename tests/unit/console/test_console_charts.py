@@ -26,7 +26,7 @@ def test_a_chart_is_well_formed_and_has_title_unit_axes_and_table() -> None:
     tree = ElementTree.fromstring(drawn)
     texts = [each.text for each in tree.iter("text")]
     assert tree.find("figcaption") is not None
-    assert "UTC" in texts
+    assert "UTC" in "".join(each.text or "" for each in tree.iter("small"))
     assert "30 k" in texts or "40 k" in texts
     svg = tree.find("svg")
     assert svg is not None

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CONTROLLERS_TOLD: Final = 10
 APIS_DRAWN: Final = 12
+HELD_SIZE: Final = 50
+"""Partitions on a page of a broker."""
 HOLDS: Final = ("led", "followed", "out", "preferred")
 
 
@@ -85,7 +87,7 @@ async def _broker(console: Console, request: Request) -> Response:
         section="brokers",
         broker=found,
         risk=next((each for each in risks_of(snapshot) if each.broker == broker_id), None),
-        rows=cut([(each, health_of(each)) for each in partitions], request),
+        rows=cut([(each, health_of(each)) for each in partitions], request, size=HELD_SIZE),
         holds=holds,
         link=links(request),
         window=window,

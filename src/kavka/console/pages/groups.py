@@ -114,7 +114,7 @@ async def _group(console: Console, request: Request) -> Response:
         late_ms=lag_ms(found),
         is_streaming_query=is_streaming_query(found),
         charts=[
-            await panels.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit=""),
+            await panels.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit="records"),
             await panels.chart(watch, str(_("Lag in time")), late, look, window, unit="ms"),
         ],
         stories=panels.stories(watch, look, group=name),

@@ -57,6 +57,12 @@ class PartitionRow:
     health: Health
 
     @property
+    def log_end_offset(self) -> int | None:
+        """The leader's, which is never below the high watermark: the two were read one after the other."""
+        known = [each for each in (self.view.log_end_offset, self.view.high_watermark) if each is not None]
+        return max(known, default=None)
+
+    @property
     def level(self) -> str:
         return LEVELS[self.health]
 
@@ -143,7 +149,7 @@ async def _topic(console: Console, request: Request) -> Response:
         membership=await panels.membership(watch, found.partitions[chosen], look, window) if found.partitions else None,
         stories=panels.stories(watch, look, topic=name),
         charts=[
-            await panels.chart(watch, str(_("Records in")), lines[0], look, window, unit="/s"),
+            await panels.chart(watch, str(_("Records in")), lines[0], look, window, unit="records/s"),
             await panels.chart(watch, str(_("Bytes in")), lines[1], look, window, unit="B/s"),
         ],
     )

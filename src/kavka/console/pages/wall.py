@@ -62,7 +62,7 @@ async def _overview(console: Console, request: Request) -> Response:
     busy = sorted(snapshot.topics.values(), key=lambda topic: -(topic.in_bytes_per_s or 0))
     lagging = sorted((group for group in snapshot.groups.values() if group.lag), key=lambda group: -(group.lag or 0))
     plots = (
-        (_("Records in"), Series.CLUSTER_RECORDS_IN, "/s"),
+        (_("Records in"), Series.CLUSTER_RECORDS_IN, "records/s"),
         (_("Bytes in"), Series.CLUSTER_BYTES_IN, "B/s"),
         (_("Partitions out of sync"), Series.UNDER_REPLICATED, ""),
         (_("Health score"), Series.HEALTH, ""),
