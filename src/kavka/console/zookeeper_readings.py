@@ -3,8 +3,8 @@ Where that is not allowed, `srvr`, which is by default: it tells less, and is gi
 
 Decides how long a server may take and how much of an answer is read. Must not know what is good or bad about it.
 
-Source: ZooKeeper's administrator's guide, four letter words (`mntr` has to be in 4lw.commands.whitelist, where `srvr` is
-alone by default).
+Source: ZooKeeper's administrator's guide, four letter words (`mntr` has to be in 4lw.commands.whitelist, where
+`srvr` is alone by default).
 """
 
 from __future__ import annotations
