@@ -50,24 +50,24 @@ _COLUMNS: dict[str, _Column] = {
     "crc_ok": _Column("boolean", pa.bool_(), lambda scanned: scanned.crc_ok),
     "size_bytes": _Column("long", pa.int64(), lambda scanned: scanned.batch.header.size_bytes),
     "position": _Column("long", pa.int64(), _same("position")),
-    "problem": _Column("string", pa.string(), lambda scanned: scanned.problem),
+    "problem": _Column("string", pa.string(), lambda scanned: scanned.problem and str(scanned.problem)),
 }
 _OF_THE_END: dict[str, Callable[[ScanEnd], Any]] = {
     "position": lambda end: end.position,
     "size_bytes": lambda end: end.size_bytes,
-    "problem": lambda end: f"{end.kind.value}: {end.reason}",
+    "problem": lambda end: str(end.problem),
 }
 """What bytes that are no batch tell; the other columns are null."""
 
-PLACE_COLUMNS = {"topic": "string", "partition": "int", "file": "string"}
+PLACE_COLUMNS = {"topic": "string", "partition": "int", "file": "string", "active": "boolean"}
 DDL = {**PLACE_COLUMNS, **{name: column.ddl for name, column in _COLUMNS.items()}}
 """Name and type in Spark of every column, in order."""
-_PLACE_TYPES = {"topic": pa.string(), "partition": pa.int32(), "file": pa.string()}
+_PLACE_TYPES = {"topic": pa.string(), "partition": pa.int32(), "file": pa.string(), "active": pa.bool_()}
 
 
 def batches_table(window: Window, piece: LogPiece, columns: list[str]) -> pa.RecordBatch:
     """The rows of a window: its batches, then the bytes behind them that are none."""
-    place = {"topic": piece.topic, "partition": piece.partition, "file": piece.path}
+    place = {"topic": piece.topic, "partition": piece.partition, "file": piece.path, "active": piece.is_active}
     count = len(window.batches) + (window.end is not None)
     arrays = []
     for name in columns:

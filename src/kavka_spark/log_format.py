@@ -208,14 +208,14 @@ def read_piece(piece: LogPiece, options: LogOptions, columns: Sequence[str]) -> 
 def _records(decoder: ArrowDecoder, window: Window, piece: LogPiece, options: LogOptions) -> Iterator[pa.RecordBatch]:
     """The records of a window's batches. Raises `CorruptBatchError` unless damage is to be passed over."""
     from kavka_spark.errors import CorruptBatchError
-    from kavka_spark.log_scan import EndKind
+    from kavka_spark.log_scan import ProblemKind
 
     sound: list[PlacedBatch] = []
     failure: CorruptBatchError | None = None
     for scanned in window.batches:
         batch, problem = scanned.batch, scanned.problem
         if problem is not None and options.on_corrupt == "fail":
-            failure = _corrupt(piece, batch.header.base_offset, batch.position, problem)
+            failure = _corrupt(piece, batch.header.base_offset, batch.position, problem.reason)
             break
         if problem is not None and options.on_corrupt == "skip":
             continue
@@ -232,9 +232,9 @@ def _records(decoder: ArrowDecoder, window: Window, piece: LogPiece, options: Lo
             sound = sound[at + 1 :]
     end = window.end
     if failure is None and end is not None and options.on_corrupt == "fail":
-        ends_well = piece.is_active and piece.end is None and end.kind is not EndKind.NO_BATCH
+        ends_well = piece.is_active and piece.end is None and end.problem.kind is not ProblemKind.NO_BATCH
         if not ends_well:
-            failure = _corrupt(piece, end.next_offset, end.position, end.reason)
+            failure = _corrupt(piece, end.next_offset, end.position, end.problem.reason)
     if failure is not None:
         raise failure
 

@@ -23,7 +23,15 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kavka.errors import RecordsError
-from kavka.records.batch import CRC_START, HEADER_SIZE, LENGTH_PREFIX_SIZE, RecordBatch, batch_at, read_header
+from kavka.records.batch import (
+    CRC_START,
+    HEADER_SIZE,
+    LENGTH_PREFIX_SIZE,
+    BatchHeader,
+    RecordBatch,
+    batch_at,
+    read_header,
+)
 from kavka.records.control import ControlType, read_marker
 from kavka_spark.batch_walk import PlacedBatch, odd_header
 from kavka_spark.errors import LogFileError
@@ -35,9 +43,14 @@ WINDOW_BYTES = 8 << 20
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
 
 
-class EndKind(Enum):
-    """Why reading ended before the file did."""
+class ProblemKind(Enum):
+    """What is wrong with bytes of a segment."""
 
+    CRC = "crc"
+    HEADER = "header"
+    """Offsets or counts that cannot be."""
+    OFFSETS = "offsets"
+    """A batch that does not start behind the one before it."""
     INCOMPLETE = "incomplete"
     """Fewer bytes than the batch's length says: torn, or being written."""
     ZEROS = "zeros"
@@ -46,11 +59,19 @@ class EndKind(Enum):
     """An impossible length or magic, an old format, or more than `max_batch_bytes`."""
 
 
+class Problem(NamedTuple):
+    kind: ProblemKind
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: {self.reason}"
+
+
 class ScannedBatch(NamedTuple):
     """A batch whose bytes are all there; `problem` says what is wrong with it, None for nothing."""
 
     batch: PlacedBatch
-    problem: str | None
+    problem: Problem | None
     crc_ok: bool | None
     """None where it was not looked at."""
 
@@ -58,10 +79,9 @@ class ScannedBatch(NamedTuple):
 class ScanEnd(NamedTuple):
     """Bytes that are no batch, up to the file's end."""
 
-    kind: EndKind
+    problem: Problem
     position: int
     size_bytes: int
-    reason: str
     next_offset: int
     """What a batch there should start at, or later; the segment's base offset if there is none before it."""
 
@@ -158,11 +178,7 @@ class _Scan:
     def _judged(self, batch: RecordBatch, view: memoryview, start: int, position: int) -> ScannedBatch:
         header = batch.header
         crc_ok = crc32c(batch.view[CRC_START:]) == header.crc if self._check_crcs else None
-        problem = odd_header(header)
-        if problem is None and header.base_offset <= self._last_offset:
-            problem = f"it starts at offset {header.base_offset}, what is before it ends at {self._last_offset}"
-        if crc_ok is False:
-            problem = f"its CRC-32C is not the {header.crc:#010x} that its header says"
+        problem = self._problem(header, crc_ok)
         if problem is None or crc_ok:
             self._last_offset = max(self._last_offset, header.last_offset)
         aborted = (
@@ -172,24 +188,40 @@ class _Scan:
         )
         return ScannedBatch(PlacedBatch(header, view, start, position, crc_ok is not False, aborted), problem, crc_ok)
 
-    def _no_batch(self, view: memoryview, needed: int, remaining: int) -> ScanEnd:
-        kind, reason = EndKind.INCOMPLETE, f"{remaining} bytes of a batch of {needed}"
-        if remaining < HEADER_SIZE:
-            reason = f"{remaining} bytes, less than a batch's header"
-        elif self._max_batch_bytes < needed <= remaining:
-            kind, reason = EndKind.NO_BATCH, f"a batch of {needed} bytes, over maxBatchBytes of {self._max_batch_bytes}"
-        elif needed == 0:
-            kind, reason = self._refused(view)
-        if view and not any(view[: HEADER_SIZE + LENGTH_PREFIX_SIZE]):
-            kind, reason = EndKind.ZEROS, f"{remaining} bytes that begin with zeros"
-        return ScanEnd(kind, self._position, remaining, reason, self._last_offset + 1)
+    def _problem(self, header: BatchHeader, crc_ok: bool | None) -> Problem | None:
+        if crc_ok is False:
+            return Problem(ProblemKind.CRC, f"its CRC-32C is not the {header.crc:#010x} that its header says")
+        odd = odd_header(header)
+        if odd is not None:
+            return Problem(ProblemKind.HEADER, odd)
+        if header.base_offset <= self._last_offset:
+            return Problem(
+                ProblemKind.OFFSETS,
+                f"it starts at offset {header.base_offset}, what is before it ends at {self._last_offset}",
+            )
+        return None
 
-    def _refused(self, view: memoryview) -> tuple[EndKind, str]:
+    def _no_batch(self, view: memoryview, needed: int, remaining: int) -> ScanEnd:
+        if view and not any(view[: HEADER_SIZE + LENGTH_PREFIX_SIZE]):
+            problem = Problem(ProblemKind.ZEROS, f"{remaining} bytes that begin with zeros")
+        elif remaining < HEADER_SIZE:
+            problem = Problem(ProblemKind.INCOMPLETE, f"{remaining} bytes, less than a batch's header")
+        elif self._max_batch_bytes < needed <= remaining:
+            problem = Problem(
+                ProblemKind.NO_BATCH, f"a batch of {needed} bytes, over maxBatchBytes of {self._max_batch_bytes}"
+            )
+        elif needed == 0:
+            problem = self._refused(view)
+        else:
+            problem = Problem(ProblemKind.INCOMPLETE, f"{remaining} bytes of a batch of {needed}")
+        return ScanEnd(problem, self._position, remaining, self._last_offset + 1)
+
+    def _refused(self, view: memoryview) -> Problem:
         try:
             batch_at(view)
         except RecordsError as failure:
-            return EndKind.NO_BATCH, failure.message.replace("at byte 0", f"at byte {self._position}")
-        return EndKind.INCOMPLETE, f"{len(view)} bytes of a batch"
+            return Problem(ProblemKind.NO_BATCH, failure.message.replace("at byte 0", f"at byte {self._position}"))
+        return Problem(ProblemKind.INCOMPLETE, f"{len(view)} bytes of a batch")
 
 
 def marker_kind(batch: PlacedBatch) -> str | None:
