@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kavka.console.i18n import Translator
 
 WIDTH: Final = 560
-LEFT: Final = 64
+LEFT: Final = 72
 RIGHT: Final = 14
 TOP: Final = 10
 PLOT: Final = 150
@@ -88,7 +88,7 @@ def lines(
     top = _ceiling(max([*known, limit[0] if limit and limit[0] <= 4 * max(known) else 0]), unit)
     x_of, y_of = _scales(first, last, top)
     shown = _shown(unit)
-    parts = [_y_axis(top, y_of, shown), _x_axis(first, last, x_of, look.zone)]
+    parts = [_y_axis(top, y_of, _tick(unit)), _x_axis(first, last, x_of, look.zone)]
     for at, what in marks:
         if first <= at <= last:
             parts.append(
@@ -415,9 +415,18 @@ def _shown(unit: str) -> Callable[[float], str]:
     return short
 
 
+def _tick(unit: str) -> Callable[[float], str]:
+    """As short as a tick must be: 8 KiB, where the caption says that it is a second's."""
+    if unit.startswith("B"):
+        return lambda value: size(value).replace(".0 ", " ")
+    return _shown(unit)
+
+
 def _unit_word(unit: str, translate: Translator) -> str:
     """Bytes and times carry their units in each figure."""
-    return "" if unit.startswith("B") or unit in ("ms", "%", "") else str(translate.plain(unit))
+    if unit == "B/s":
+        return str(translate("per second"))
+    return "" if unit in ("B", "ms", "%", "") else str(translate.plain(unit))
 
 
 def _ceiling(value: float, unit: str) -> float:

@@ -15,8 +15,9 @@ from markupsafe import Markup
 
 from kavka.console import charts
 from kavka.console.history import Series
-from kavka.console.replicas import IsrState, spans, states_from
+from kavka.console.replicas import IsrState, spans, states_from, up_to_now
 from kavka.console.stories import Story, of_broker, tell, without_echoes
+from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
 
 if TYPE_CHECKING:
@@ -83,20 +84,30 @@ async def spark(watch: ClusterWatch, title: str, series: Series, window: Window)
 
 async def membership(watch: ClusterWatch, view: PartitionView, look: Look, window: Window) -> Markup:
     """Who led, who was in sync and who was not, from the brokers' decisions or from what the console saw."""
+    snapshot, made_ms = watch.snapshot, _made_ms(watch, view.topic)
     states = states_from(watch.decisions.recent(limit=MOST_LOOKED_AT, partition=view.name))
     if not states:
         states = await _seen(watch, view, window)
+    states = [state for state in states if state.at_ms >= made_ms]
     now = IsrState(window.until_ms, view.leader, frozenset(view.in_sync_replicas))
-    if states and (states[-1].leader, states[-1].isr) != (now.leader, now.isr):
-        states.append(now)
-    snapshot = watch.snapshot
-    if not states and snapshot.is_reachable:
-        # No change was seen since the console has looked.
-        states = [now._replace(at_ms=snapshot.state_since_ms)]
-    everybody = dict.fromkeys([*view.replicas, *(each for state in states for each in sorted(state.isr))])
+    # A cluster that tells its decisions tells all changes since the topic was made.
+    observed_ms = made_ms or (snapshot.state_since_ms if snapshot.is_reachable else window.until_ms)
+    states = up_to_now(states, now, observed_since_ms=observed_ms)
+    everybody = dict.fromkeys([*view.replicas, *(each for state in states for each in sorted(state.isr or ()))])
     rows = spans(states, list(everybody), look, from_ms=window.since_ms, until_ms=window.until_ms)
     title = str(look.translate("In-sync replicas of {partition}", partition=str(view.name)))
     return charts.membership(title, rows, look, from_ms=window.since_ms, until_ms=window.until_ms)
+
+
+def _made_ms(watch: ClusterWatch, topic: str) -> int:
+    """When the topic was made, as the brokers recorded it; 0 where they did not."""
+    found = watch.decisions.recent(
+        limit=1,
+        matches=lambda each: (
+            each.decision.kind is DecisionKind.TOPIC_CREATED and each.decision.evidence.get("topic") == topic
+        ),
+    )
+    return found[0].decision.at_ms if found else 0
 
 
 async def _seen(watch: ClusterWatch, view: PartitionView, window: Window) -> list[IsrState]:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class IsrState(NamedTuple):
-    """Who leads and who is in sync from `at_ms` on."""
+    """Who leads and who is in sync from `at_ms` on; an `isr` of None: nobody knows."""
 
     at_ms: int
     leader: int
-    isr: frozenset[int]
+    isr: frozenset[int] | None
 
 
 def replicas_of(view: PartitionView) -> PartitionReplicas:
@@ -67,6 +67,19 @@ def states_from(decisions: Iterable[RecordedDecision]) -> list[IsrState]:
     return states
 
 
+def up_to_now(states: Sequence[IsrState], now: IsrState, *, observed_since_ms: int) -> list[IsrState]:
+    """The states, ended by what is so now. Where the last one is another, changes were missed between the two: the
+    partition was made anew, or nobody looked. What is so now is known since somebody looks, and not before."""
+    if not states:
+        return [now._replace(at_ms=observed_since_ms)]
+    last = states[-1]
+    if (last.leader, last.isr) == (now.leader, now.isr):
+        return list(states)
+    if last.at_ms >= observed_since_ms:
+        return [*states, now]
+    return [*states, IsrState(last.at_ms + 1, -1, None), now._replace(at_ms=observed_since_ms)]
+
+
 def spans(
     states: Sequence[IsrState], replicas: Sequence[int], look: Look, *, from_ms: int, until_ms: int
 ) -> list[tuple[str, list[Span]]]:
@@ -94,7 +107,7 @@ def spans(
 
 
 def _kind(state: IsrState | None, replica: int) -> tuple[str, str]:
-    if state is None:
+    if state is None or state.isr is None:
         return "none", "not known"
     if state.leader == replica:
         return "led", "leads"

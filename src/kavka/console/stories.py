@@ -90,7 +90,7 @@ def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
         decision,
         level_of(decision),
         str(look.translate.plain(decision.kind.value)),
-        decision.subject,
+        subject_of(decision),
         link_to(decision, cluster),
         tuple(_changes(decision, look)),
         sentence(decision.why),
@@ -104,11 +104,22 @@ def level_of(decision: Decision) -> str:
     return "warn" if decision.kind in NOTABLE else "ok"
 
 
+def subject_of(decision: Decision) -> str:
+    """What it is about for a reader: a topic that the controller made is the topic's story."""
+    topic = decision.evidence.get("topic")
+    if decision.partition is None and isinstance(topic, str):
+        return topic
+    return decision.subject
+
+
 def link_to(decision: Decision, cluster: str) -> str:
     place = f"/c/{path_part(cluster)}"
     if decision.partition is not None:
         name = decision.partition
         return f"{place}/topics/{path_part(name.topic)}?partition={name.partition}"
+    topic = decision.evidence.get("topic")
+    if isinstance(topic, str) and decision.kind is not DecisionKind.TOPIC_DELETED:
+        return f"{place}/topics/{path_part(topic)}"
     if decision.group is not None:
         return f"{place}/groups/{path_part(decision.group)}"
     if decision.about_broker >= 0:

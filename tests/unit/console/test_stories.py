@@ -12,8 +12,8 @@ pytest.importorskip("starlette")
 from kavka.console.charts import Look
 from kavka.console.i18n import translator
 from kavka.console.pages.decisions import select
-from kavka.console.replicas import IsrState, spans, states_from
-from kavka.console.stories import causes_of, of_broker, tell
+from kavka.console.replicas import IsrState, spans, states_from, up_to_now
+from kavka.console.stories import causes_of, of_broker, tell, without_echoes
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId, TopicPartition
 
@@ -110,3 +110,38 @@ def test_who_was_in_sync_and_when() -> None:
 def test_before_the_first_decision_nothing_is_known() -> None:
     rows = spans([], (1,), LOOK, from_ms=AT, until_ms=AT + 1_000)
     assert [each.kind for each in rows[0][1]] == ["none"]
+
+
+def test_what_is_so_now_is_known_since_somebody_looks_and_no_longer() -> None:
+    now = IsrState(AT, 1, frozenset({1, 2}))
+    assert up_to_now([], now, observed_since_ms=AT - 500) == [now._replace(at_ms=AT - 500)]
+    same = [IsrState(AT - 900, 1, frozenset({1, 2}))]
+    assert up_to_now(same, now, observed_since_ms=AT - 500) == same
+
+
+def test_a_time_in_which_changes_were_missed_is_not_known() -> None:
+    old = IsrState(AT - 900, 2, frozenset({2}))
+    now = IsrState(AT, 1, frozenset({1, 2}))
+    states = up_to_now([old], now, observed_since_ms=AT - 500)
+    rows = dict(spans(states, (1, 2), LOOK, from_ms=AT - 1_000, until_ms=AT))
+    assert [each.kind for each in rows["broker 1"]] == ["none", "out", "none", "led"]
+    assert [(each.kind, each.from_ms) for each in rows["broker 2"]][-1] == ("in", AT - 500)
+
+
+def test_an_isr_change_that_leader_and_controller_recorded_is_told_once_with_its_reason() -> None:
+    agreed = recorded(
+        DecisionKind.ISR_SHRUNK,
+        AT + 4,
+        why="ISR [1, 2], as leader 1 proposed in epoch 0",
+        partition=ORDERS,
+        after={"isr": [1, 2]},
+        evidence={"proposed_isr": [1, 2]},
+    )
+    assert without_echoes([agreed, shrunk()]) == [shrunk()]
+    assert without_echoes([agreed]) == [agreed]
+
+
+def test_a_topic_that_was_made_is_its_own_story() -> None:
+    made = recorded(DecisionKind.TOPIC_CREATED, evidence={"topic": "orders", "partitions": 6})
+    story = tell(made, "prod", LOOK)
+    assert (story.subject, story.link) == ("orders", "/c/prod/topics/orders")
