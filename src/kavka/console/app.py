@@ -108,6 +108,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
     )
     app.state.console = console
     app.state.clusters = console.clusters
+    app.state.jobs = getattr(console, "jobs", None)
     return app
 
 
