@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kavka.console.guard import Guard
+    from kavka.console.jobs_runner import JobRunner
+    from kavka.console.jobs_store import JobStore
     from kavka.console.settings import ConsoleSettings
 
 ERROR_TEMPLATE: Final = "error.html"
@@ -50,6 +52,9 @@ class Console:
     guard: Guard
     ledger: sqlite3.Connection
     """Both are set by guard.install; of the event loop's thread."""
+    jobs: JobStore
+    runner: JobRunner
+    """Both are set by pages/jobs_actions; the runner lives between on_start and on_stop."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
@@ -108,7 +113,7 @@ def create_app(settings: ConsoleSettings) -> Starlette:
     )
     app.state.console = console
     app.state.clusters = console.clusters
-    app.state.jobs = getattr(console, "jobs", None)
+    app.state.jobs = console.jobs
     return app
 
 

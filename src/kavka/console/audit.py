@@ -125,6 +125,11 @@ class AuditLog:
         found = self._select("WHERE b.number = ?", (number,))
         return found[0] if found else None
 
+    def with_key(self, key: str) -> Entry | None:
+        """The action of this confirmation, if it was carried out."""
+        found = self._select("WHERE b.key = ?", (key,))
+        return found[0] if found else None
+
     def entries(
         self, *, cluster: str = "", user: str = "", text: str = "", before_number: int = 0, limit: int = PAGE_ROWS
     ) -> list[Entry]:
@@ -163,7 +168,7 @@ class AuditLog:
 
 def _entry(row: sqlite3.Row) -> Entry:
     begun, (ended_ms, outcome, after, remark) = tuple(row)[:10], tuple(row)[10:]
-    return Entry(*begun, ended_ms, None if outcome is None else Outcome(outcome), after, remark)
+    return Entry._make([*begun, ended_ms, None if outcome is None else Outcome(outcome), after, remark])
 
 
 def _short(text: str) -> str:

@@ -48,7 +48,7 @@ class JobRunner:
         store: JobStore,
         directory: Path,
         cluster_of: Callable[[str], Cluster | None],
-        on_change: Callable[[str], None],
+        on_change: Callable[[Job], None],
         *,
         turn_s: float = TURN_S,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
@@ -60,15 +60,16 @@ class JobRunner:
         self._turn_s = turn_s
         self._now_ms = now_ms
         self._lock: IO[bytes] | None = None
+        self._is_refused = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._away: dict[tuple[str, int], int] = {}
         """Since when brokers that a job needs are away."""
 
     @property
-    def is_mine(self) -> bool:
-        """Whether this process carries out the jobs; False: another console with the same ledger does."""
-        return self._lock is not None
+    def is_elsewhere(self) -> bool:
+        """Whether another console with the same ledger carries out the jobs, as far as was tried."""
+        return self._is_refused
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="jobs")
@@ -105,8 +106,9 @@ class JobRunner:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 file.close()
+                self._is_refused = True
                 return False
-            self._lock = file
+            self._lock, self._is_refused = file, False
         return True
 
     async def _turn(self, job: Job) -> None:
@@ -122,7 +124,9 @@ class JobRunner:
             # Named boundary: a bug in one job's step must not end the others.
             logger.error("job failed", job=job.number, error=repr(bug), next="this is a bug: report it")
             self._say(job, f"the console's own mistake: {bug!r}; see its log")
-        self._on_change(job.cluster)
+        current = self._store.find(job.number)
+        if current is not None:
+            self._on_change(current)
 
     def _say(self, job: Job, remark: str) -> None:
         current = self._store.find(job.number)

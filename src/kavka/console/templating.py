@@ -72,7 +72,7 @@ def base_context(request: Request) -> dict[str, object]:
         "snapshot": None,
         "section": None,
         "user": None,
-        "csrf_token": "",
+        "csrf_token": getattr(request.state, "csrf_token", ""),
         "live": True,
     }
 

@@ -1,0 +1,286 @@
+"""What can be done to groups: set what they committed back or forth, and delete them.
+
+Decides where offsets would be set to, on values only (`targets`), and what is shown before. Must not know pages.
+
+I1  Offsets are set of a group without members only: its members would commit over them. The coordinator refuses others,
+    too, if one joins between the preview and the change.
+I2  No offset is set outside of its log: it is moved to the log's nearer end, and the preview says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
+from kavka.client.offsets import EARLIEST, LATEST, list_offsets
+from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
+from kavka.console.health import Statement
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kavka.console.clusters import ClusterWatch
+
+SHOWN_CHANGES = 500
+
+
+class Way(Enum):
+    """Where offsets are set to."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    SHIFT = "shift"
+    TIME = "time"
+
+
+class Target(NamedTuple):
+    """One partition: what is committed (None: nothing) and what would be; `moved_from` where the log bounds it."""
+
+    partition: TopicPartition
+    committed: int | None
+    wanted: int
+    moved_from: int | None = None
+
+
+def targets(
+    way: Way,
+    places: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    number: int = 0,
+    at_time: Mapping[TopicPartition, int] | None = None,
+) -> list[Target]:
+    """number: the offset, or by how much to shift. at_time: the first offset at the time, where there is one. Raises
+    Refused where a partition without a committed offset is to be shifted."""
+    found = []
+    for place in places:
+        was = committed.get(place)
+        match way:
+            case Way.EARLIEST:
+                wanted = starts[place]
+            case Way.LATEST:
+                wanted = ends[place]
+            case Way.OFFSET:
+                wanted = number
+            case Way.SHIFT:
+                if was is None:
+                    raise Refused(f"{place} has no committed offset to shift")
+                wanted = was + number
+            case Way.TIME:
+                wanted = (at_time or {}).get(place, ends[place])
+        bounded = min(max(wanted, starts[place]), ends[place])
+        found.append(Target(place, was, bounded, wanted if bounded != wanted else None))
+    return found
+
+
+class ResetOffsets(Action):
+    name, title, role, section = "reset-offsets", "Set a group's offsets", "operator", "groups"
+
+    async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
+        group = text(values, "group", "the group")
+        seen = watch.snapshot.groups.get(group)
+        topics = () if seen is None else seen.topics
+        return (
+            Field("group", "Group", "hidden", group),
+            Field(
+                "topic",
+                "Topic",
+                "choice" if topics else "text",
+                values.get("topic", ""),
+                "Empty: all topics that it has committed for.",
+                ("", *topics) if topics else (),
+            ),
+            Field("partition", "Partition", "number", values.get("partition", ""), "Empty: all partitions."),
+            Field("way", "To", "choice", values.get("way", Way.EARLIEST.value), "", tuple(way.value for way in Way)),
+            Field("number", "Offset, or shift by", "text", values.get("number", ""), "A shift may be negative: -100."),
+            Field("time", "Time", "text", values.get("time", ""), "For example 2026-11-21T10:00:00+00:00."),
+        )
+
+    async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
+        group = text(values, "group", "the group")
+        found = await self._targets(watch, values)
+        rows = [_row(each) for each in found if each.committed != each.wanted]
+        if not rows:
+            raise Refused("nothing changes: the group has committed these offsets already")
+        again = sum(max((each.committed or each.wanted) - each.wanted, 0) for each in found)
+        over = sum(max(each.wanted - each.committed, 0) for each in found if each.committed is not None)
+        warnings = []
+        if again:
+            known = {"n": f"{again:,}"}
+            warnings.append(
+                Warned("warn", Statement("{n} offsets are read again: records are processed twice.", known))
+            )
+        if over:
+            known = {"n": f"{over:,}"}
+            warnings.append(
+                Warned("bad", Statement("{n} offsets are skipped: their records are not processed.", known))
+            )
+        moved = [str(each.partition) for each in found if each.moved_from is not None]
+        if moved:
+            text_ = "What lies outside of the log was set to its nearer end: {partitions}."
+            warnings.append(Warned("warn", Statement(text_, {"partitions": ", ".join(moved[:5])})))
+        if len(rows) > SHOWN_CHANGES:
+            known = {"n": f"{len(rows) - SHOWN_CHANGES:,}"}
+            warnings.append(Warned("warn", Statement("{n} more partitions change than are shown.", known)))
+        return Preview(
+            f"group {group}",
+            Statement("{n} committed offsets of {group} change.", {"n": len(rows), "group": group}),
+            tuple(rows[:SHOWN_CHANGES]),
+            tuple(warnings),
+            self._commands(watch, values),
+            before="\n".join(f"{each.partition} {each.committed}" for each in found),
+            wanted="\n".join(f"{each.partition} {each.wanted}" for each in found),
+            button="Set them",
+        )
+
+    async def execute(self, watch: ClusterWatch, values: Values) -> None:
+        found = await self._targets(watch, values)
+        await GroupAdmin(watch.cluster).set_offsets(
+            text(values, "group", "the group"), {each.partition: each.wanted for each in found}
+        )
+
+    async def look(self, watch: ClusterWatch, values: Values) -> str:
+        committed = await GroupAdmin(watch.cluster).offsets(values["group"])
+        return "\n".join(f"{place} {at.offset}" for place, at in sorted(committed.items()))
+
+    def link(self, base: str, values: Values) -> str:
+        return f"{base}/groups/{quote(values.get('group', ''), safe='')}"
+
+    async def _targets(self, watch: ClusterWatch, values: Values) -> list[Target]:
+        group = text(values, "group", "the group")
+        admin = GroupAdmin(watch.cluster)
+        state = (await admin.describe(group)).state
+        if state not in NO_MEMBERS:
+            raise Refused(f"the group is {state}: its members would commit over it. Stop its consumers first")
+        committed = {place: at.offset for place, at in (await admin.offsets(group)).items()}
+        places = await self._places(watch, values, committed)
+        starts = {
+            place: at.offset
+            for place, at in (await list_offsets(watch.cluster, dict.fromkeys(places, EARLIEST))).items()
+        }
+        ends = {
+            place: at.offset for place, at in (await list_offsets(watch.cluster, dict.fromkeys(places, LATEST))).items()
+        }
+        try:
+            way = Way(values.get("way", ""))
+        except ValueError:
+            raise Refused("where are the offsets to be set to?") from None
+        number, at_time = 0, None
+        if way in (Way.OFFSET, Way.SHIFT):
+            least = 0 if way is Way.OFFSET else -(2**63)
+            number = whole(values, "number", "the offset or shift", least=least, most=2**63 - 1)
+        if way is Way.TIME:
+            at_ms = time_ms(text(values, "time", "the time"))
+            found = await list_offsets(watch.cluster, dict.fromkeys(places, at_ms))
+            at_time = {place: at.offset for place, at in found.items() if at.offset >= 0}
+        return targets(way, places, committed, starts, ends, number=number, at_time=at_time)
+
+    async def _places(
+        self, watch: ClusterWatch, values: Values, committed: Mapping[TopicPartition, int]
+    ) -> list[TopicPartition]:
+        name = values.get("topic", "").strip()
+        if not name:
+            if not committed:
+                raise Refused("the group has committed nothing: name a topic")
+            return sorted(committed)
+        try:
+            topic = await watch.cluster.topic(name)
+        except RequestError as refused:
+            raise Refused(f"there is no topic {name[:250]}") from refused
+        places = [TopicPartition(name, each.partition) for each in topic.partitions]
+        if values.get("partition"):
+            number = whole(values, "partition", "the partition")
+            places = [place for place in places if place.partition == number]
+            if not places:
+                raise Refused(f"{name} has no partition {number}")
+        return places
+
+    def _commands(self, watch: ClusterWatch, values: Values) -> tuple[str, ...]:
+        group, topic = quoted(values["group"]), values.get("topic", "").strip()
+        partition = f":{values['partition']}" if values.get("partition") else ""
+        what = f"--topic {quoted(topic + partition)}" if topic else "--all-topics"
+        number, time = values.get("number", "").strip(), values.get("time", "").strip()
+        way = {
+            "earliest": "--to-earliest",
+            "latest": "--to-latest",
+            "offset": f"--to-offset {number}",
+            "shift": f"--shift-by {number}",
+            "time": f"--to-datetime {quoted(time)}",
+        }[values["way"]]
+        return (
+            f"kavka groups reset-offsets {group} {what} {way} -b {watch.settings.bootstrap} --execute",
+            f"kafka-consumer-groups.sh --bootstrap-server {watch.settings.bootstrap} --group {group} --reset-offsets "
+            f"{what} {way} --execute",
+        )
+
+
+class DeleteGroup(Action):
+    name, title, role, section = "delete-group", "Delete a group", "admin", "groups"
+
+    async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
+        return (Field("group", "Group", "hidden", text(values, "group", "the group")),)
+
+    async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
+        group = text(values, "group", "the group")
+        admin = GroupAdmin(watch.cluster)
+        state = (await admin.describe(group)).state
+        if state not in NO_MEMBERS:
+            raise Refused(f"the group is {state}: it has members. Stop its consumers first")
+        committed = {str(place): str(at.offset) for place, at in sorted((await admin.offsets(group)).items())}
+        if state == "Dead" and not committed:
+            raise Refused(f"there is no group {group[:250]}")
+        rows = [Change(place, offset, "") for place, offset in committed.items()]
+        text_ = "What it has read is forgotten: if it comes back, it begins where auto.offset.reset says."
+        return Preview(
+            f"group {group}",
+            Statement("The group {group} is deleted, with {n} offsets.", {"group": group, "n": len(rows)}),
+            tuple(rows[:SHOWN_CHANGES]),
+            (Warned("bad", Statement(text_)),),
+            (
+                f"kavka groups delete {quoted(group)} -b {watch.settings.bootstrap}",
+                f"kafka-consumer-groups.sh --bootstrap-server {watch.settings.bootstrap} --delete "
+                f"--group {quoted(group)}",
+            ),
+            before="\n".join(f"{place} {offset}" for place, offset in committed.items()),
+            button="Delete it",
+            is_danger=True,
+            type_name=group,
+        )
+
+    async def execute(self, watch: ClusterWatch, values: Values) -> None:
+        await GroupAdmin(watch.cluster).delete(text(values, "group", "the group"))
+
+    async def look(self, watch: ClusterWatch, values: Values) -> str:
+        return (await GroupAdmin(watch.cluster).describe(values["group"])).state
+
+    def is_ambiguous(self, refused: RequestError) -> bool:
+        return super().is_ambiguous(refused) or refused.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def time_ms(said: str) -> int:
+    """ISO 8601 with a zone, or milliseconds since 1970. Raises Refused.
+
+    >>> time_ms("1970-01-01T00:00:01+00:00"), time_ms("1970-01-01T00:00:01Z"), time_ms("12345678")
+    (1000, 1000, 12345678)
+    """
+    if said.isdecimal() and len(said) < 16:
+        return int(said)
+    try:
+        moment = datetime.fromisoformat(said)
+        return (
+            int(moment.timestamp() * 1000) if moment.tzinfo is not None else int(moment.astimezone().timestamp() * 1000)
+        )
+    except (ValueError, OverflowError, OSError) as problem:
+        raise Refused(f"{said[:60]!r} is no time: write it like 2026-11-21T10:00:00+00:00") from problem
+
+
+def _row(target: Target) -> Change:
+    before = "" if target.committed is None else str(target.committed)
+    return Change(str(target.partition), before, str(target.wanted))

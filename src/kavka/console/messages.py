@@ -1,0 +1,405 @@
+"""Messages: records of a topic to look at, found within bounds and with what was looked at told.
+
+Decides where reading begins and ends, which records a filter lets through, and when to stop. Must not know pages; how
+bytes are shown is decoding's.
+
+I1  A search ends after `SCAN_RECORDS`, `SCAN_BYTES` or `SCAN_S`, and says how far it came and where it goes on.
+I2  At most `Query.limit` records are held, each cut to what is shown: a topic of large records does not fill memory.
+I3  Nothing is committed and no group is joined: looking leaves no trace in the cluster.
+
+Newest first is read backwards in windows that grow; the others are read on from where they begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from kavka.client.cluster import Cluster
+from kavka.client.consumer import Consumer, ConsumerRecord
+from kavka.client.offsets import EARLIEST, LATEST, list_offsets
+from kavka.client.settings import ConsumerSettings, OffsetReset
+from kavka.console.decoding import Decoded, Format, decode, field, schema_id
+from kavka.console.schema_formats import Schema
+from kavka.console.schema_registry import SchemaRegistry
+from kavka.errors import ErrorCode, RequestError
+from kavka.model import TopicPartition
+
+SCAN_RECORDS = 20_000
+SCAN_BYTES = 64 * 1024 * 1024
+SCAN_S = 10.0
+MOST_SHOWN = 200
+FIRST_WINDOW = 200
+"""Offsets of each partition that are read first, from the end backwards."""
+WINDOW_GROWTH = 4
+FETCH_BYTES = 256 * 1024
+"""Of one partition in one fetch: a look at the newest records reads no megabytes."""
+POLL_RECORDS = 500
+POLL_MS = 500
+SEARCHES_AT_ONCE = 4
+TAIL_PER_S = 20
+"""Records that a live tail shows in a second; more are counted."""
+
+
+class Start(Enum):
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    OFFSET = "offset"
+    TIME = "time"
+
+
+class Filters(NamedTuple):
+    """Texts that have to be in a record, '' for any. header: name, or name=text. path: a.b=text in a decoded value."""
+
+    key: str = ""
+    value: str = ""
+    header: str = ""
+    path: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self)
+
+
+class Query(NamedTuple):
+    """What to look for. `number` is the offset, or the time in ms; `until_ms` bounds the records' times, 0 for none;
+    `resume`: where to go on, by partition, instead of `start`."""
+
+    topic: str
+    start: Start = Start.NEWEST
+    number: int = 0
+    until_ms: int = 0
+    partitions: tuple[int, ...] = ()
+    filters: Filters = Filters()
+    limit: int = 50
+    key_format: Format = Format.AUTO
+    value_format: Format = Format.AUTO
+    read_committed: bool = False
+    resume: Mapping[int, int] = {}
+
+
+class Message(NamedTuple):
+    """A record as it is shown."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Decoded
+    value: Decoded
+    headers: tuple[tuple[str, Decoded], ...]
+    leader_epoch: int
+
+
+class Range(NamedTuple):
+    """Of one partition: the log, and what of it was looked at, [start, end)."""
+
+    log_start: int
+    log_end: int
+    looked_from: int
+    looked_to: int
+
+
+class Found(NamedTuple):
+    """What a search found. stopped: limit, end, records, bytes or time. resume: where it goes on, {} at the end."""
+
+    messages: list[Message]
+    ranges: dict[int, Range]
+    scanned_records: int
+    scanned_bytes: int
+    took_s: float
+    stopped: str
+    resume: dict[int, int]
+
+
+class _Budget:
+    """What a search may still read."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.records = 0
+        self.bytes = 0
+
+    def took(self, record: ConsumerRecord) -> None:
+        self.records += 1
+        self.bytes += len(record.key or b"") + len(record.value or b"") + 50
+
+    def used_up(self) -> str:
+        if self.records >= SCAN_RECORDS:
+            return "records"
+        if self.bytes >= SCAN_BYTES:
+            return "bytes"
+        return "time" if time.monotonic() - self.began >= SCAN_S else ""
+
+
+class Messages:
+    """Records of one cluster, decoded with its schema registry if it has one."""
+
+    def __init__(self, cluster: Cluster, registry: SchemaRegistry | None = None) -> None:
+        self._cluster = cluster
+        self._registry = registry
+        self._searches = asyncio.Semaphore(SEARCHES_AT_ONCE)
+
+    async def search(self, query: Query) -> Found:
+        """Raises RequestError where there is no such topic or partition, ConnectionFailed."""
+        async with self._searches:
+            places = await self._places(query)
+            starts = {
+                p: at.offset for p, at in (await list_offsets(self._cluster, dict.fromkeys(places, EARLIEST))).items()
+            }
+            ends = await list_offsets(self._cluster, dict.fromkeys(places, LATEST), read_committed=query.read_committed)
+            logs = {place: (starts[place], ends[place].offset) for place in places}
+            if query.start is Start.NEWEST and not query.resume:
+                return await self._newest(query, logs)
+            return await self._onward(query, logs)
+
+    async def one(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
+        """The record at an offset, whole; None where there is none."""
+        place = TopicPartition(topic, partition)
+        metadata = await self._cluster.topic(topic)
+        if partition >= len(metadata.partitions):
+            return None
+        starts = await list_offsets(self._cluster, {place: EARLIEST})
+        ends = await list_offsets(self._cluster, {place: LATEST})
+        if not starts[place].offset <= offset < ends[place].offset:
+            return None
+        async with self._searches:
+            consumer = Consumer(self._cluster, _settings(read_committed=False))
+            try:
+                consumer.assign([place], offsets={place: offset})
+                deadline = time.monotonic() + SCAN_S
+                while time.monotonic() < deadline:
+                    for record in await consumer.poll(max_records=1, timeout_ms=POLL_MS):
+                        return record if record.offset == offset else None
+            finally:
+                await consumer.close()
+        return None
+
+    async def tail(self, query: Query) -> AsyncIterator[Message | int]:
+        """New records as they come; a number says how many were left out because they came too fast. Without end."""
+        consumer = Consumer(self._cluster, _settings(read_committed=query.read_committed))
+        try:
+            consumer.assign(await self._places(query))
+            await consumer.seek_to_end()
+            second, shown, left_out = 0, 0, 0
+            while True:
+                for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
+                    if int(time.monotonic()) != second:
+                        second, shown = int(time.monotonic()), 0
+                    message = await self._matching(record, query)
+                    if message is None:
+                        continue
+                    shown += 1
+                    if shown > TAIL_PER_S:
+                        left_out += 1
+                        continue
+                    yield message
+                if left_out:
+                    yield left_out
+                    left_out = 0
+        finally:
+            await consumer.close()
+
+    # --------------------------------------------------------------------------------------------------------- reading
+
+    async def _newest(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]]) -> Found:
+        budget = _Budget()
+        high = {place: end for place, (_, end) in logs.items()}
+        low = dict(high)
+        found: list[Message] = []
+        window = max(min(FIRST_WINDOW, SCAN_RECORDS // max(len(logs), 1)), 1)
+        stopped = ""
+        while not stopped:
+            low = {place: max(logs[place][0], offset - window) for place, offset in high.items()}
+            todo = {place: (low[place], high[place]) for place in high if low[place] < high[place]}
+            if not todo:
+                stopped = "end"
+                break
+            matched, reached = await self._window(query, todo, budget)
+            found = _newest_first([*found, *matched])[: query.limit]
+            stopped = budget.used_up()
+            if stopped:
+                # The window was not read to its end, so of it only what was reached has been looked at.
+                low = {place: low[place] if reached.get(place, 0) >= high[place] else high[place] for place in high}
+            high = low
+            if len(found) >= query.limit:
+                stopped = stopped or "limit"
+            window *= WINDOW_GROWTH
+        ranges = {place.partition: Range(*logs[place], low[place], logs[place][1]) for place in sorted(logs)}
+        return Found(found, ranges, budget.records, budget.bytes, time.monotonic() - budget.began, stopped, {})
+
+    async def _window(
+        self, query: Query, todo: Mapping[TopicPartition, tuple[int, int]], budget: _Budget
+    ) -> tuple[list[Message], dict[TopicPartition, int]]:
+        """What matches in these ranges, and how far each was read."""
+        consumer = Consumer(self._cluster, _settings(read_committed=query.read_committed))
+        matched: list[Message] = []
+        try:
+            consumer.assign(todo, offsets={place: first for place, (first, _) in todo.items()})
+            waiting = set(todo)
+            while waiting and not budget.used_up():
+                for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
+                    budget.took(record)
+                    if record.offset < todo[TopicPartition(record.topic, record.partition)][1]:
+                        message = await self._matching(record, query)
+                        if message is not None:
+                            matched.append(message)
+                            if len(matched) > 4 * query.limit:
+                                matched = _newest_first(matched)[: query.limit]
+                done = {place for place in waiting if consumer.position(place) >= todo[place][1]}
+                consumer.pause(done)
+                waiting -= done
+                await asyncio.sleep(0)
+            return matched, {place: consumer.position(place) for place in todo}
+        finally:
+            await consumer.close()
+
+    async def _onward(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]]) -> Found:
+        budget = _Budget()
+        begin = await self._begin(query, logs)
+        at = dict(begin)
+        found: list[Message] = []
+        stopped = ""
+        consumer = Consumer(self._cluster, _settings(read_committed=query.read_committed))
+        try:
+            waiting = {place for place in begin if begin[place] < logs[place][1]}
+            consumer.assign(waiting, offsets={place: begin[place] for place in waiting})
+            while waiting and not stopped:
+                for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
+                    budget.took(record)
+                    place = TopicPartition(record.topic, record.partition)
+                    if record.offset >= logs[place][1]:
+                        continue
+                    at[place] = record.offset + 1
+                    message = await self._matching(record, query)
+                    if message is not None:
+                        found.append(message)
+                        if len(found) >= query.limit:
+                            stopped = "limit"
+                            break
+                if not stopped:
+                    for place in list(waiting):
+                        at[place] = max(at[place], min(consumer.position(place), logs[place][1]))
+                        if at[place] >= logs[place][1]:
+                            waiting.discard(place)
+                            consumer.pause([place])
+                    stopped = budget.used_up() if waiting else "end"
+                await asyncio.sleep(0)
+        finally:
+            await consumer.close()
+        ranges = {place.partition: Range(*logs[place], begin[place], at[place]) for place in sorted(logs)}
+        left = {place.partition: at[place] for place in sorted(logs)}
+        is_over = all(at[place] >= logs[place][1] for place in logs)
+        return Found(
+            found,
+            ranges,
+            budget.records,
+            budget.bytes,
+            time.monotonic() - budget.began,
+            stopped or "end",
+            {} if is_over else left,
+        )
+
+    async def _begin(self, query: Query, logs: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
+        wanted: Mapping[TopicPartition, int]
+        if query.resume:
+            wanted = {place: query.resume.get(place.partition, logs[place][1]) for place in logs}
+        elif query.start is Start.OFFSET:
+            wanted = dict.fromkeys(logs, query.number)
+        elif query.start is Start.TIME:
+            found = await list_offsets(self._cluster, dict.fromkeys(logs, query.number))
+            wanted = {place: at.offset if at.offset >= 0 else logs[place][1] for place, at in found.items()}
+        else:
+            wanted = {place: start for place, (start, _) in logs.items()}
+        return {place: min(max(offset, logs[place][0]), logs[place][1]) for place, offset in wanted.items()}
+
+    async def _places(self, query: Query) -> list[TopicPartition]:
+        topic = await self._cluster.topic(query.topic)
+        there = [each.partition for each in topic.partitions]
+        wrong = [number for number in query.partitions if number not in there]
+        if wrong:
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {query.topic} has no partition {wrong[0]}: it has 0 to {len(there) - 1}",
+            )
+        return [TopicPartition(query.topic, number) for number in sorted(query.partitions) or there]
+
+    # -------------------------------------------------------------------------------------------------------- matching
+
+    async def _matching(self, record: ConsumerRecord, query: Query) -> Message | None:
+        """The record as it is shown, if it is one that is looked for."""
+        if query.until_ms and record.timestamp_ms > query.until_ms:
+            return None
+        filters = query.filters
+        if filters.header and not _has_header(record, filters.header):
+            return None
+        key = await self.decoded(record.key, query.key_format)
+        if filters.key and not _has(record.key, key, filters.key):
+            return None
+        value = await self.decoded(record.value, query.value_format)
+        if filters.value and not _has(record.value, value, filters.value):
+            return None
+        if filters.path and not _has_field(value, filters.path):
+            return None
+        headers = tuple(
+            (decode(name.encode("utf-8", "surrogatepass")).text, decode(each)) for name, each in record.headers
+        )
+        # What was decoded for the filter alone is not held.
+        return Message(
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            key._replace(value=None),
+            value._replace(value=None),
+            headers,
+            record.leader_epoch,
+        )
+
+    async def decoded(self, data: bytes | None, form: Format) -> Decoded:
+        """With the schema that the bytes name, if there is a registry that knows it."""
+        number = schema_id(data) if form is Format.AUTO and self._registry is not None else None
+        if number is None or self._registry is None:
+            return decode(data, form)
+        schema = await self._registry.schema(number)
+        if isinstance(schema, Schema):
+            return decode(data, form, schema=schema)
+        return decode(data, form)._replace(problem=schema)
+
+
+def _newest_first(found: list[Message]) -> list[Message]:
+    return sorted(found, key=lambda message: (message.timestamp_ms, message.offset, message.partition), reverse=True)
+
+
+def _has(data: bytes | None, shown: Decoded, text: str) -> bool:
+    """Looks in the bytes themselves too: what is shown may be cut, or laid out anew."""
+    return (data is not None and text.encode("utf-8", "surrogatepass") in data) or text.lower() in shown.text.lower()
+
+
+def _has_header(record: ConsumerRecord, wanted: str) -> bool:
+    name, equals, text = wanted.partition("=")
+    return any(
+        each == name and (not equals or text.encode("utf-8", "surrogatepass") in (value or b""))
+        for each, value in record.headers
+    )
+
+
+def _has_field(shown: Decoded, wanted: str) -> bool:
+    path, equals, text = wanted.partition("=")
+    value = field(shown.value, path.strip())
+    if not equals:
+        return value is not None
+    said = {True: "true", False: "false", None: "null"}.get(value) if isinstance(value, (bool, type(None))) else value
+    return str(said) == text.strip()
+
+
+def _settings(*, read_committed: bool) -> ConsumerSettings:
+    return ConsumerSettings(
+        auto_offset_reset=OffsetReset.EARLIEST,
+        read_committed=read_committed,
+        max_partition_fetch_bytes=FETCH_BYTES,
+        fetch_max_bytes=SCAN_BYTES // 8,
+        max_buffered_bytes=SCAN_BYTES // 8,
+        enable_auto_commit=False,
+    )

@@ -1,0 +1,219 @@
+"""The pages that every action goes through: form, preview, outcome.
+
+Decides the order of things (console/actions.py) as pages. Must not know what an action does.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from kavka.console.actions import LONGEST_FIELD, Action, Preview, Refused, Values, carry_out
+from kavka.console.audit import AlreadyDone, Deed
+from kavka.console.auth import require
+from kavka.console.format import path_part, visible
+from kavka.console.group_actions import DeleteGroup, ResetOffsets
+from kavka.console.guard import MOST_FIELDS, address_of
+from kavka.console.health import Statement
+from kavka.console.produce_action import Produce
+from kavka.console.topic_actions import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
+from kavka.console.view import show
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kavka.console.app import Console
+    from kavka.console.clusters import ClusterWatch
+
+ACTIONS: tuple[Action, ...] = (
+    CreateTopic(),
+    AlterConfig(),
+    AddPartitions(),
+    DeleteTopic(),
+    DeleteRecords(),
+    Produce(),
+    ResetOffsets(),
+    DeleteGroup(),
+)
+OWN_FIELDS = ("csrf", "step", "confirmation", "fingerprint", "shown_ms", "typed")
+
+
+@pass_context
+def say(context: Context, statement: Statement) -> Markup:
+    """A statement in the reader's language; its values come from clusters, and are made visible."""
+    said: Markup = context["_"](statement.text, **{name: visible(value) for name, value in statement.values.items()})
+    return said
+
+
+def install(console: Console) -> None:
+    console.templates.globals.update(say=say)
+
+
+def routes(console: Console) -> list[Route]:
+    found = []
+    for action in ACTIONS:
+        pages = _Pages(console, action)
+        path = f"/c/{{cluster}}/do/{action.name}"
+        found += [Route(path, pages.form, methods=["GET"]), Route(path, pages.submitted, methods=["POST"])]
+
+    async def done(request: Request) -> Response:
+        require(request, "viewer")
+        watch = console.cluster(request)
+        entry = console.guard.audit.find(request.path_params["number"])
+        if entry is None or entry.cluster != watch.name:
+            raise HTTPException(404, "There is no such action.")
+        link = request.query_params.get("then", "")
+        if not link.startswith(f"/c/{path_part(watch.name)}/"):
+            link = ""
+        return show(console, request, "audit_entry.html", section="", entry=entry, link=link, is_fresh=True, live=False)
+
+    return [*found, Route("/c/{cluster}/done/{number:int}", done)]
+
+
+def check_allowed(request: Request, watch: ClusterWatch, role: str) -> None:
+    """Raises HTTPException where this user, or anybody, may not change this cluster."""
+    require(request, role)
+    if watch.settings.read_only:
+        raise HTTPException(
+            403, f"{watch.name} is read-only: its settings say that nothing is to be changed from here."
+        )
+
+
+async def form_values(request: Request) -> dict[str, str]:
+    """The fields of a form, bounded."""
+    form = await request.form(max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD)
+    return {name: value[:LONGEST_FIELD] for name, value in form.multi_items() if isinstance(value, str)}
+
+
+class _Pages:
+    """The pages of one action."""
+
+    def __init__(self, console: Console, action: Action) -> None:
+        self._console = console
+        self._action = action
+
+    async def form(self, request: Request) -> Response:
+        watch = self._console.cluster(request)
+        check_allowed(request, watch, self._action.role)
+        return await self._form(request, watch, dict(request.query_params))
+
+    async def submitted(self, request: Request) -> Response:
+        watch = self._console.cluster(request)
+        check_allowed(request, watch, self._action.role)
+        said = await form_values(request)
+        values = {name: value for name, value in said.items() if name not in OWN_FIELDS}
+        if said.get("step") == "back":
+            return await self._form(request, watch, values)
+        try:
+            preview = await self._action.preview(watch, values)
+        except Refused as refused:
+            known = self._console.guard.audit
+            key = said.get("confirmation", "")
+            done = known.with_key(key) if said.get("step") == "run" and key else None
+            if done is not None:
+                return self._done(watch, done.number, values)
+            return await self._form(request, watch, values, problem=str(refused), status=400)
+        if said.get("step") != "run":
+            return self._preview(request, watch, values, preview)
+        return await self._run(request, watch, values, preview, said)
+
+    async def _run(
+        self, request: Request, watch: ClusterWatch, values: Values, preview: Preview, said: Values
+    ) -> Response:
+        guard = self._console.guard
+        key = said.get("confirmation", "")
+        done = guard.audit.with_key(key) if key else None
+        if done is not None:
+            return self._done(watch, done.number, values)
+        if not key or len(key) > 100 or said.get("fingerprint") != preview.fingerprint:
+            return self._preview(request, watch, values, preview, changed_since=said.get("shown_ms", "0"))
+        if preview.type_name and said.get("typed", "").strip() != preview.type_name:
+            problem = "The name that was typed is another: nothing was done."
+            return self._preview(request, watch, values, preview, problem=problem)
+        user = request.state.user
+        command = "\n".join(preview.commands)
+        deed = Deed(
+            key,
+            user.name,
+            address_of(request),
+            watch.name,
+            self._action.name,
+            preview.target,
+            preview.before,
+            preview.wanted,
+            command,
+        )
+        try:
+            number = guard.audit.begin(deed, guard.now_ms())
+        except AlreadyDone as again:
+            return self._done(watch, again.entry.number, values)
+        result = await carry_out(self._action, watch, values)
+        guard.audit.end(number, result.outcome, guard.now_ms(), after=result.after, remark=result.remark)
+        watch.refresh()
+        return self._done(watch, number, values)
+
+    def _done(self, watch: ClusterWatch, number: int, values: Values) -> Response:
+        from urllib.parse import quote
+
+        base = f"/c/{path_part(watch.name)}"
+        then = quote(self._action.link(base, values), safe="")
+        return RedirectResponse(f"{base}/done/{number}?then={then}", 303)
+
+    async def _form(
+        self, request: Request, watch: ClusterWatch, values: Values, *, problem: str = "", status: int = 200
+    ) -> Response:
+        try:
+            fields = await self._action.fields(watch, values)
+        except Refused as refused:
+            fields, problem, status = (), problem or str(refused), 400
+        return show(
+            self._console,
+            request,
+            "action_form.html",
+            section=self._action.section,
+            status_code=status,
+            action=self._action,
+            fields=fields,
+            values=values,
+            problem=visible(problem),
+            live=False,
+        )
+
+    def _preview(
+        self,
+        request: Request,
+        watch: ClusterWatch,
+        values: Values,
+        preview: Preview,
+        *,
+        problem: str = "",
+        changed_since: str = "",
+    ) -> Response:
+        guard = self._console.guard
+        meanwhile = []
+        if changed_since.isdecimal() and len(changed_since) < 18:
+            meanwhile = guard.audit.since(watch.name, preview.target, int(changed_since))
+        return show(
+            self._console,
+            request,
+            "action_preview.html",
+            section=self._action.section,
+            status_code=409 if changed_since else 200,
+            action=self._action,
+            values=values,
+            preview=preview,
+            problem=problem,
+            is_changed=bool(changed_since),
+            meanwhile=meanwhile,
+            key=secrets.token_urlsafe(18),
+            shown_ms=guard.now_ms(),
+            live=False,
+        )

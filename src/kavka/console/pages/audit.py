@@ -1,0 +1,50 @@
+"""The page of the audit log: who did what, how it came out, what was there before and after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from kavka.console.audit import PAGE_ROWS
+from kavka.console.auth import require
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kavka.console.app import Console
+
+LONGEST_SEARCH = 200
+
+
+def routes(console: Console) -> list[Route]:
+    async def audit(request: Request) -> Response:
+        require(request, "operator")
+        query = {name: request.query_params.get(name, "")[:LONGEST_SEARCH] for name in ("cluster", "user", "q")}
+        before = request.query_params.get("before", "")
+        entries = console.guard.audit.entries(
+            cluster=query["cluster"],
+            user=query["user"],
+            text=query["q"],
+            before_number=int(before) if before.isdecimal() and len(before) < 18 else 0,
+            limit=PAGE_ROWS,
+        )
+        return console.render(
+            request,
+            "audit.html",
+            entries=entries,
+            query=query,
+            older=entries[-1].number if len(entries) == PAGE_ROWS else None,
+            live=False,
+        )
+
+    async def entry(request: Request) -> Response:
+        require(request, "operator")
+        found = console.guard.audit.find(request.path_params["number"])
+        if found is None:
+            raise HTTPException(404, "There is no such entry.")
+        return console.render(request, "audit_entry.html", entry=found, link="", is_fresh=False, live=False)
+
+    return [Route("/audit", audit), Route("/audit/{number:int}", entry)]

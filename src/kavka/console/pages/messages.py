@@ -1,0 +1,277 @@
+"""The pages of a topic's messages: a search with its bounds told, one record whole, a live tail.
+
+Decides what an address asks for and how a record becomes a row. Must not know how records are read (messages.py) nor
+what bytes say (decoding.py).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from weakref import WeakKeyDictionary
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from kavka.console.actions import Refused
+from kavka.console.auth import require
+from kavka.console.decoding import Format
+from kavka.console.format import path_part, visible
+from kavka.console.group_actions import time_ms
+from kavka.console.messages import MOST_SHOWN, Filters, Messages, Query, Start
+from kavka.console.schema_registry import SchemaRegistry
+from kavka.console.templating import base_context
+from kavka.console.view import links, show
+from kavka.errors import ErrorCode, KavkaError, RequestError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from kavka.console.app import Console
+    from kavka.console.clusters import ClusterWatch
+
+LONGEST_FILTER = 1_000
+TAILS_AT_ONCE = 20
+"""Open live tails of the whole console: each reads its topic by itself."""
+BEAT_S = 5.0
+
+
+class _Readers:
+    """The readers of clusters' messages, one each, and how many tails are open."""
+
+    def __init__(self) -> None:
+        self._of: WeakKeyDictionary[ClusterWatch, Messages] = WeakKeyDictionary()
+        self.tails = 0
+
+    def of(self, watch: ClusterWatch) -> Messages:
+        found = self._of.get(watch)
+        if found is None:
+            address = watch.settings.schema_registry
+            registry = SchemaRegistry(address) if address else None
+            found = self._of[watch] = Messages(watch.cluster, registry)
+        return found
+
+
+def routes(console: Console) -> list[Route]:
+    readers = _Readers()
+
+    async def messages(request: Request) -> Response:
+        return await _messages(console, request, readers)
+
+    async def record(request: Request) -> Response:
+        return await _record(console, request, readers)
+
+    async def raw(request: Request) -> Response:
+        return await _raw(console, request, readers)
+
+    async def tail(request: Request) -> Response:
+        return await _tail(console, request, readers)
+
+    path = "/c/{cluster}/topics/{topic}/messages"
+    return [
+        Route(path, messages),
+        Route(f"{path}/tail", tail),
+        Route(f"{path}/{{partition:int}}/{{offset:int}}", record),
+        Route(f"{path}/{{partition:int}}/{{offset:int}}/{{part}}", raw),
+    ]
+
+
+async def _messages(console: Console, request: Request, readers: _Readers) -> Response:
+    require(request, "viewer")
+    watch = console.cluster(request)
+    topic = request.path_params["topic"]
+    problem, found, query = "", None, Query(topic)
+    if request.query_params.get("start") != "tail":
+        try:
+            query = query_of(request, topic)
+            found = await readers.of(watch).search(query)
+        except Refused as refused:
+            problem = str(refused)
+        except RequestError as refused:
+            if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not query.partitions:
+                raise HTTPException(404, f"There is no topic {topic!r} in {watch.name}.") from refused
+            problem = str(refused)
+        except KavkaError as failed:
+            problem = str(failed)
+    asked = {name: request.query_params.get(name, "")[:LONGEST_FILTER] for name in _ASKED}
+    return show(
+        console,
+        request,
+        "messages.html",
+        section="topics",
+        status_code=400 if problem else 200,
+        topic=topic,
+        asked=asked,
+        found=found,
+        problem=visible(problem),
+        is_tail=request.query_params.get("start") == "tail",
+        formats=tuple(form.value for form in Format),
+        starts=(*(start.value for start in Start), "tail"),
+        registry=watch.settings.schema_registry != "",
+        resume="" if found is None else ",".join(f"{number}:{at}" for number, at in found.resume.items()),
+        link=links(request),
+        query=request.url.query,
+        live=False,
+    )
+
+
+_ASKED = ("start", "number", "time", "until", "partition", "key", "value", "header", "path", "key_as", "value_as", "n")
+
+
+def query_of(request: Request, topic: str) -> Query:
+    """What an address asks for. Raises Refused."""
+    said = {name: request.query_params.get(name, "")[:LONGEST_FILTER].strip() for name in (*_ASKED, "resume")}
+    try:
+        start = Start.NEWEST if said["start"] in ("", "tail") else Start(said["start"])
+        key_format, value_format = Format(said["key_as"] or "auto"), Format(said["value_as"] or "auto")
+    except ValueError as problem:
+        raise Refused(str(problem)) from problem
+    number = 0
+    if start is Start.OFFSET:
+        number = _number(said["number"], "the offset")
+    if start is Start.TIME:
+        if not said["time"]:
+            raise Refused("from which time?")
+        number = time_ms(said["time"])
+    partitions = tuple(_number(part, "the partition") for part in said["partition"].split(",") if part.strip())
+    resume = {}
+    for pair in filter(None, said["resume"].split(",")):
+        partition, _, offset = pair.partition(":")
+        resume[_number(partition, "the partition")] = _number(offset, "the offset")
+    return Query(
+        topic,
+        start,
+        number,
+        time_ms(said["until"]) if said["until"] else 0,
+        partitions,
+        Filters(said["key"], said["value"], said["header"], said["path"]),
+        min(max(_number(said["n"] or "50", "how many"), 1), MOST_SHOWN),
+        key_format,
+        value_format,
+        request.query_params.get("committed") == "1",
+        resume,
+    )
+
+
+def _number(text: str, what: str) -> int:
+    text = text.strip()
+    if not text.isdecimal() or len(text) > 18:
+        raise Refused(f"{what} is {text[:40]!r}: a number from 0 on is needed")
+    return int(text)
+
+
+async def _record(console: Console, request: Request, readers: _Readers) -> Response:
+    """One record, as far as it is shown at all."""
+    require(request, "viewer")
+    watch = console.cluster(request)
+    found = await _one(request, watch, readers)
+    reader = readers.of(watch)
+    key_as, value_as = (_format(request.query_params.get(name, "auto")) for name in ("key_as", "value_as"))
+    headers = [(visible(name), await reader.decoded(value, Format.AUTO)) for name, value in found.headers]
+    return show(
+        console,
+        request,
+        "message.html",
+        section="topics",
+        topic=found.topic,
+        record=found,
+        key=await reader.decoded(found.key, key_as),
+        value=await reader.decoded(found.value, value_as),
+        headers=headers,
+        formats=tuple(form.value for form in Format),
+        key_as=key_as.value,
+        value_as=value_as.value,
+        live=False,
+    )
+
+
+async def _raw(console: Console, request: Request, readers: _Readers) -> Response:
+    """A key or a value, byte for byte, to be saved: never something that a browser would show."""
+    require(request, "viewer")
+    part = request.path_params["part"]
+    if part not in ("key", "value"):
+        raise HTTPException(404, "A record has a key and a value.")
+    found = await _one(request, console.cluster(request), readers)
+    data = found.key if part == "key" else found.value
+    if data is None:
+        raise HTTPException(404, f"The record has no {part}.")
+    name = f"{found.topic}-{found.partition}-{found.offset}-{part}"
+    safe = "".join(each if (each.isalnum() and each.isascii()) or each in "._-" else "_" for each in name)
+    headers = {
+        "content-disposition": f"attachment; filename=\"{safe}.bin\"; filename*=UTF-8''{quote(name)}.bin",
+        "content-security-policy": "sandbox; default-src 'none'",
+    }
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+async def _one(request: Request, watch: ClusterWatch, readers: _Readers) -> Any:
+    topic, partition = request.path_params["topic"], request.path_params["partition"]
+    found = await readers.of(watch).one(topic, partition, request.path_params["offset"])
+    if found is None:
+        raise HTTPException(404, "There is no such record: deleted, compacted away, or not written yet.")
+    return found
+
+
+async def _tail(console: Console, request: Request, readers: _Readers) -> Response:
+    """New records as server-sent events: `record` with a row of the table, `left-out` with a number, `beat`."""
+    require(request, "viewer")
+    watch = console.cluster(request)
+    try:
+        query = query_of(request, request.path_params["topic"])
+    except Refused as refused:
+        raise HTTPException(400, str(refused)) from refused
+    if readers.tails >= TAILS_AT_ONCE:
+        raise HTTPException(503, f"{TAILS_AT_ONCE} live tails are open already: close another.")
+    template = console.templates.get_template("_message_row.html")
+    known = {**base_context(request), "base": f"/c/{path_part(watch.name)}", "topic": query.topic}
+
+    async def events() -> AsyncIterator[str]:
+        readers.tails += 1
+        try:
+            yield _event("beat", {"at_ms": int(time.time() * 1000)})
+            async for found in _with_beats(readers.of(watch).tail(query)):
+                if found is None:
+                    yield _event("beat", {"at_ms": int(time.time() * 1000)})
+                elif isinstance(found, int):
+                    yield _event("left-out", {"n": found})
+                else:
+                    yield _event("record", {"html": template.render({**known, "message": found})})
+        except KavkaError as problem:
+            yield _event("gone", {"why": visible(problem)})
+        finally:
+            readers.tails -= 1
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+async def _with_beats(records: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """The records, and None where none came for a while, so that a reader who left is noticed."""
+    import asyncio
+
+    waiting = asyncio.ensure_future(anext(records))
+    try:
+        while True:
+            done, _ = await asyncio.wait({waiting}, timeout=BEAT_S)
+            if not done:
+                yield None
+                continue
+            yield waiting.result()
+            waiting = asyncio.ensure_future(anext(records))
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _format(name: str) -> Format:
+    try:
+        return Format(name)
+    except ValueError:
+        return Format.AUTO
