@@ -20,6 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+PATIENCE_S = 600.0
+"""For what takes seconds where the machine is free: under load a driver with its JVM needs minutes to start."""
+
 
 class Found(NamedTuple):
     """A process, told from a later one with the same pid by when it began."""
@@ -121,7 +124,9 @@ class SparkJob:
             found.pid == self._process.pid or (found.is_jvm and not found.is_executor)
         )
 
-    def wait_until(self, what: str, probe: Callable[[], Any], *, timeout_s: float = 180.0, restarts: int = 0) -> None:
+    def wait_until(
+        self, what: str, probe: Callable[[], Any], *, timeout_s: float = PATIENCE_S, restarts: int = 0
+    ) -> None:
         """Until `probe` is true. A job that ended before is started again, so often."""
         deadline = time.monotonic() + timeout_s
         while not probe():
@@ -134,7 +139,7 @@ class SparkJob:
                 raise JobFailed(f"no {what} within {timeout_s} s\n{self.log_tail()}")
             time.sleep(0.02)
 
-    def finish(self, *, timeout_s: float = 400.0, restarts: int = 0) -> None:
+    def finish(self, *, timeout_s: float = PATIENCE_S, restarts: int = 0) -> None:
         """Until it has ended well; as `wait_until`."""
         self.wait_until("its end", lambda: self.has_ended and self._code == 0, timeout_s=timeout_s, restarts=restarts)
 
