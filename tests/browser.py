@@ -1,4 +1,4 @@
-"""A real browser for tests of pages: what a page's script made of it, and how wide it is.
+"""A real browser for tests of pages: what a page's script made of it, how wide it is, and what bars readers from it.
 
 tools/setup.sh installs Chromium where none of BROWSERS is there and it may.
 """
@@ -7,8 +7,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SET_UP_AXE = Path(__file__).resolve().parent.parent / "tools" / "setup_axe.sh"
+TOOLCHAIN_MISSING = 3
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
@@ -19,3 +29,60 @@ def dump_dom(file: Path, *, width: int = 1280, profile: Path) -> str:
     words = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900"]
     words += ["--virtual-time-budget=5000", f"--user-data-dir={profile}", "--dump-dom", file.as_uri()]
     return subprocess.run(words, capture_output=True, text=True, timeout=120).stdout
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser that is driven, headless; skips where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if BROWSER is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def page_of(browser: Browser, *, width: int = 1280, dark: bool = False, language: str = "en-GB") -> Iterator[Page]:
+    """A page in a profile of its own. Whatever its console says as an error, and what its scripts throw, fails the
+    test; a status that is no success alone does not."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        locale=language,
+        timezone_id="Europe/Berlin",
+    )
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    try:
+        yield page
+    finally:
+        context.close()
+    found = [each for each in errors if not each.startswith("Failed to load resource")]
+    assert not found, found
+
+
+def too_wide_px(page: Page) -> int:
+    """By how much the page would have to be moved sideways; 0 or less where it fits."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core holds for a serious or critical barrier; skips where it cannot be fetched."""
+    script = subprocess.run([SET_UP_AXE], capture_output=True, text=True, timeout=120, check=False)
+    if script.returncode == TOOLCHAIN_MISSING:
+        pytest.skip(script.stderr.strip())
+    assert script.returncode == 0, script.stderr
+    page.evaluate(Path(script.stdout.strip()).read_text(encoding="utf-8") + ";undefined")
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"][:5]
+    ]
