@@ -11,6 +11,7 @@ A module of `pages/` has `routes(console) -> list[Route]`, and may have `install
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import pkgutil
 import sqlite3
@@ -60,6 +61,8 @@ class Console:
         self.settings = settings
         self.clusters = Clusters(settings)
         self.templates = environment()
+        self.closing = asyncio.Event()
+        """Set when the server is about to stop: streams of events end then."""
         self.on_start: list[Callable[[], Awaitable[None]]] = []
         """Called in order when database and clusters are there, before the first request."""
         self.on_stop: list[Callable[[], Awaitable[None]]] = []

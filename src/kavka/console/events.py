@@ -37,7 +37,7 @@ MAX_STREAMS: Final = 500
 
 
 def live_routes(console: Console) -> list[Route]:
-    streams = _Streams()
+    streams = _Streams(console.closing)
 
     async def of_cluster(request: Request) -> Response:
         return streams.answer(console.cluster(request).changes)
@@ -49,9 +49,10 @@ def live_routes(console: Console) -> list[Route]:
 
 
 class _Streams:
-    """How many there are."""
+    """How many there are. They end when the console closes, which would else wait for its open pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, closing: asyncio.Event) -> None:
+        self._closing = closing
         self._open = 0
 
     def answer(self, changes: Changes) -> Response:
@@ -67,18 +68,32 @@ class _Streams:
             yield f"retry: {RETRY_MS}\n\n".encode()
             seen = changes.number
             yield _event("beat", changes)
-            while True:
-                try:
-                    async with asyncio.timeout(BEAT_S):
-                        await changes.after(seen)
-                except TimeoutError:
-                    yield _event("beat", changes)
-                else:
+            while not self._closing.is_set():
+                if await self._newer(changes, seen):
                     seen = changes.number
                     yield _event("snapshot", changes)
-                    await asyncio.sleep(LEAST_PAUSE_S)
+                    await self._pause()
+                elif not self._closing.is_set():
+                    yield _event("beat", changes)
         finally:
             self._open -= 1
+
+    async def _newer(self, changes: Changes, seen: int) -> bool:
+        """Whether there is a newer snapshot, within BEAT_S and before the console closes."""
+        waits = [asyncio.ensure_future(changes.after(seen)), asyncio.ensure_future(self._closing.wait())]
+        try:
+            await asyncio.wait(waits, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            return waits[0].done()
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(LEAST_PAUSE_S):
+                await self._closing.wait()
+        except TimeoutError:
+            pass
 
 
 def _event(name: str, changes: Changes) -> bytes:

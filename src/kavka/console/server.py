@@ -74,7 +74,7 @@ def serve(
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
     )
-    server = _Server(config, lambda: on_ready(address_of(settings.host, bound)))
+    server = _Server(config, lambda: on_ready(address_of(settings.host, bound)), app.state.console.closing)
 
     async def run() -> None:
         if while_input:
@@ -86,11 +86,16 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Tells when it accepts."""
+    """Tells when it accepts, and when it is about to stop."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], closing: asyncio.Event) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._closing = closing
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closing.set()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
