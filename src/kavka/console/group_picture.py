@@ -52,6 +52,11 @@ class GroupPicture:
         self._followed: dict[str, _Followed] = {}
         self._samples: dict[TopicPartition, deque[tuple[int, int]]] = {}
 
+    @property
+    def sampled(self) -> int:
+        """Partitions whose ends are sampled."""
+        return len(self._samples)
+
     def take(self, readings: dict[str, GroupReading], end_of: EndOf) -> None:
         """What was read now; groups that are not in it are gone."""
         self.readings = readings
