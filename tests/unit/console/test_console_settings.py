@@ -1,0 +1,74 @@
+"""The console's settings: which source wins, and what is refused with which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.console.settings import (
+    ClusterSettings,
+    ConsoleSettings,
+    parse_settings,
+    with_bootstrap,
+    with_environment,
+)
+from kavka.errors import ConfigError
+
+FILE = """
+port = 8100
+data = "/var/lib/console"
+[[cluster]]
+name = "orders"
+bootstrap = "a:9092,b:9092"
+zookeeper = "z:2181"
+read_only = true
+[[cluster]]
+name = "web"
+bootstrap = "c:9092"
+"""
+
+
+def test_a_file_has_clusters_and_settings() -> None:
+    found = parse_settings(FILE)
+    assert (found.port, found.data_directory, found.host) == (8100, "/var/lib/console", "127.0.0.1")
+    assert found.clusters == (
+        ClusterSettings("orders", "a:9092,b:9092", zookeeper="z:2181", read_only=True),
+        ClusterSettings("web", "c:9092"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("port = ", "no TOML"),
+        ("prot = 1", "unknown setting 'prot'"),
+        ('port = "8090"', "port is '8090', expected int"),
+        ("port = 70000", "port is 70000, expected 0 to 65535"),
+        ("poll_ms = 1", "poll_ms is 1"),
+        ("cluster = 1", "[[cluster]]"),
+        ('[[cluster]]\nname = "a"', "bootstrap is missing"),
+        ('[[cluster]]\nname = "a/b"\nbootstrap = "h:1"', "cluster name 'a/b'"),
+        ('[[cluster]]\nname = "a"\nbootstrap = "h:x"', "'h:x' is no host:port"),
+        ('[[cluster]]\nname = "a"\nbootstrap = "h:1"\nread_only = "yes"', "read_only is 'yes', expected bool"),
+        ('[[cluster]]\nname = "a"\nbootstrap = "h:1"\n[[cluster]]\nname = "a"\nbootstrap = "h:1"', "there twice"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_settings(text)
+    assert words in str(refused.value)
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_its_clusters() -> None:
+    found = with_environment(parse_settings(FILE), {"KAVKA_CONSOLE_PORT": "9000", "KAVKA_CONSOLE_DATA": "/d"})
+    assert (found.port, found.data_directory) == (9000, "/d")
+    with pytest.raises(ConfigError, match="KAVKA_CONSOLE_PORT"):
+        with_environment(found, {"KAVKA_CONSOLE_PORT": "x"})
+    assert [each.name for each in with_bootstrap(found, ["h:1"]).clusters] == ["local"]
+    named = with_bootstrap(found, ["one=h:1,i:2", "j:3"]).clusters
+    assert [(each.name, each.bootstrap) for each in named] == [("one", "h:1,i:2"), ("cluster-2", "j:3")]
+
+
+def test_there_is_a_bound_on_clusters() -> None:
+    many = tuple(ClusterSettings(f"c{number}", "h:1") for number in range(101))
+    with pytest.raises(ConfigError, match="at most 100"):
+        ConsoleSettings(clusters=many)

@@ -1,0 +1,102 @@
+"""What is read out of brokers' metrics, kavka's own and those of a JMX exporter."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kavka.console.broker_metrics import MetricsScraper, ScrapeFailed, http_get, parse_samples
+from kavka.console.readings import ByBroker
+from kavka.console.snapshot import BrokerMetrics
+from kavka.metrics import Registry, render_prometheus
+
+OURS = {"kavka.metrics.port": "9100"}
+
+
+def test_samples_are_read_with_their_labels_and_odd_lines_are_passed_over() -> None:
+    text = '# TYPE a counter\na{b="c \\"d\\" \\\\ \\n",e="f"} 1.5\nA_B 2 1700000000\nnonsense\nx{ 1\nbad value\n'
+    assert [tuple(sample) for sample in parse_samples(text)] == [
+        ("a", {"b": 'c "d" \\ \n', "e": "f"}, 1.5),
+        ("a_b", {}, 2.0),
+    ]
+
+
+def test_an_address_comes_from_the_brokers_own_setting_else_from_the_template() -> None:
+    scraper = MetricsScraper("http://{host}:7071/metrics?id={broker}")
+    assert scraper.address_of(2, "b", OURS) == "http://b:9100/metrics"
+    assert scraper.address_of(2, "::1", OURS) == "http://[::1]:9100/metrics"
+    assert scraper.address_of(2, "b", {"kavka.metrics.port": "0"}) == "http://b:7071/metrics?id=2"
+    assert MetricsScraper("").address_of(2, "b", {}) is None
+
+
+def read(answers: list[str]) -> list[ByBroker[BrokerMetrics]]:
+    """What each answer of a broker is read as, one after another."""
+
+    async def run() -> list[ByBroker[BrokerMetrics]]:
+        left = list(answers)
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + left.pop(0).encode())
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        scraper = MetricsScraper(f"http://{{host}}:{port}/metrics")
+        found = []
+        for _ in answers:
+            found.append(await scraper.read({1: ("127.0.0.1", {})}))
+            await asyncio.sleep(0.05)
+        server.close()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_the_time_of_an_api_is_split_and_its_rate_takes_two_readings() -> None:
+    registry = Registry()
+    parts = {"RequestQueueTimeMs": 1, "LocalTimeMs": 2, "RemoteTimeMs": 3, "ResponseQueueTimeMs": 0, "TotalTimeMs": 6}
+    for name, value in parts.items():
+        histogram = registry.histogram("kafka.network", "RequestMetrics", name, request="Produce")
+        for _ in range(10):
+            histogram.record(value)
+    registry.gauge("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", lambda: 0.25)
+    registry.gauge("kafka.network", "RequestChannel", "RequestQueueSize", lambda: 17)
+    first = render_prometheus(registry)
+    for name, value in parts.items():
+        registry.histogram("kafka.network", "RequestMetrics", name, request="Produce").record(value)
+    before, after = (each.found[1] for each in read([first, render_prometheus(registry)]))
+    (times,) = before.request_times
+    assert (times.api, times.count, times.per_second) == ("Produce", 10, None)
+    assert (times.queue_ms, times.local_ms, times.remote_ms, times.total_ms) == (1, 2, 3, 6)
+    assert before.handler_idle_percent == 25
+    assert before.request_queue_size == 17
+    rate = after.request_times[0].per_second
+    assert rate is not None
+    assert 0 < rate <= 20
+
+
+def test_a_jmx_exporters_attributes_are_read_too() -> None:
+    text = (
+        'kafka_network_requestmetrics_totaltimems_count{request="Fetch",} 4\n'
+        'kafka_network_requestmetrics_totaltimems_mean{request="Fetch",} 7.5\n'
+        'kafka_network_requestmetrics_totaltimems_99thpercentile{request="Fetch",} 30\n'
+        'kafka_network_requestmetrics_localtimems_mean{request="Fetch",} 2.5\n'
+    )
+    (times,) = read([text])[0].found[1].request_times
+    assert (times.total_ms, times.local_ms, times.total_p99_ms) == (7.5, 2.5, 30)
+
+
+def test_a_broker_whose_metrics_cannot_be_read_is_silent_with_the_reason() -> None:
+    async def run() -> ByBroker[BrokerMetrics]:
+        return await MetricsScraper("").read({1: ("127.0.0.1", {"kavka.metrics.port": "1"}), 2: ("127.0.0.1", {})})
+
+    found = asyncio.run(run())
+    assert list(found.silent) == [1]
+    assert "127.0.0.1:1" in found.silent[1]
+
+
+def test_only_plain_http_is_asked() -> None:
+    with pytest.raises(ScrapeFailed):
+        asyncio.run(http_get("file:///etc/passwd"))
