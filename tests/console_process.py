@@ -55,6 +55,13 @@ class ConsoleProcess:
             self._process.wait()
         self._process = None
 
+    def kill(self) -> None:
+        """SIGKILL: nothing is put in order. `start` goes on with what it left."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
     @property
     def log(self) -> str:
         return self.log_file.read_text(encoding="utf-8", errors="replace")

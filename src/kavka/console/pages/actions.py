@@ -23,8 +23,10 @@ from kavka.console.group_actions import DeleteGroup, ResetOffsets
 from kavka.console.guard import MOST_FIELDS, address_of
 from kavka.console.health import Statement
 from kavka.console.produce_action import Produce
+from kavka.console.snapshot import ClusterState
 from kavka.console.topic_actions import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
 from kavka.console.view import show
+from kavka.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -87,6 +89,12 @@ def check_allowed(request: Request, watch: ClusterWatch, role: str) -> None:
         )
 
 
+def check_reachable(watch: ClusterWatch) -> None:
+    """Raises ConnectionFailed, without a wait, where the cluster did not answer the console's last look."""
+    if watch.snapshot.state is not ClusterState.REACHABLE:
+        raise ConnectionFailed(watch.snapshot.why or "it was not reached yet")
+
+
 async def form_values(request: Request) -> dict[str, str]:
     """The fields of a form, bounded."""
     form = await request.form(max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD)
@@ -103,11 +111,13 @@ class _Pages:
     async def form(self, request: Request) -> Response:
         watch = self._console.cluster(request)
         check_allowed(request, watch, self._action.role)
+        check_reachable(watch)
         return await self._form(request, watch, dict(request.query_params))
 
     async def submitted(self, request: Request) -> Response:
         watch = self._console.cluster(request)
         check_allowed(request, watch, self._action.role)
+        check_reachable(watch)
         said = await form_values(request)
         values = {name: value for name, value in said.items() if name not in OWN_FIELDS}
         if said.get("step") == "back":

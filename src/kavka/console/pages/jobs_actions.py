@@ -40,7 +40,7 @@ from kavka.console.jobs_plan import (
 )
 from kavka.console.jobs_runner import JobRunner
 from kavka.console.jobs_store import Busy, Job, JobState, JobStore, MoveState, Stale
-from kavka.console.pages.actions import check_allowed, form_values
+from kavka.console.pages.actions import check_allowed, check_reachable, form_values
 from kavka.console.view import cut, links, show
 from kavka.errors import KavkaError
 
@@ -143,6 +143,7 @@ class _PlanPages:
         watch = self._console.cluster(request)
         check_allowed(request, watch, ROLE)
         values = await form_values(request)
+        check_reachable(watch)
         try:
             throttle = None if self._kind is JobKind.ELECTION else _throttle(values)
             rates = {topic.name: topic.in_bytes_per_s or 0.0 for topic in watch.snapshot.topics.values()}

@@ -23,6 +23,7 @@ from kavka.console.decoding import Format
 from kavka.console.format import path_part, visible
 from kavka.console.group_actions import time_ms
 from kavka.console.messages import MOST_SHOWN, Filters, Messages, Query, Start
+from kavka.console.pages.actions import check_reachable
 from kavka.console.schema_registry import SchemaRegistry
 from kavka.console.templating import base_context
 from kavka.console.view import links, show
@@ -83,6 +84,7 @@ def routes(console: Console) -> list[Route]:
 async def _messages(console: Console, request: Request, readers: _Readers) -> Response:
     require(request, "viewer")
     watch = console.cluster(request)
+    check_reachable(watch)
     topic = request.path_params["topic"]
     problem, found, query = "", None, Query(topic)
     if request.query_params.get("start") != "tail":
@@ -181,7 +183,7 @@ async def _record(console: Console, request: Request, readers: _Readers) -> Resp
         record=found,
         key=await reader.decoded(found.key, key_as),
         value=await reader.decoded(found.value, value_as),
-        headers=headers,
+        record_headers=headers,
         formats=tuple(form.value for form in Format),
         key_as=key_as.value,
         value_as=value_as.value,

@@ -1,0 +1,439 @@
+"""What can be done from the console, against a live cluster: previewed, confirmed, done once, written down."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import fastavro
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from console_client import ConsoleClient
+from console_process import ConsoleProcess
+from kavka.testing import Cluster
+from process_cluster import eventually
+from schema_registry_server import RegistryServer
+
+PERSON = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}'
+
+
+class Live:
+    """A cluster of three brokers, the console over it, and Kafka's own client to see what became of it."""
+
+    def __init__(self, cluster: Cluster, console: ConsoleProcess, registry: RegistryServer) -> None:
+        self.cluster = cluster
+        self.console = console
+        self.registry = registry
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def client(self) -> ConsoleClient:
+        return ConsoleClient(self.console.address)
+
+    def topic(self, name: str, partitions: int = 3, **configs: str) -> str:
+        self.admin.create_topics([NewTopic(name, partitions, 3, config=configs)])[name].result(30)
+        eventually(f"{name} everywhere", lambda: self.partitions(name) == partitions)
+        return name
+
+    def topics(self) -> dict[str, Any]:
+        return self.admin.list_topics(timeout=10).topics
+
+    def partitions(self, name: str) -> int:
+        found = self.topics().get(name)
+        return 0 if found is None or found.error is not None else len(found.partitions)
+
+    def config(self, name: str, setting: str) -> str | None:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        return self.admin.describe_configs([resource])[resource].result(10)[setting].value
+
+    def produce(self, topic: str, *records: tuple[bytes | None, bytes | None], **more: Any) -> None:
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "message.max.bytes": 2_000_000})
+        for key, value in records:
+            producer.produce(topic, key=key, value=value, **more)
+        assert producer.flush(30) == 0
+
+    def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
+        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        eventually("committed", lambda: consumer.commit(offsets=places, asynchronous=False))
+        consumer.close()
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]:
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
+        try:
+            places = [TopicPartition(topic, partition) for partition in range(partitions)]
+            return [place.offset for place in consumer.committed(places, timeout=20)]
+        finally:
+            consumer.close()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with Cluster(brokers=3) as cluster, RegistryServer() as registry:
+        settings = (
+            f'poll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{cluster.bootstrap_servers}"\n'
+            f'schema_registry = "{registry.address}"\n[[cluster]]\nname = "shown"\n'
+            f'bootstrap = "{cluster.bootstrap_servers}"\nread_only = true\n'
+            '[[cluster]]\nname = "away"\nbootstrap = "127.0.0.1:1"\n'
+        )
+        with ConsoleProcess(settings, tmp_path_factory.mktemp("actions")) as console:
+            found = Live(cluster, console, registry)
+            eventually(
+                "the console knows the cluster", lambda: "127.0.0.1" in found.client().get("/c/live/brokers").text
+            )
+            yield found
+            assert not console.failures, console.failures
+
+
+class TestTopics:
+    def test_a_topic_is_shown_made_changed_grown_and_deleted(self, live: Live) -> None:
+        client = live.client()
+        page = client.preview(
+            "live", "create-topic", {}, topic="life", partitions="2", replicas="3", settings="retention.ms=7200000"
+        )
+        assert page.status == 200
+        assert "kavka topics create life" in page.text
+        assert "kafka-topics.sh --create" in page.text
+        assert "life" not in live.topics(), "a preview does nothing"
+        page = client.confirm(page, "create-topic")
+        assert "Done." in page.text
+        assert eventually("made", lambda: live.partitions("life") == 2)
+
+        page = client.preview("live", "alter-config", {"topic": "life"}, settings="min.insync.replicas=2")
+        assert "retention.ms" in page.text
+        assert "7200000" in page.text
+        assert live.config("life", "retention.ms") == "7200000"
+        client.confirm(page, "alter-config")
+        assert live.config("life", "min.insync.replicas") == "2"
+        assert live.config("life", "retention.ms") != "7200000", "what was taken out of the list is at its default"
+
+        assert "Done." in client.do("live", "add-partitions", {"topic": "life"}, count="5").text
+        assert eventually("grown", lambda: live.partitions("life") == 5)
+
+        page = client.preview("live", "delete-topic", {"topic": "life"})
+        assert "There is no way back" in page.text
+        page = client.confirm(page, "delete-topic", typed="lifes")
+        assert "The name that was typed is another" in page.text
+        assert "life" in live.topics()
+        assert "Done." in client.confirm(page, "delete-topic", typed="life").text
+        eventually("gone", lambda: "life" not in live.topics())
+        log = client.get("/audit?q=topic+life")
+        for action in ("create-topic", "alter-config", "add-partitions", "delete-topic"):
+            assert action in log.text
+
+    @pytest.mark.parametrize(
+        ("action", "subject", "fields", "why"),
+        [
+            ("create-topic", {}, {"topic": "bad name"}, "INVALID_TOPIC_EXCEPTION"),
+            ("create-topic", {}, {"topic": "many", "replicas": "9"}, "INVALID_REPLICATION_FACTOR"),
+            ("create-topic", {}, {"topic": "odd", "settings": "no.such.setting=1"}, "INVALID_CONFIG"),
+            ("create-topic", {}, {"topic": "odd", "settings": "nonsense"}, "is not name=value"),
+            ("create-topic", {}, {"topic": "odd", "partitions": "-3"}, "a number from 1"),
+            ("create-topic", {}, {"topic": ""}, "is missing"),
+        ],
+    )
+    def test_what_the_cluster_would_refuse_is_refused_before(
+        self, live: Live, action: str, subject: dict[str, str], fields: dict[str, str], why: str
+    ) -> None:
+        before = set(live.topics())
+        page = live.client().preview("live", action, subject, **fields)
+        assert page.status == 400
+        assert why in page.text
+        assert "Nothing was changed." in page.text
+        assert set(live.topics()) == before
+
+    def test_the_same_confirmation_twice_is_one_action(self, live: Live) -> None:
+        client = live.client()
+        page = client.preview("live", "create-topic", {}, topic="once", partitions="1", replicas="1")
+        first, second = client.confirm(page, "create-topic"), client.confirm(page, "create-topic")
+        assert first.path == second.path, "the second sees what the first did"
+        assert "Done." in second.text
+
+    def test_of_two_operators_the_second_sees_what_the_first_did(self, live: Live) -> None:
+        live.topic("shared")
+        ada, eve = live.client(), live.client()
+        of_ada = ada.preview("live", "alter-config", {"topic": "shared"}, settings="retention.ms=1000000")
+        of_eve = eve.preview("live", "alter-config", {"topic": "shared"}, settings="retention.ms=2000000")
+        assert "Done." in ada.confirm(of_ada, "alter-config").text
+        late = eve.confirm(of_eve, "alter-config")
+        assert late.status == 409
+        assert "another by now" in late.text
+        assert "alter-config" in late.text, "what was done meanwhile is named"
+        assert live.config("shared", "retention.ms") == "1000000"
+        assert "Done." in eve.confirm(late, "alter-config").text
+        assert live.config("shared", "retention.ms") == "2000000"
+
+    def test_records_before_an_offset_are_deleted(self, live: Live) -> None:
+        live.topic("cut", 1)
+        live.produce("cut", *[(None, b"v%d" % number) for number in range(10)])
+        client = live.client()
+        page = client.preview("live", "delete-records", {"topic": "cut"}, partition="0", before="20")
+        assert "ends at 10" in page.text
+        page = client.preview("live", "delete-records", {"topic": "cut"}, partition="0", before="4")
+        assert "from 0" in page.text
+        assert "Done." in client.confirm(page, "delete-records", typed="cut").text
+        consumer = Consumer({"bootstrap.servers": live.cluster.bootstrap_servers, "group.id": "cut"})
+        assert consumer.get_watermark_offsets(TopicPartition("cut", 0), timeout=20) == (4, 10)
+        consumer.close()
+
+
+class TestProduce:
+    def test_a_record_is_written_as_it_was_shown(self, live: Live) -> None:
+        live.topic("typed", 3)
+        client = live.client()
+        page = client.do(
+            "live",
+            "produce",
+            {"topic": "typed"},
+            key="k1",
+            value='{"a": 1}',
+            value_form="json",
+            headers="trace: 7",
+            partition="2",
+        )
+        assert "Done." in page.text
+        client.do("live", "produce", {"topic": "typed"}, key="k1", tombstone="1", partition="2")
+        client.do("live", "produce", {"topic": "typed"}, value="00ff", value_form="hex", partition="2")
+        consumer = Consumer({"bootstrap.servers": live.cluster.bootstrap_servers, "group.id": "typed"})
+        consumer.assign([TopicPartition("typed", 2, 0)])
+        found = []
+        while len(found) < 3:
+            record = consumer.poll(20)
+            assert record is not None
+            assert record.error() is None, record.error()
+            found.append((record.key(), record.value(), record.headers()))
+        consumer.close()
+        assert found == [
+            (b"k1", b'{"a": 1}', [("trace", b"7")]),
+            (b"k1", None, None),
+            (None, b"\x00\xff", None),
+        ]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"value": "{", "value_form": "json"},
+            {"value": "0", "value_form": "hex"},
+            {"value": "v", "partition": "99"},
+            {"tombstone": "1"},
+            {"value": "v", "headers": "no colon"},
+        ],
+    )
+    def test_what_is_no_record_is_refused(self, live: Live, fields: dict[str, str]) -> None:
+        if live.partitions("typed") == 0:
+            live.topic("typed", 3)
+        assert live.client().preview("live", "produce", {"topic": "typed"}, **fields).status == 400
+
+
+class TestGroups:
+    def test_offsets_are_set_back_after_a_preview(self, live: Live) -> None:
+        live.topic("read", 2)
+        for partition in range(2):
+            live.produce("read", *[(None, b"v")] * 10, partition=partition)
+        live.commit("readers", "read", {0: 8, 1: 3})
+        client = live.client()
+        page = client.preview("live", "reset-offsets", {"group": "readers"}, way="shift", number="-5", topic="read")
+        assert "8 offsets are read again" in page.text, "5 of partition 0, 3 of partition 1"
+        assert "nearer end" in page.text
+        assert "kafka-consumer-groups.sh" in page.text
+        assert live.committed("readers", "read", 2) == [8, 3]
+        assert "Done." in client.confirm(page, "reset-offsets").text
+        assert live.committed("readers", "read", 2) == [3, 0]
+        page = client.do("live", "reset-offsets", {"group": "readers"}, way="latest", topic="read", partition="1")
+        assert live.committed("readers", "read", 2) == [3, 10]
+
+    def test_a_group_with_members_is_left_alone(self, live: Live) -> None:
+        live.topic("busy", 1)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": live.cluster.bootstrap_servers,
+                "group.id": "members",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe(["busy"])
+        eventually("joined", lambda: consumer.poll(0.2) is None and consumer.assignment())
+        client = live.client()
+        page = client.preview("live", "reset-offsets", {"group": "members"}, way="earliest", topic="busy")
+        assert page.status == 400
+        assert "Stop its consumers first" in page.text
+        assert "Stop its consumers first" in client.preview("live", "delete-group", {"group": "members"}).text
+        consumer.close()
+
+    def test_a_group_is_deleted_when_its_name_is_typed(self, live: Live) -> None:
+        if live.partitions("read") == 0:
+            live.topic("read", 2)
+        live.commit("old", "read", {0: 0})
+        assert "Done." in live.client().do("live", "delete-group", {"group": "old"}, typed="old").text
+        assert "old" not in {group.group_id for group in live.admin.list_consumer_groups().result().valid}
+
+
+class TestMessages:
+    def read(self, live: Live, topic: str, **query: str) -> str:
+        page = live.client().get(f"/c/live/topics/{topic}/messages?{urlencode(query)}")
+        assert page.status == 200, page.text
+        return page.html
+
+    def test_records_are_found_by_place_key_value_header_field_and_time(self, live: Live) -> None:
+        live.topic("found", 2)
+        for number in range(30):
+            value = json.dumps({"customer": {"id": number}, "text": f"order {number}"}).encode()
+            live.produce(
+                "found",
+                (b"key-%d" % number, value),
+                partition=number % 2,
+                headers={"trace": f"t{number}"},
+                timestamp=1_700_000_000_000 + number * 1000,
+            )
+        assert "order 29" in self.read(live, "found", n="1")
+        assert "order 28" not in self.read(live, "found", n="1")
+        assert "order 0" in self.read(live, "found", start="oldest", n="1", partition="0")
+        by_offset = self.read(live, "found", start="offset", number="14", partition="1")
+        assert "order 29" in by_offset
+        assert "order 27" not in by_offset
+        for query in (
+            {"key": "key-17"},
+            {"value": "order 17"},
+            {"header": "trace=t17"},
+            {"path": "customer.id=17"},
+            {"start": "time", "time": "1700000017000", "until": "1700000017000"},
+        ):
+            html = self.read(live, "found", **query)
+            assert "order 17" in html, query
+            assert "order 16" not in html, query
+            assert "order 18" not in html, query
+        nothing = self.read(live, "found", value="there is none such")
+        assert "No record was found." in nothing
+        assert "Looked at 30 records" in nothing, "it says how far it looked"
+
+    def test_a_search_goes_on_where_it_stopped(self, live: Live) -> None:
+        live.topic("pages", 2)
+        live.produce("pages", *[(None, b"value %d" % number) for number in range(25)])
+        client, seen = live.client(), []
+        page = client.get("/c/live/topics/pages/messages?start=oldest&n=10")
+        for _ in range(5):
+            seen += page.html.split("<summary><code>")[1:]
+            if 'rel="next"' not in page.html:
+                break
+            link = page.html.split('rel="next"')[0].rsplit('href="', 1)[1].split('"')[0].replace("&amp;", "&")
+            page = client.get(link)
+        values = {piece.split("</code>")[0] for piece in seen}
+        assert len(seen) == len(values) == 25
+
+    def test_hostile_records_are_text(self, live: Live) -> None:
+        live.topic("hostile", 1)
+        live.produce("hostile", (b"<img src=x onerror=alert(1)>", b"<script>alert(1)</script>"))
+        live.produce("hostile", (b"\x1b[31m", b"caf\xe9 \xff\x00 broken but mostly text"))
+        live.produce("hostile", (None, "gpj.\u202eexe".encode()), headers={"<b>x</b>": b"\x07<i>"})
+        html = self.read(live, "hostile")
+        assert "<script>alert" not in html
+        assert "<img src=x" not in html
+        assert "<b>x" not in html
+        assert "\x1b" not in html
+        assert "\u202e" not in html
+        assert "caf\\xe9" in html
+        page = live.client().get("/c/live/topics/hostile/messages/0/0")
+        assert "<script>alert" not in page.html
+        assert "&lt;script&gt;" in page.html
+
+    def test_a_megabyte_is_cut_and_can_be_saved_whole(self, live: Live) -> None:
+        live.topic("large", 1)
+        value = bytes(range(256)) * 3_900
+        live.produce("large", (b"k", value))
+        html = self.read(live, "large")
+        assert len(html) < 100_000
+        assert "Cut:" in html
+        client = live.client()
+        page = client.get("/c/live/topics/large/messages/0/0/value")
+        assert page.body == value
+        assert page.headers["Content-Type"] == "application/octet-stream"
+        assert page.headers["Content-Disposition"].startswith("attachment")
+        assert "sandbox" in page.headers["Content-Security-Policy"]
+        assert client.get("/c/live/topics/large/messages/0/1").status == 404
+
+    def test_avro_is_read_with_the_registrys_schema(self, live: Live) -> None:
+        live.topic("avro", 1)
+        live.registry.schemas[7] = {"schema": PERSON}
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(PERSON)), {"name": "Ada"})
+        live.produce("avro", (None, struct.pack("!bi", 0, 7) + out.getvalue()))
+        live.produce("avro", (None, struct.pack("!bi", 0, 99) + b"whatever this is, it is long"))
+        html = self.read(live, "avro", path="name=Ada")
+        assert "Ada" in html
+        assert "7 Person" in html
+        assert "answered 404" in self.read(live, "avro")
+
+    @pytest.mark.parametrize(
+        "query",
+        ["start=offset", "start=time", "start=time&time=never", "partition=x", "partition=77", "n=-1", "start=x"],
+    )
+    def test_nonsense_is_answered_in_words(self, live: Live, query: str) -> None:
+        if live.partitions("pages") == 0:
+            live.topic("pages", 2)
+        page = live.client().get(f"/c/live/topics/pages/messages?{query}")
+        assert page.status == 400
+        assert "could not be read" in page.text
+
+    def test_new_records_come_live(self, live: Live) -> None:
+        live.topic("tailed", 1)
+        url = f"{live.console.address}/c/live/topics/tailed/messages/tail?value=wanted"
+        with urllib.request.urlopen(url, timeout=30) as stream:
+            assert stream.readline() == b"event: beat\n"
+            stop = threading.Event()
+
+            def produce() -> None:
+                while not stop.wait(0.3):
+                    live.produce("tailed", (b"k", b"not this"), (b"k", b"<b>wanted</b>"))
+
+            writer = threading.Thread(target=produce)
+            writer.start()
+            try:
+                line = b""
+                while not line.startswith(b"event: record"):
+                    line = stream.readline()
+                data = json.loads(stream.readline().removeprefix(b"data: "))
+            finally:
+                stop.set()
+                writer.join()
+        assert "&lt;b&gt;wanted" in data["html"]
+
+
+class TestBounds:
+    def test_a_cluster_that_is_shown_only_is_not_changed(self, live: Live) -> None:
+        client = live.client()
+        assert client.get("/c/shown/do/create-topic").status == 403
+        token = client.get("/c/live/do/create-topic").form("/do/create-topic").fields["csrf"]
+        fields = {"csrf": token, "topic": "sneaked", "step": "run"}
+        assert client.post("/c/shown/do/create-topic", fields).status == 403
+        assert client.post("/c/shown/do/elect", {"csrf": token}).status == 403
+        assert "sneaked" not in live.topics()
+
+    def test_a_confirmation_without_a_preview_is_a_preview(self, live: Live) -> None:
+        client = live.client()
+        token = client.get("/c/live/do/create-topic").form("/do/create-topic").fields["csrf"]
+        for more in ({}, {"confirmation": "x"}, {"confirmation": "x", "fingerprint": "0" * 64}):
+            page = client.post("/c/live/do/create-topic", {"csrf": token, "topic": "sneaked", "step": "run", **more})
+            assert page.status == 409
+        assert "sneaked" not in live.topics()
+
+    def test_a_cluster_that_is_away_is_said_at_once(self, live: Live) -> None:
+        client = live.client()
+        began = time.monotonic()
+        for path in ("/c/away/do/create-topic", "/c/away/topics/x/messages"):
+            page = client.get(path)
+            assert page.status == 503
+            assert "does not answer" in page.text
+        token = client.get("/c/away/do/elect").form("/do/elect").fields["csrf"]
+        assert client.post("/c/away/do/elect", {"csrf": token}).status == 503
+        assert time.monotonic() - began < 5
