@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka_spark.pipelines import catalog, event_log
 from kavka_spark.pipelines.journal import Journal
@@ -24,6 +24,9 @@ from kavka_spark.pipelines.order import Order, decode_order
 from kavka_spark.pipelines.problems import problem_of
 from kavka_spark.pipelines.spark_settings import classic_session, connect_session, prepare_environment, settings_of
 from kavka_spark.pipelines.spec import PipelineSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FAILED: Final = 1
 
@@ -58,12 +61,14 @@ def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over:
         from kavka_spark.pipelines.long_session import LongSession
 
         spark = classic_session(settings)
+        _configure(spark, spec)
         catalog.restore(spark, spec)
         _tell_session(journal, spark.version, began)
         return 0 if LongSession(spec, order, journal, spark).run(is_over) else FAILED
     from kavka_spark.pipelines.triggered import TriggeredRuns, runs
 
     sessions = connect_session({**settings, **event_log.settings(log)})
+    _configure(sessions[0], spec)
     catalog.restore(sessions[1], spec)
     _tell_session(journal, sessions[1].version, began)
     outcomes = runs(TriggeredRuns(spec, order, journal, sessions, log), order, is_over)
@@ -73,6 +78,11 @@ def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over:
         if is_over.is_set():
             break
     return 0 if last_went_well else FAILED
+
+
+def _configure(spark: SparkSession, spec: PipelineSpec) -> None:
+    for name, value in spec.session_configuration().items():
+        spark.conf.set(name, value)
 
 
 def _tell_session(journal: Journal, version: str, began: float) -> None:

@@ -64,21 +64,20 @@ def problem_of(
         return Problem(text, error.next_step)
     if isinstance(error, DefinitionProblem):
         return Problem(text, "", flow, shown_path(error.place.file, spec.root), error.place.line)
-    if not _is_sparks(error):
-        text = f"{type(error).__name__}: {text}"
     place = _place_in_traceback(error, spec)
     if place is None and definitions is not None:
         flow = flow or named_flow(str(error), definitions)
         defined = definitions.places.get(flow)
         place = defined.place if defined is not None else None
-    return told(text, spec, place, flow)
+    name = "" if _is_sparks(error) else f"{type(error).__name__}: "
+    return told(text, spec, place, flow, name=name)
 
 
-def told(text: str, spec: PipelineSpec, place: Place | None, flow: str = "") -> Problem:
-    """A problem of a text that Spark gave."""
+def told(text: str, spec: PipelineSpec, place: Place | None, flow: str = "", *, name: str = "") -> Problem:
+    """A problem of a text that Spark gave, or that begins with an exception's name."""
     file = shown_path(place.file, spec.root) if place is not None else ""
     next_step = next((step for sign, step in _NEXT if sign in text), "")
-    return Problem(plain(text), next_step, flow, file, place.line if place is not None else 0)
+    return Problem(name + plain(text), next_step, flow, file, place.line if place is not None else 0)
 
 
 def named_flow(text: str, definitions: Definitions) -> str:

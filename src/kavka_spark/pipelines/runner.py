@@ -48,6 +48,7 @@ class Runner:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kavka_spark.pipelines.driver", encode_order(self._order)],
+                cwd=self._spec.root,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

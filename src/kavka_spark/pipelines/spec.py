@@ -84,8 +84,13 @@ class PipelineSpec:
         return self.root / f".kavka-{self.name}" if local is None else local / "_kavka"
 
     def spark_configuration(self) -> dict[str, str]:
-        """All that a session gets of it."""
-        return {**self.configuration, BOOTSTRAP: self.own.bootstrap}
+        """What Spark takes when it starts: names that begin with `spark.`."""
+        ours = {name: value for name, value in self.configuration.items() if name.startswith("spark.")}
+        return {**ours, BOOTSTRAP: self.own.bootstrap}
+
+    def session_configuration(self) -> dict[str, str]:
+        """What only a session takes: names of the pipeline's own."""
+        return {name: value for name, value in self.configuration.items() if not name.startswith("spark.")}
 
     def files(self) -> list[Path]:
         """The definition files, in a fixed order. Raises SpecError."""

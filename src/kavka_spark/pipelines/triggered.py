@@ -72,7 +72,9 @@ class TriggeredRuns:
         from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
         from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 
-        graph = create_dataflow_graph(self._spark, self._spec.catalog, self._spec.database, {})
+        graph = create_dataflow_graph(
+            self._spark, self._spec.catalog, self._spec.database, self._spec.session_configuration()
+        )
         registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph))
         failed: list[tuple[str, str]] = []
         try:

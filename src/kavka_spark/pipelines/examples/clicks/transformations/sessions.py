@@ -7,11 +7,20 @@ import pandas as pd
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 spark = SparkSession.active()
 
-SESSION = "user STRING, began TIMESTAMP, ended TIMESTAMP, clicks BIGINT"
+# As types and not as DDL text: Spark would have its server parse a text, which it allows no flow of a pipeline.
+SESSION = (
+    T.StructType()
+    .add("user", T.StringType())
+    .add("began", T.TimestampType())
+    .add("ended", T.TimestampType())
+    .add("clicks", T.LongType())
+)
+STATE = T.StructType().add("began_ms", T.LongType()).add("last_ms", T.LongType()).add("clicks", T.LongType())
 
 
 class Sessions(StatefulProcessor):
@@ -26,7 +35,7 @@ class Sessions(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._session = handle.getValueState("session", "began_ms BIGINT, last_ms BIGINT, clicks BIGINT")
+        self._session = handle.getValueState("session", STATE)
 
     def handleInputRows(
         self,

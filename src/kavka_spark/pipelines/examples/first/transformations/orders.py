@@ -1,4 +1,6 @@
-"""Orders of a topic, such as {"id": 17, "customer": "c-3", "amount": 12.5}, as a table."""
+"""Orders of a topic, such as {"id": 17, "customer": "c-3", "amount": 12.5}, as a table.
+
+A decorated function is called at once, when Spark reads this file: what it uses has to stand above it."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession

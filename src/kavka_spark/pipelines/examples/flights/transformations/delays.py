@@ -9,8 +9,7 @@ spark = SparkSession.active()
 brokers = spark.conf.get("spark.kavka.bootstrap.servers")
 
 
-@dp.temporary_view
-def flights() -> DataFrame:
+def _flights() -> DataFrame:
     records = (
         spark.readStream.format("kavka")
         .option("kafka.bootstrap.servers", brokers)
@@ -31,7 +30,7 @@ def flights() -> DataFrame:
 
 @dp.table(comment="One row for each carrier and hour that is over", format="parquet")
 def delays() -> DataFrame:
-    stream = spark.readStream.table("flights").withWatermark("timestamp", spark.conf.get("flights.lateness"))
+    stream = _flights().withWatermark("timestamp", spark.conf.get("flights.lateness"))
     # The schema is said, so that nothing is read to find it out.
     airlines = spark.read.csv(spark.conf.get("flights.airlines"), schema="carrier STRING, name STRING", header=True)
     per_hour = stream.groupBy(F.window("timestamp", "1 hour"), "carrier").agg(
