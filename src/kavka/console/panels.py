@@ -16,7 +16,7 @@ from markupsafe import Markup
 from kavka.console import charts
 from kavka.console.history import Series
 from kavka.console.replicas import IsrState, spans, states_from, up_to_now
-from kavka.console.stories import Story, of_broker, tell, without_echoes
+from kavka.console.stories import Told, essential, fold, of_broker, tell
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
 
@@ -34,6 +34,8 @@ DEFAULT_SPAN: Final = "15m"
 TOLD: Final = 12
 """Decisions on a page that is about something else."""
 MOST_LOOKED_AT: Final = 5_000
+MOST_FOLDED: Final = 500
+"""Decisions out of which those are told."""
 
 
 class Window(NamedTuple):
@@ -131,21 +133,20 @@ def stories(
     topic: str | None = None,
     broker: int | None = None,
     group: str | None = None,
-) -> list[Story] | None:
+) -> list[Told] | None:
     """What was decided about one thing, or about all; None where the cluster tells nothing at all."""
     if not len(watch.decisions) and watch.decisions.reading.unknown_because:
         return None
-    # Twice as many as are shown: of a change that leader and controller both recorded one is left out.
     if broker is not None:
-        found = of_broker(watch.decisions.recent(limit=MOST_LOOKED_AT), broker)[: 2 * limit]
+        found = of_broker(watch.decisions.recent(limit=MOST_LOOKED_AT), broker)
     elif topic is not None:
         found = watch.decisions.recent(
-            limit=2 * limit,
+            limit=MOST_FOLDED,
             matches=lambda each: (
                 each.decision.evidence.get("topic") == topic
                 or (each.decision.partition is not None and each.decision.partition.topic == topic)
             ),
         )
     else:
-        found = watch.decisions.recent(limit=2 * limit, group=group)
-    return [tell(each, watch.name, look) for each in without_echoes(found)[:limit]]
+        found = watch.decisions.recent(limit=MOST_FOLDED, group=group)
+    return fold([tell(each, watch.name, look) for each in essential(found[:MOST_FOLDED])])[:limit]

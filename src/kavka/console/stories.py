@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
@@ -54,6 +54,10 @@ CAUSES: Final = frozenset(
         DecisionKind.LOG_DIRECTORY_OFFLINE,
     }
 )
+CONSEQUENCES: Final = frozenset({DecisionKind.LEADERSHIP_TAKEN, DecisionKind.FOLLOWING})
+NEWS_SPREADS_MS: Final = 10_000
+"""For how long after an election brokers may still refuse each other's epochs."""
+TOGETHER_MS: Final = 2_000
 CAUSE_MS: Final = 60_000
 """How long before a decision another one may be its cause."""
 EPOCH_MS: Final = 1_000_000_000_000
@@ -80,6 +84,13 @@ class Story:
     @property
     def at_ms(self) -> int:
         return self.decision.at_ms
+
+
+class Told(NamedTuple):
+    """A story, and others like it at that time."""
+
+    story: Story
+    others: tuple[Story, ...]
 
 
 def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
@@ -139,6 +150,41 @@ def causes_of(decision: Decision, everything: Iterable[RecordedDecision]) -> lis
 def of_broker(everything: Iterable[RecordedDecision], broker: int) -> list[RecordedDecision]:
     """Decisions about the broker itself, and those by which it entered or left an ISR or a lead."""
     return [each for each in everything if each.decision.about_broker == broker or broker in _moved(each.decision)]
+
+
+def essential(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
+    """Without what only follows from another decision: that a broker leads or follows because a leader was elected,
+    and that requests were fenced while the news of it spread. The page of decisions has them all."""
+    elected = {
+        (each.decision.subject, each.decision.at_ms // NEWS_SPREADS_MS + step)
+        for each in decisions
+        if each.decision.kind is DecisionKind.LEADER_ELECTED
+        for step in (0, 1)
+    }
+    return [
+        each
+        for each in without_echoes(decisions)
+        if each.decision.kind not in CONSEQUENCES
+        and not (
+            each.decision.kind is DecisionKind.FENCED
+            and (each.decision.subject, each.decision.at_ms // NEWS_SPREADS_MS) in elected
+        )
+    ]
+
+
+def fold(stories: Sequence[Story]) -> list[Told]:
+    """Stories of one kind that one broker decided at about the same time, as one: a death moves many leaders. The order
+    is that of each one's first."""
+    groups: list[list[Story]] = []
+    latest: dict[tuple[DecisionKind, int], list[Story]] = {}
+    for story in stories:
+        key = (story.decision.kind, story.decision.broker_id)
+        group = latest.get(key)
+        if group is None or abs(group[0].at_ms - story.at_ms) > TOGETHER_MS:
+            group = latest[key] = []
+            groups.append(group)
+        group.append(story)
+    return [Told(group[0], tuple(group[1:])) for group in groups]
 
 
 def without_echoes(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:

@@ -13,7 +13,7 @@ from kavka.console.charts import Look
 from kavka.console.i18n import translator
 from kavka.console.pages.decisions import select
 from kavka.console.replicas import IsrState, spans, states_from, up_to_now
-from kavka.console.stories import causes_of, of_broker, tell, without_echoes
+from kavka.console.stories import causes_of, essential, fold, of_broker, tell, without_echoes
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId, TopicPartition
 
@@ -145,3 +145,31 @@ def test_a_topic_that_was_made_is_its_own_story() -> None:
     made = recorded(DecisionKind.TOPIC_CREATED, evidence={"topic": "orders", "partitions": 6})
     story = tell(made, "prod", LOOK)
     assert (story.subject, story.link) == ("orders", "/c/prod/topics/orders")
+
+
+def partition_decision(kind: DecisionKind, number: int, at_ms: int) -> RecordedDecision:
+    return RecordedDecision(
+        f"{kind.value} {number}", recorded(kind, at_ms, partition=TopicPartition("orders", number))[1]
+    )
+
+
+def test_what_only_follows_from_an_election_is_left_out_where_there_is_little_room() -> None:
+    elected = partition_decision(DecisionKind.LEADER_ELECTED, 1, AT)
+    taken = partition_decision(DecisionKind.LEADERSHIP_TAKEN, 1, AT + 5)
+    fenced = partition_decision(DecisionKind.FENCED, 1, AT + 9)
+    fenced_later = partition_decision(DecisionKind.FENCED, 1, AT + 60_000)
+    fenced_elsewhere = partition_decision(DecisionKind.FENCED, 2, AT + 9)
+    everything = [fenced_later, fenced, fenced_elsewhere, taken, elected]
+    assert essential(everything) == [fenced_later, fenced_elsewhere, elected]
+
+
+def test_many_of_a_kind_at_one_time_are_one_story() -> None:
+    shrinks = [partition_decision(DecisionKind.ISR_SHRUNK, number, AT + number) for number in range(5)]
+    early = partition_decision(DecisionKind.ISR_SHRUNK, 9, AT - 60_000)
+    went = recorded(DecisionKind.BROKER_WENT, AT + 2, about_broker=BrokerId(3))
+    told = fold([tell(each, "c", LOOK) for each in [*reversed(shrinks), went, early]])
+    assert [(each.story.subject, len(each.others)) for each in told] == [
+        ("orders-4", 4),
+        ("broker 3", 0),
+        ("orders-9", 0),
+    ]

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from kavka.console import panels
-from kavka.console.stories import causes_of, of_broker, tell
+from kavka.console.stories import causes_of, fold, of_broker, tell
 from kavka.console.view import cut, links, look_of, search, show
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
@@ -60,7 +60,7 @@ async def _decisions(console: Console, request: Request) -> Response:
         tells=tells,
         why_not=watch.decisions.reading.unknown_because,
         page=page,
-        stories=[tell(each, watch.name, look) for each in page.items],
+        stories=fold([tell(each, watch.name, look) for each in page.items]),
         seen=[] if tells else await _seen(watch),
         q=wanted,
         kind=kind,
@@ -120,6 +120,6 @@ def _decision(console: Console, request: Request) -> Response:
         "decision.html",
         section="decisions",
         story=tell(found, watch.name, look),
-        causes=[tell(each, watch.name, look) for each in before[:CAUSES]],
-        after=[tell(each, watch.name, look) for each in reversed(after)][:CAUSES],
+        causes=fold([tell(each, watch.name, look) for each in before])[:CAUSES],
+        after=fold([tell(each, watch.name, look) for each in reversed(after)])[:CAUSES],
     )
