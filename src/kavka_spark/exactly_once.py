@@ -36,14 +36,13 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from kavka.client.cluster import Cluster
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.client.transactions import ProducerFenced
-from kavka.errors import KavkaError
+from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka_spark.connections import WorkerConnection
 from kavka_spark.deliveries import Deliveries
-from kavka_spark.errors import BatchChangedError, StaleBatchError, TaskFencedError
+from kavka_spark.errors import BatchChangedError, DeliveryError, StaleBatchError, TaskFencedError
 from kavka_spark.marker_topic import MarkerTopic
 from kavka_spark.markers import Marker, Task
 from kavka_spark.row_encoder import RowEncoder
@@ -70,7 +69,7 @@ class ExactlyOnce:
     ) -> None:
         self._connection = connection
         self._settings = settings
-        self._markers = _marker_topic(connection.cluster, marker_topic)
+        self._markers = _marker_topic(connection, marker_topic)
         self._what = what
 
     def write(self, rows: Iterator[pa.RecordBatch], encoder: RowEncoder) -> bool:
@@ -83,8 +82,10 @@ class ExactlyOnce:
                 return False
             self._write(producer, rows, encoder)
             return True
-        except ProducerFenced as fenced:
-            raise TaskFencedError(str(self._what), str(fenced)) from fenced
+        except (ProducerFenced, DeliveryError) as failure:
+            if isinstance(failure, DeliveryError) and not _is_fenced(failure.__cause__):
+                raise
+            raise TaskFencedError(str(self._what), str(failure)) from failure
         finally:
             self._connection.run(_end(producer))
 
@@ -120,6 +121,12 @@ class ExactlyOnce:
         await producer.commit_transaction()
 
 
+def _is_fenced(refused: BaseException | None) -> bool:
+    """Whether a partition's leader heard of the next attempt before the coordinator said so."""
+    codes = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+    return isinstance(refused, ProducerFenced) or (isinstance(refused, RequestError) and refused.code in codes)
+
+
 async def _end(producer: Producer) -> None:
     """Leaves nothing open that can be ended now."""
     try:
@@ -131,12 +138,12 @@ async def _end(producer: Producer) -> None:
         await producer.close(timeout_ms=0)
 
 
-_topics: WeakKeyDictionary[Cluster, dict[str, MarkerTopic]] = WeakKeyDictionary()
+_topics: WeakKeyDictionary[WorkerConnection, dict[str, MarkerTopic]] = WeakKeyDictionary()
 
 
-def _marker_topic(cluster: Cluster, name: str) -> MarkerTopic:
+def _marker_topic(connection: WorkerConnection, name: str) -> MarkerTopic:
     """The topic as this process knows it: what was read of it is kept from task to task."""
-    of_cluster = _topics.setdefault(cluster, {})
-    if name not in of_cluster:
-        of_cluster[name] = MarkerTopic(cluster, name)
-    return of_cluster[name]
+    known = _topics.setdefault(connection, {})
+    if name not in known:
+        known[name] = MarkerTopic(connection.cluster, name)
+    return known[name]

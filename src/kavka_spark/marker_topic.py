@@ -20,7 +20,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import HIGHEST_FETCH
 from kavka.client.offsets import earliest_offsets, latest_offsets
 from kavka.client.partitioner import partition_for_key
-from kavka.errors import ConfigError, ErrorCode, RequestError
+from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -71,12 +71,15 @@ class MarkerTopic:
     async def _ready(self) -> int:
         """The number of partitions, once the topic is there and as it must be."""
         try:
-            topic = await self._cluster.topic(self._name, timeout_ms=1)  # One look; who has it not yet is asked again.
+            if self._name not in self._cluster.topics:
+                # One look: waiting for a topic that nobody has made would cost the first task seconds.
+                await self._cluster.topic(self._name, timeout_ms=1)
+        except ConnectionFailed:
+            pass
         except RequestError as missing:
-            if missing.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            await self._create()
-            topic = await self._cluster.topic(self._name)
+            if missing.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                await self._create()
+        topic = await self._cluster.topic(self._name)
         if topic.topic_id != self._topic_id:
             await self._check()
             self._topic_id = topic.topic_id
