@@ -20,7 +20,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.snapshot import NOT_READ, Reading
-from kavka.decisions import DECISIONS_TOPIC, MalformedDecision, RecordedDecision, decode_decision
+from kavka.decisions import DECISIONS_TOPIC, Decision, MalformedDecision, RecordedDecision, decode_decision
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 
@@ -33,6 +33,14 @@ NO_TOPIC: Final = (
     "keeps its decisions in its log directory (kavka why --data DIRECTORY; kavka.decisions.topic.enable=true makes "
     "the topic)"
 )
+
+
+def topic_of(decision: Decision) -> str | None:
+    """The topic that it is about: its partition's, or the one that was made, deleted or grown."""
+    if decision.partition is not None:
+        return decision.partition.topic
+    named = decision.evidence.get("topic", decision.after.get("topic", decision.before.get("topic")))
+    return named if isinstance(named, str) else None
 
 
 class DecisionTail:
@@ -65,7 +73,7 @@ class DecisionTail:
             if (
                 (until_ms is None or at_ms <= until_ms)
                 and (partition is None or decision.partition == partition)
-                and (topic is None or (decision.partition is not None and decision.partition.topic == topic))
+                and (topic is None or topic == topic_of(decision))
                 and (broker is None or broker in (decision.about_broker, decision.broker_id))
                 and (group is None or decision.group == group)
                 and (matches is None or matches(recorded))

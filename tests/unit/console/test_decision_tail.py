@@ -39,6 +39,8 @@ def test_they_are_found_by_partition_topic_broker_group_and_anything_else() -> N
     assert names(tail.recent(broker=2)) == ["b2"]
     assert names(tail.recent(broker=1)) == ["g", "b2", "p1", "p0"]
     assert names(tail.recent(group="readers")) == ["g"]
+    tail.take(decision("made", 5, evidence={"topic": "orders"}))
+    assert names(tail.recent(topic="orders", since_ms=2)) == ["made", "p1"]
     assert names(tail.recent(matches=lambda each: each.decision.at_ms % 2 == 0)) == ["g", "p1"]
     found = tail.find("b2")
     assert found is not None
