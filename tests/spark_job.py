@@ -15,13 +15,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 PATIENCE_S = 600.0
 """For what takes seconds where the machine is free: under load a driver with its JVM needs minutes to start."""
+
+
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.python.authenticate.socketTimeout": "180s",
+}
+"""Settings of a Spark that starts quickly, and waits for a Python that does not."""
 
 
 class Found(NamedTuple):
@@ -51,8 +61,18 @@ class JobFailed(AssertionError):
 class SparkJob:
     """One job that is started again after it was killed."""
 
-    def __init__(self, script: Path, job: Mapping[str, Any], log: Path) -> None:
-        self._script = script
+    def __init__(
+        self,
+        script: Path,
+        job: Mapping[str, Any],
+        log: Path,
+        *,
+        launcher: Sequence[str] = (sys.executable,),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`launcher` runs the script: a Python, or spark-submit with its arguments."""
+        self._command = [*launcher, str(script), json.dumps(job)]
+        self._environment = {"PYSPARK_PYTHON": sys.executable} if environment is None else environment
         self._job = job
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,16 +86,16 @@ class SparkJob:
     ) -> None:
         self.kill(lambda found: True)
         for found in self._seen.values():
-            _kill(found)
+            kill_process(found)
 
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(self._script), json.dumps(self._job)],
+                self._command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **self._environment},
             )
 
     @property
@@ -94,26 +114,15 @@ class SparkJob:
 
     def processes(self) -> list[Found]:
         """The driver and all that descends from it, as they are now."""
-        if self._process is None:
-            return []
-        children: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and (stat := _stat(int(entry.name))) is not None:
-                children.setdefault(int(stat[1]), []).append(int(entry.name))
-        found, todo = [], [self._process.pid]
-        while todo:
-            pid = todo.pop()
-            todo += children.get(pid, [])
-            if (one := _look(pid)) is not None:
-                found.append(one)
-                self._seen[pid] = one
+        found = [] if self._process is None else descendants(self._process.pid)
+        self._seen.update((one.pid, one) for one in found)
         return found
 
     def kill(self, chosen: Callable[[Found], bool]) -> int:
         """kill -9 to those of the job's processes; how many there were. The driver is reaped if it was one."""
         victims = [found for found in self.processes() if chosen(found)]
         for found in victims:
-            _kill(found)
+            kill_process(found)
         if self._process is not None and any(found.pid == self._process.pid for found in victims):
             self._process.wait(10)
         return len(victims)
@@ -147,6 +156,21 @@ class SparkJob:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
 
+def descendants(pid: int) -> list[Found]:
+    """A process and all that descends from it, as they are now."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := _stat(int(entry.name))) is not None:
+            children.setdefault(int(stat[1]), []).append(int(entry.name))
+    found, todo = [], [pid]
+    while todo:
+        chosen = todo.pop()
+        todo += children.get(chosen, [])
+        if (one := _look(chosen)) is not None:
+            found.append(one)
+    return found
+
+
 def _stat(pid: int) -> list[str] | None:
     """State, parent, ... of /proc/PID/stat, behind the name."""
     try:
@@ -166,7 +190,8 @@ def _look(pid: int) -> Found | None:
     return Found(pid, stat[19], command)
 
 
-def _kill(found: Found) -> None:
+def kill_process(found: Found) -> None:
+    """kill -9, unless another process has the pid by now."""
     now = _look(found.pid)
     if now is not None and now.began == found.began:
         try:

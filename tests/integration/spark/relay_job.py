@@ -23,11 +23,15 @@ def run(spark: SparkSession, job: dict) -> None:
         .select("key", "value")
     )
     writer = frame.writeStream.option("checkpointLocation", job["checkpoint"]).trigger(availableNow=True)
+    if job["format"] == "iceberg":
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {job['target']} (key BINARY, value BINARY) USING iceberg")
     if job["format"] == "kavka":
         writer = writer.option("kafka.bootstrap.servers", job["bootstrap"]).option("topic", job["target"])
     else:
         writer = writer.option("path", job["target"])
     writer.format(job["format"]).options(**job.get("sink", {})).start().awaitTermination()
+    if "read_back" in job:
+        spark.read.format(job["format"]).load(job["target"]).write.mode("overwrite").parquet(job["read_back"])
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ import pytest
 
 from kavka_process import KavkaProcess
 from process_cluster import ProcessCluster
-from spark_job import SparkJob
+from spark_job import SMALL, SparkJob
 from topic_contents import contents, create, fill
 
 JOB = Path(__file__).with_name("relay_job.py")
 PARTITIONS = 4
-LOCAL = {"spark.master": "local[2,4]", "spark.ui.enabled": "false", "spark.driver.memory": "512m"}
+LOCAL = {**SMALL, "spark.master": "local[2,4]"}
 
 
 class Kill(Protocol):
@@ -140,7 +140,7 @@ def test_400000_rows_and_ten_kills(kavka_broker: KavkaProcess, tmp_path: Path, t
         source=source,
         format="parquet" if target == "parquet" else "kavka",
         sink={"exactlyOnce": "true"} if target == "once" else {},
-        rows_per_batch=20_000,
+        rows_per_batch=25_000,
     )
     with job:
         run_with_kills(job, kills, seed=len(target))
@@ -181,15 +181,15 @@ def values_of(bootstrap: str, topic: str) -> list[bytes | None]:
 
 
 def values_in_parquet(directory: Path) -> list[bytes | None]:
-    """What a reader that keeps to Spark's list of committed files sees."""
-    log = directory / "_spark_metadata"
-    files: dict[str, bool] = {}
-    for entry in sorted((entry for entry in log.iterdir() if entry.name.split(".")[0].isdigit()), key=_number):
-        for line in entry.read_text().splitlines()[1:]:
-            added = json.loads(line)
-            files[added["path"].removeprefix("file://")] = True
-    return [value for path in files for value in pq.read_table(path, partitioning=None)["value"].to_pylist()]
-
-
-def _number(entry: Path) -> int:
-    return int(entry.name.split(".")[0])
+    """What a reader sees that keeps to Spark's list of committed files. Every tenth list holds those before it."""
+    lists = {}
+    for entry in (directory / "_spark_metadata").iterdir():
+        number, _, compacted = entry.name.partition(".")
+        if number.isdigit():
+            lists[int(number), bool(compacted)] = entry
+    files = {
+        json.loads(line)["path"].removeprefix("file://")
+        for entry in lists.values()
+        for line in entry.read_text().splitlines()[1:]
+    }
+    return [value for path in sorted(files) for value in pq.read_table(path, partitioning=None)["value"].to_pylist()]

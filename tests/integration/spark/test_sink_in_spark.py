@@ -18,6 +18,7 @@ from kavka_process import KavkaProcess
 from kavka_spark import session
 from kavka_spark.sink_options import DEFAULT_MARKER_TOPIC
 from kavka_spark.writer import BATCH_ID, QUERY_ID
+from spark_job import SMALL
 from topic_contents import contents, create
 
 ROWS = 20_000
@@ -27,12 +28,7 @@ ROWS = 20_000
 def spark() -> Iterator[SparkSession]:
     found = session(
         "sink",
-        **{
-            "spark.master": "local[2]",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.memory": "512m",
-        },
+        **{**SMALL, "spark.master": "local[2]"},
     )
     yield found
     found.stop()

@@ -1,0 +1,85 @@
+"""On Spark's own cluster manager, a master and two workers: files shipped as users ship them, executors killed with -9,
+topics and an Iceberg table as targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from test_kill_spark import JOB, PARTITIONS, check_once, numbered, values_of
+
+from kavka_process import KavkaProcess
+from spark_cluster import SparkCluster
+from spark_job import SparkJob, kill_process
+from topic_contents import create
+
+ROWS = 60_000
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+"""Of the newest Spark that there is one for; spark-submit fetches it."""
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(2400)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("spark-cluster")) as found:
+        yield found
+
+
+def kill_an_executor(cluster: SparkCluster, job: SparkJob) -> None:
+    """Amid a micro-batch, after another one was done."""
+    before = job.batches
+    job.wait_until("another micro-batch", lambda: job.batches > before)
+    job.wait_until("an executor", lambda: bool(cluster.executors()))
+    kill_process(cluster.executors()[0])
+
+
+def test_rows_are_written_once_though_executors_are_killed(
+    cluster: SparkCluster, kavka_broker: KavkaProcess, tmp_path: Path
+) -> None:
+    numbered(kavka_broker.bootstrap, "numbers", ROWS)
+    create(kavka_broker.bootstrap, "once", PARTITIONS)
+    job = {
+        "bootstrap": kavka_broker.bootstrap,
+        "source": "numbers",
+        "target": "once",
+        "format": "kavka",
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "rows_per_batch": 6_000,
+        "sink": {"exactlyOnce": "true"},
+    }
+    launcher, environment = cluster.submit(), cluster.environment
+    with SparkJob(JOB, job, tmp_path / "job.log", launcher=launcher, environment=environment) as running:
+        running.start()
+        for _ in range(3):
+            kill_an_executor(cluster, running)
+        running.finish(restarts=1)
+    check_once(values_of(kavka_broker.bootstrap, "once"), ROWS)
+
+
+def test_an_iceberg_table_holds_every_row_once_though_an_executor_is_killed(
+    cluster: SparkCluster, kavka_broker: KavkaProcess, tmp_path: Path
+) -> None:
+    numbered(kavka_broker.bootstrap, "table-numbers", ROWS)
+    job = {
+        "bootstrap": kavka_broker.bootstrap,
+        "source": "table-numbers",
+        "target": "lake.db.numbers",
+        "format": "iceberg",
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "rows_per_batch": 10_000,
+        "read_back": str(tmp_path / "seen"),
+    }
+    catalog = {
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
+    }
+    launcher, environment = cluster.submit(packages=ICEBERG, conf=catalog), cluster.environment
+    with SparkJob(JOB, job, tmp_path / "job.log", launcher=launcher, environment=environment) as running:
+        running.start()
+        kill_an_executor(cluster, running)
+        running.finish(restarts=1)
+    check_once(pq.read_table(tmp_path / "seen")["value"].to_pylist(), ROWS)
