@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,14 +72,17 @@ def too_wide_px(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def barriers(page: Page) -> list[str]:
-    """What axe-core holds for a serious or critical barrier; skips where it cannot be fetched."""
+def barriers(page: Page, *, rules: Sequence[str] = ()) -> list[str]:
+    """What axe-core holds for a serious or critical barrier, by these of its rules or by all; skips where it cannot be
+    fetched."""
     script = subprocess.run([SET_UP_AXE], capture_output=True, text=True, timeout=120, check=False)
     if script.returncode == TOOLCHAIN_MISSING:
         pytest.skip(script.stderr.strip())
     assert script.returncode == 0, script.stderr
-    page.evaluate(Path(script.stdout.strip()).read_text(encoding="utf-8") + ";undefined")
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Path(script.stdout.strip()).read_text(encoding="utf-8") + ";undefined")
+    chosen = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = page.evaluate("wishes => axe.run(document, wishes)", {"resultTypes": ["violations"], **chosen})
     return [
         f"{violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
         for violation in found["violations"]

@@ -154,11 +154,11 @@ def of_broker(everything: Iterable[RecordedDecision], broker: int) -> list[Recor
 
 def essential(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
     """Without what only follows from another decision: that a broker leads or follows because a leader was elected,
-    and that requests were fenced while the news of it spread. The page of decisions has them all."""
+    and that requests were fenced while the news of a later epoch spread. The page of decisions has them all."""
     elected = {
         (each.decision.subject, each.decision.at_ms // NEWS_SPREADS_MS + step)
         for each in decisions
-        if each.decision.kind is DecisionKind.LEADER_ELECTED
+        if _changes_epoch(each.decision)
         for step in (0, 1)
     }
     return [
@@ -170,6 +170,11 @@ def essential(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
             and (each.decision.subject, each.decision.at_ms // NEWS_SPREADS_MS) in elected
         )
     ]
+
+
+def _changes_epoch(decision: Decision) -> bool:
+    before, after = decision.before.get("leader_epoch"), decision.after.get("leader_epoch")
+    return decision.kind is DecisionKind.LEADER_ELECTED or (after is not None and before != after)
 
 
 def fold(stories: Sequence[Story]) -> list[Told]:
