@@ -14,7 +14,7 @@ holds `log_scan`'s, and what a record says `decoder`'s.
 | checkCrcs             | true    | false: `crc_ok` is null in batches, true in records                               |
 | onCorrupt             | fail    | rows=records: fail, skip the batch, or keep what of it can be read, with `crc_ok` |
 | includeControlRecords | false   | rows=records: transactions' markers too                                           |
-| splitBytes            | 256 MiB | larger segments are read in pieces of about this size                             |
+| splitBytes            | 256 MiB | larger segments are read in pieces of about this size, small ones together        |
 | maxBatchBytes         | 256 MiB | a batch that says it is larger is taken for damage                                |
 
 Invariants
@@ -66,6 +66,8 @@ _ROWS = ("records", "batches")
 _ON_CORRUPT = ("fail", "skip", "keep")
 _DEFAULT_SPLIT_BYTES = 256 << 20
 _DEFAULT_MAX_BATCH_BYTES = 256 << 20
+_PACK_BYTES = 64 << 20
+"""Small segments are read by one task up to this: some tens of milliseconds of work."""
 
 RECORD_DDL = {
     "key": "binary",
@@ -152,10 +154,10 @@ class KavkaLogSource(DataSource):
 
 
 @dataclass
-class _Piece(InputPartition):
-    """What one task reads; None is nothing, because Spark takes no partitions at all for one it did not ask for."""
+class _Pieces(InputPartition):
+    """What one task reads; an empty list where there is nothing, because Spark needs a partition at least."""
 
-    piece: LogPiece | None
+    pieces: list[LogPiece]
 
 
 class KavkaLogReader(DataSourceReader):
@@ -166,23 +168,21 @@ class KavkaLogReader(DataSourceReader):
         self._columns = list(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        from kavka_spark.log_segments import find_segments, split
+        from kavka_spark.log_segments import find_segments, packed, split
 
         options = self._options
-        segments = find_segments(options.paths, options.topics)
         pieces = [
             piece
-            for segment in segments
+            for segment in find_segments(options.paths, options.topics)
             if not (options.sealed_only and segment.is_active)
             for piece in split(segment, options.split_bytes)
         ]
-        return [_Piece(piece) for piece in pieces] or [_Piece(None)]
+        return [_Pieces(group) for group in packed(pieces, min(_PACK_BYTES, options.split_bytes))] or [_Pieces([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Piece)
-        if partition.piece is None:
-            return iter(())
-        return read_piece(partition.piece, self._options, self._columns)
+        assert isinstance(partition, _Pieces)
+        for piece in partition.pieces:
+            yield from read_piece(piece, self._options, self._columns)
 
 
 def read_piece(piece: LogPiece, options: LogOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

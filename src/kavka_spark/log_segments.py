@@ -32,6 +32,8 @@ _PARTITION_NAME = re.compile(r"(.+)-([0-9]+)")
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 MAX_INDEX_BYTES = 64 << 20
 """Bound on an index file that is read; segment.index.bytes is 10 MiB by default."""
+_OPENING_BYTES = 1 << 20
+"""What opening a file costs, in bytes that could be read meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,30 @@ def split(segment: LogPiece, split_bytes: int) -> list[LogPiece]:
         )
         for start, end in pairwise(bounds)
     ]
+
+
+def packed(pieces: Sequence[LogPiece], pack_bytes: int) -> list[list[LogPiece]]:
+    """`pieces` in their order, small ones together up to about `pack_bytes`: a task of Spark's costs more than reading
+    a few files does."""
+    groups: list[list[LogPiece]] = []
+    room = 0
+    for piece in pieces:
+        size = _OPENING_BYTES + _size(piece)
+        if not groups or size > room:
+            groups.append([])
+            room = pack_bytes
+        groups[-1].append(piece)
+        room -= size
+    return groups
+
+
+def _size(piece: LogPiece) -> int:
+    if piece.end is not None:
+        return piece.end - piece.start
+    try:
+        return os.path.getsize(piece.path) - piece.start
+    except OSError:
+        return 0  # gone, which its reader will say
 
 
 def partition_name(directory: str) -> tuple[str, int] | None:

@@ -263,6 +263,16 @@ def test_a_large_segment_is_cut_at_batches_with_or_without_an_index(tmp_path: Pa
     assert offsets == list(range(400))
 
 
+def test_small_segments_share_a_task_and_large_ones_do_not(tmp_path: Path) -> None:
+    for number in range(100):
+        write_segment(tmp_path, number, batch_of(b"v", base_offset=number))
+    reader = KavkaLogReader(log_options({"path": str(tmp_path)}), ("offset",))
+    assert [len(partition.pieces) for partition in reader.partitions()] == [63, 37]
+    assert rows(tmp_path, ("offset",)) == [(number,) for number in range(100)]
+    reader = KavkaLogReader(log_options({"path": str(tmp_path), "splitBytes": "10"}), ("offset",))
+    assert len(reader.partitions()) == 100
+
+
 def test_a_file_that_is_gone_says_so(tmp_path: Path) -> None:
     path = write_segment(tmp_path, 0, batch_of(b"a", base_offset=0))
     reader = KavkaLogReader(log_options({"path": str(tmp_path)}), ("offset",))
@@ -292,4 +302,4 @@ def test_several_directories_are_read_together(tmp_path: Path) -> None:
     write_segment(tmp_path / "a", 0, batch_of(b"1", base_offset=0))
     write_segment(tmp_path / "b", 0, batch_of(b"2", base_offset=0), "other-0")
     reader = KavkaLogReader(log_options({"paths": f'["{tmp_path}/a", "{tmp_path}/b"]'}), ("topic",))
-    assert [partition.piece.topic for partition in reader.partitions()] == ["orders", "other"]
+    assert [piece.topic for partition in reader.partitions() for piece in partition.pieces] == ["orders", "other"]
