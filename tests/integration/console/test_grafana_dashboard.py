@@ -1,0 +1,64 @@
+"""The Grafana dashboard asks for metrics that brokers and console really show."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from tools import grafana_dashboard
+
+from kavka_process import KavkaProcess, free_port
+
+pytest.importorskip("starlette")
+
+from console_process import ConsoleProcess
+
+
+def asked_metrics() -> set[str]:
+    queries = [query for row in grafana_dashboard.ROWS.values() for panel in row for query, _ in panel.queries]
+    queries += grafana_dashboard.VARIABLES.values()
+    names = {name for query in queries for name in re.findall(r"\b(?:kafka|kavka)_[a-z_0-9]+", query)}
+    assert len(names) > 30
+    return names
+
+
+def shown_metrics(port: int) -> set[str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+
+
+def test_the_file_is_what_its_table_makes() -> None:
+    assert grafana_dashboard.FILE.read_text(encoding="utf-8") == grafana_dashboard.text(), (
+        "run python tools/grafana_dashboard.py"
+    )
+
+
+def test_every_metric_that_it_asks_for_is_shown(tmp_path: Path) -> None:
+    metrics_port = free_port()
+    with KavkaProcess(tmp_path / "broker", settings={"kavka.metrics.port": str(metrics_port)}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("orders", b"value")
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {"bootstrap.servers": broker.bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["orders"])
+        deadline = time.monotonic() + 30
+        while consumer.poll(0.5) is None:
+            assert time.monotonic() < deadline
+        consumer.commit(asynchronous=False)
+        settings = f'poll_ms = 300\n[[cluster]]\nname = "live"\nbootstrap = "{broker.bootstrap}"\n'
+        with ConsoleProcess(settings, tmp_path / "console") as console:
+            missing = asked_metrics()
+            while missing and time.monotonic() < deadline + 30:
+                missing = asked_metrics() - shown_metrics(metrics_port) - shown_metrics(console.port)
+                time.sleep(0.2)
+            assert not missing
+        consumer.close()
