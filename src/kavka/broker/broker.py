@@ -20,7 +20,6 @@ import asyncio
 import importlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
@@ -46,7 +45,15 @@ from kavka.broker.metadata_cache import (
     MetadataCache,
     PartitionMetadata,
 )
-from kavka.broker.predecessor import former_sessions, remember_session
+from kavka.broker.predecessor import (
+    NEVER_ACTED_ON,
+    FormerLife,
+    former_lives,
+    has_untold_loss,
+    lost_nothing,
+    remember_life,
+    sessions_from,
+)
 from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
 from kavka.broker.state_changes import StateChanges
@@ -160,6 +167,7 @@ class Broker:
         self._is_unclean = False
         """Whether registrations say that the last stop was not clean; only with eligible leader replicas."""
         self._predecessors: list[int] = []
+        self._life: FormerLife | None = None
         self._announced_directories: dict[str, None] = {}
         self._fetchers: FetcherManager | None = None
         self._patient_until = 0.0
@@ -336,11 +344,13 @@ class Broker:
         topics = await zookeeper.children(TOPICS_PATH)
         await self.configs.load_topics(topics)
         report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
+        lives = former_lives(self._ports.filesystem, self._static_config.log_directories)
         if self._static_config.kavka_eligible_leader_replicas_enable:
-            self._is_unclean = not report.was_clean
+            kept = report.was_clean or (not report.offline and lost_nothing(lives, self._ports.place))
+            self._is_unclean = not kept or has_untold_loss(lives, await self._unclean_stop_acted_on())
         if self._recorder is not None:
             self._recorder.start()
-        self._predecessors = former_sessions(self._ports.filesystem, self.logs.live_directories, self._ports.place)
+        self._predecessors = sessions_from(lives, self._ports.place)
         self.moves = LogMoves(
             self.logs,
             rate=lambda: self.throttles.move_rate,
@@ -649,10 +659,7 @@ class Broker:
     async def _register(self) -> None:
         zookeeper = self._ports.zookeeper
         if self._is_unclean and self._former_sessions:
-            found = (await zookeeper.get_many([UncleanShutdowns.PATH]))[0]
-            with suppress(MalformedZNode):
-                acted_on = {} if found is None else UncleanShutdowns.decode(found[0]).acted_on
-                self._is_unclean = acted_on.get(self.broker_id) != self.broker_epoch
+            self._is_unclean = await self._unclean_stop_acted_on() != self.broker_epoch
         self.broker_epoch = await register(
             zookeeper,
             self._registration(),
@@ -661,7 +668,17 @@ class Broker:
             predecessors=self._predecessors,
         )
         self._former_sessions.append(zookeeper.session_id)
-        remember_session(self._ports.filesystem, self.logs.live_directories, zookeeper.session_id, self._ports.place)
+        self._life = FormerLife(zookeeper.session_id, self._ports.place, self.broker_epoch, self._is_unclean)
+        remember_life(self._ports.filesystem, self.logs.live_directories, self._life)
+
+    async def _unclean_stop_acted_on(self) -> int:
+        """For which of this broker's epochs a controller acted on its unclean stop last; NEVER_ACTED_ON for none."""
+        found = (await self._ports.zookeeper.get_many([UncleanShutdowns.PATH]))[0]
+        try:
+            acted_on = {} if found is None else UncleanShutdowns.decode(found[0]).acted_on
+        except MalformedZNode:
+            return NEVER_ACTED_ON
+        return acted_on.get(self.broker_id, NEVER_ACTED_ON)
 
     def _on_session_event(self, event: Event) -> None:
         if event == SessionEvent(SessionState.EXPIRED):
@@ -909,6 +926,9 @@ class Broker:
         The controller hears of it, and has others lead what was led from there.
         """
         self.logs.on_storage_error(failure.path, failure)
+        if self._life is not None:
+            lost = self._life._replace(broker_epoch=NEVER_ACTED_ON, may_lack=True)
+            remember_life(self._ports.filesystem, self._static_config.log_directories, lost)
         gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
         self.state_changes.take_offline(gone)
         if not self.logs.live_directories:

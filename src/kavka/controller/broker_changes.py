@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from kavka.controller.context import LiveBroker
 from kavka.controller.leaders import PARTITIONS_PER_WRITE, Leaders
@@ -216,7 +217,10 @@ class BrokerChanges:
         }
         if not news:
             return
-        acted_on = {key: epoch for key, epoch in {**context.acted_on, **news}.items() if key in context.brokers}
+        # Of a dead broker, too: when it is back it asks whether its last loss was acted on (broker/predecessor.py).
+        assigned = (replicas for topic in context.topics.values() for replicas in topic.assignment.partitions.values())
+        known = {*context.brokers, *chain.from_iterable(assigned)}
+        acted_on = {key: epoch for key, epoch in {**context.acted_on, **news}.items() if key in known}
         data = UncleanShutdowns(acted_on).encode()
         try:
             # Only the controller writes it, which every write of a reign checks.

@@ -229,6 +229,7 @@ class SimulatedBroker:
             network,
             is_alone=False,
             on_decision=self._on_decision,
+            place=f"boot-{self.disk.crashes}/here",
         )
         broker = Broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
         self.hosted = broker

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.predecessor import former_sessions, remember_session
+from kavka.broker.predecessor import (
+    NEVER_ACTED_ON,
+    FormerLife,
+    former_lives,
+    has_untold_loss,
+    lost_nothing,
+    remember_life,
+    sessions_from,
+)
 from kavka.broker.registration import generate_broker_id, make_persistent_paths, register
 from kavka.errors import ConfigError
 from kavka.model import BrokerId
@@ -145,23 +153,62 @@ def test_anothers_seat_is_left_to_it(tmp_path: Path) -> None:
     runs(tmp_path, scenario)
 
 
+def life(session_id: int, place: str, broker_epoch: int = 5, *, may_lack: bool = False) -> FormerLife:
+    return FormerLife(session_id, place, broker_epoch, may_lack)
+
+
 def test_the_session_is_found_again_where_it_was_written_down(tmp_path: Path) -> None:
     disk, homes = LocalFileSystem(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")]
     for home in homes[:2]:
         disk.make_directory(home)
-    assert former_sessions(disk, homes, "host") == []
-    remember_session(disk, homes, 0xA1FD0FA70E0000, "host")
-    assert former_sessions(disk, homes, "host") == [0xA1FD0FA70E0000]
-    (tmp_path / "a" / ".kavka_session").write_text("garbage")
-    assert former_sessions(disk, homes, "host") == [0xA1FD0FA70E0000]
+    assert former_lives(disk, homes) == [None, None, None]
+    written = life(0xA1FD0FA70E0000, "system/1")
+    remember_life(disk, homes, written)
+    assert former_lives(disk, homes) == [written, written, None]
+    assert sessions_from(former_lives(disk, homes), "system/1") == [0xA1FD0FA70E0000]
+    for garbage in ("garbage", "a1 system/1", "a1 system/1 5 perhaps", "a1 system/1 x whole", ""):
+        (tmp_path / "a" / ".kavka_session").write_text(garbage)
+        assert former_lives(disk, homes) == [None, written, None]
 
 
-def test_a_session_of_another_place_may_be_alive(tmp_path: Path) -> None:
+def test_a_session_of_another_place_may_be_alive() -> None:
     """The directory was copied: the process that has the original listens on the same port of another container."""
-    disk, homes = LocalFileSystem(), [str(tmp_path)]
-    remember_session(disk, homes, 7, "host/1")
-    assert former_sessions(disk, homes, "host/2") == []
-    assert former_sessions(disk, homes, "") == []
-    remember_session(disk, homes, 7, "")
-    assert former_sessions(disk, homes, "") == []
-    assert former_sessions(disk, homes, "host/1") == []
+    assert sessions_from([life(7, "system/1")], "system/1") == [7]
+    assert sessions_from([life(7, "system/1")], "system/2") == []
+    assert sessions_from([life(7, "system/1")], "") == []
+    assert sessions_from([life(7, "")], "") == []
+    assert sessions_from([life(7, "")], "system/1") == []
+
+
+def test_a_place_that_is_not_known_is_written_down_as_such(tmp_path: Path) -> None:
+    remember_life(LocalFileSystem(), [str(tmp_path)], life(7, ""))
+    assert former_lives(LocalFileSystem(), [str(tmp_path)]) == [life(7, "")]
+
+
+@pytest.mark.parametrize(
+    ("lives", "place", "expected", "why"),
+    [
+        ([life(7, "boot-1/4")], "boot-1/4", True, "killed: the system has what it wrote"),
+        ([life(7, "boot-1/4")], "boot-1/5", True, "in another container of the same system"),
+        ([life(7, "boot-1/4")], "boot-2/4", False, "the system was started anew"),
+        ([life(7, "boot-1/4"), None], "boot-1/4", False, "one of the directories is empty, or another one"),
+        ([life(7, "boot-1/4"), life(7, "boot-0/4")], "boot-1/4", False, "one of them lay elsewhere"),
+        ([life(7, "")], "", False, "nothing is known"),
+        ([], "boot-1/4", False, "nothing is known"),
+    ],
+)
+def test_what_was_written_is_lost_only_with_the_system(
+    lives: list[FormerLife | None], place: str, expected: bool, why: str
+) -> None:
+    assert lost_nothing(lives, place) is expected, why
+
+
+def test_a_loss_is_told_until_it_was_acted_on() -> None:
+    assert not has_untold_loss([None, life(7, "boot-1/4", 5)], NEVER_ACTED_ON)
+    lacking = [life(7, "boot-1/4", 5, may_lack=True)]
+    assert has_untold_loss(lacking, NEVER_ACTED_ON)
+    assert has_untold_loss(lacking, 4)
+    assert not has_untold_loss(lacking, 5)
+    failed = [life(7, "boot-1/4", NEVER_ACTED_ON, may_lack=True)]
+    assert has_untold_loss(failed, NEVER_ACTED_ON)
+    assert has_untold_loss(failed, 5)

@@ -159,6 +159,26 @@ def test_a_controller_that_begins_acts_on_who_came_back_while_there_was_none_and
     run(tmp_path, scenario)
 
 
+def test_that_a_loss_was_acted_on_is_known_when_its_broker_is_dead(tmp_path: Path) -> None:
+    """When it is back it asks; if it were not told it would count as one that may lack records again."""
+
+    async def scenario(cluster: Brokers) -> None:
+        await begin(cluster, {"t": 2})
+        cluster.kill(3)
+        await cluster.expire(3)
+        await cluster.restart(3, is_unclean=True)
+        epoch = cluster[3].epoch
+        cluster.kill(3)
+        await cluster.expire(3)
+        cluster.kill(1)
+        await cluster.expire(1)
+        await cluster.restart(1, is_unclean=True)
+        data, _ = await cluster.admin.get(UncleanShutdowns.PATH)
+        assert UncleanShutdowns.decode(data).acted_on == {1: cluster[1].epoch, 3: epoch}
+
+    run(tmp_path, scenario)
+
+
 def test_lowering_min_insync_replicas_makes_the_eligible_ones_void(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         needed = {"t": 2}
