@@ -12,7 +12,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ class RunFailed(AssertionError):
 class PipelineProject:
     """One pipeline, laid by `kavka pipeline init` or out of texts."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, topic: str = "") -> None:
         self.directory = directory
         self.bootstrap = bootstrap
+        self.topic = topic
 
     @classmethod
     def of_example(cls, example: str, directory: Path, bootstrap: str) -> PipelineProject:
@@ -46,12 +48,12 @@ class PipelineProject:
         return project
 
     @classmethod
-    def of_files(cls, directory: Path, bootstrap: str, files: dict[str, str]) -> PipelineProject:
+    def of_files(cls, directory: Path, bootstrap: str, files: dict[str, str], *, topic: str = "") -> PipelineProject:
         for name, text in files.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return cls(directory, bootstrap)
+        return cls(directory, bootstrap, topic)
 
     def command(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         """`kavka pipeline WORDS`. Raises RunFailed."""
@@ -64,7 +66,9 @@ class PipelineProject:
             env={**os.environ, **ENVIRONMENT},
         )
         if told.returncode != status:
-            raise RunFailed(f"status {told.returncode}\n{told.stdout[-4000:]}\n{told.stderr[-4000:]}\n{self.spark_log()}")
+            raise RunFailed(
+                f"status {told.returncode}\n{told.stdout[-4000:]}\n{told.stderr[-4000:]}\n{self.spark_log()}"
+            )
         return told
 
     def run(self, *words: str, verb: str = "run", status: int = 0) -> list[dict[str, Any]]:
@@ -84,6 +88,16 @@ class PipelineProject:
         folder = self.directory / "storage" / "warehouse" / table
         tables = [pq.ParquetFile(path).read() for path in _committed(folder)]
         return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
+@contextmanager
+def environment() -> Iterator[None]:
+    """The environment of test runs, for the block."""
+    before = dict(os.environ)
+    os.environ.update(ENVIRONMENT)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def last_figures(events: Iterable[dict[str, Any]], flow: str) -> dict[str, Any]:
