@@ -98,10 +98,13 @@ class ApacheKafka:
         self.port = free_port(following=[*PORT_DISTANCES, *range(1, brokers)])
         self.start_times_s: dict[str, float] = {}
         self._environment = dict(os.environ)
-        if settings:
-            self._environment["KAFKA_EXTRA"] = ";".join(f"{name}={value}" for name, value in settings.items())
+        self.set(settings or {})
         if heap:
             self._environment["KAFKA_HEAP_OPTS"] = heap
+
+    def set(self, settings: Mapping[str, str]) -> None:
+        """Settings beyond Kafka's defaults, in place of those given before; to be called before start."""
+        self._environment["KAFKA_EXTRA"] = ";".join(f"{name}={value}" for name, value in settings.items())
 
     @property
     def bootstrap(self) -> str:

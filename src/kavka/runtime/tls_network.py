@@ -50,6 +50,10 @@ class TlsNetwork:
             ) from error
         except ConnectionRefusedError as error:
             raise ConnectionRefused(f"{host}:{port} refused the connection") from error
+        except (ConnectionResetError, ConnectionAbortedError) as error:
+            raise ConnectionFailed(
+                f"{host}:{port} closed the connection in the TLS handshake: does it listen with TLS there?"
+            ) from error
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
         writer.transport.set_write_buffer_limits(high=QUEUED_BYTES)
