@@ -62,5 +62,17 @@ def fill(bootstrap: str, topic: str, partition: int, values: Sequence[bytes]) ->
     asyncio.run(asyncio.wait_for(send(), 120))
 
 
+def decided(bootstrap: str, topic: str, partition: int = 0) -> bool:
+    """Whether records are there, and no transaction is open among them."""
+
+    async def ask() -> bool:
+        at = TopicPartition(topic, partition)
+        async with _cluster(bootstrap) as cluster:
+            stable, end = [(await latest_offsets(cluster, [at], read_committed=only))[at] for only in (True, False)]
+        return 0 < end == stable
+
+    return asyncio.run(asyncio.wait_for(ask(), 30))
+
+
 def _cluster(bootstrap: str) -> Cluster:
     return Cluster(SocketNetwork(), parse_bootstrap(bootstrap), ClientSettings(client_id="contents"))

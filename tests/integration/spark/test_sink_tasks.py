@@ -26,7 +26,8 @@ from kavka_spark.errors import BatchChangedError, DeliveryError, SinkError, Stal
 from kavka_spark.sink_options import sink_options
 from kavka_spark.sink_schema import sink_columns
 from kavka_spark.writer import BATCH_ID, QUERY_ID, TaskIdentity, WrittenRows, write_rows
-from topic_contents import contents, create
+from process_cluster import eventually
+from topic_contents import contents, create, decided
 
 TYPES = {
     "key": StringType(),
@@ -234,6 +235,26 @@ def test_a_task_that_fails_leaves_nothing_and_comes_again(kavka_broker: KavkaPro
     assert values_in(kavka_broker, topic, read_committed=False) != []
     assert sink.write(rows(b"a")) == WrittenRows(1, skipped=False)
     assert values_in(kavka_broker, topic) == [b"a"]
+
+
+def test_a_task_that_takes_longer_than_its_transaction_may_commits_nothing(
+    start_kavka: Callable[..., KavkaProcess],
+) -> None:
+    broker = start_kavka(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"})
+    create(broker.bootstrap, "slow", 1)
+    sink = Sink(broker.bootstrap, topic="slow", exactlyOnce="true", **{"kafka.transaction.timeout.ms": "300"})
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from large(b"a", b"b", b"c")
+        # All that was written is decided once a reader of committed records gets to the end.
+        eventually("the abort", lambda: decided(broker.bootstrap, "slow"))
+        yield from large(b"d")
+
+    with pytest.raises(TaskFencedError, match=r"longer than kafka\.transaction\.timeout\.ms"):
+        sink.write_from(slow())
+    assert contents(broker.bootstrap, "slow") == []
+    assert not sink.write(rows(b"a")).skipped
+    assert values_in(broker, "slow") == [b"a"]
 
 
 def test_tasks_do_not_wait_for_open_transactions_of_others(kavka_broker: KavkaProcess, topic: str) -> None:
