@@ -1,0 +1,135 @@
+"""`format("kavka-log")` on the logs that brokers write: kavka's and Apache Kafka's, the rows that a consumer reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from apache_kafka import ApacheKafka
+from kavka_process import KavkaProcess
+from kavka_spark import session
+from kavka_spark.log_format import KavkaLogReader, log_options
+from topic_filler import create_topic, fill_with_everything, fill_with_transactions
+
+Row = tuple[Any, ...]
+SEGMENT_BYTES = "16384"
+"""So that every topic has several segments, and transactions go over their ends."""
+
+
+def filled(bootstrap: str, topic: str) -> str:
+    create_topic(bootstrap, topic, 2, {"segment.bytes": SEGMENT_BYTES})
+    fill_with_everything(bootstrap, topic, rows=200)
+    fill_with_transactions(bootstrap, topic)
+    return topic
+
+
+def consumed(bootstrap: str, topic: str, isolation: str) -> set[Row]:
+    """(partition, offset, timestamp in ms, key, value, headers) of every record, as another client reads them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    rows: set[Row] = set()
+    ended: set[int] = set()
+    deadline = time.monotonic() + 60
+    while len(ended) < 2 and time.monotonic() < deadline:
+        for message in consumer.consume(500, 0.5):
+            if message.error() is not None:
+                ended.add(message.partition())
+                continue
+            headers = tuple(message.headers() or ())
+            stamp = message.timestamp()[1]
+            rows.add((message.partition(), message.offset(), stamp, message.key(), message.value(), headers))
+    consumer.close()
+    assert len(ended) == 2
+    return rows
+
+
+def logged(directory: Path, topic: str, **options: str) -> list[dict[str, Any]]:
+    columns = ("partition", "offset", "timestamp", "key", "value", "headers", "aborted", "crc_ok", "file")
+    reader = KavkaLogReader(log_options({"path": str(directory), "topics": topic, **options}), columns)
+    return [row for task in reader.partitions() for table in reader.read(task) for row in table.to_pylist()]
+
+
+def as_consumed(row: dict[str, Any]) -> Row:
+    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+    stamp = round(row["timestamp"].timestamp() * 1000)
+    return (row["partition"], row["offset"], stamp, row["key"], row["value"], headers)
+
+
+def compare(bootstrap: str, directory: Path, topic: str) -> None:
+    rows = logged(directory, topic)
+    assert all(row["crc_ok"] for row in rows)
+    assert len({row["file"] for row in rows}) > 4
+    everything, committed = (consumed(bootstrap, topic, level) for level in ("read_uncommitted", "read_committed"))
+    assert len(everything) > len(committed) > 1000
+    assert sorted(map(as_consumed, rows), key=str) == sorted(everything, key=str)
+    assert {as_consumed(row) for row in rows if not row["aborted"]} == committed
+    sealed = {row["file"] for row in logged(directory, topic, sealedOnly="true")}
+    active = {row["file"] for row in rows} - sealed
+    assert len(active) == 2
+
+
+def test_the_logs_of_kavka_hold_what_a_consumer_reads(kavka_broker: KavkaProcess) -> None:
+    topic = filled(kavka_broker.bootstrap, "log-of-kavka")
+    compare(kavka_broker.bootstrap, log_home(kavka_broker.data_dir, topic), topic)
+
+
+@pytest.mark.kafka
+def test_the_logs_of_apache_kafka_hold_what_a_consumer_reads(apache_kafka: ApacheKafka) -> None:
+    topic = filled(apache_kafka.bootstrap, "log-of-kafka")
+    compare(apache_kafka.bootstrap, log_home(apache_kafka.data_dir, topic), topic)
+
+
+def log_home(directory: Path, topic: str) -> Path:
+    """The log directory under `directory` that holds the topic."""
+    (partition,) = directory.rglob(f"{topic}-0")
+    return partition.parent
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    conf = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    found = session("kavka-log", **conf)
+    yield found
+    found.stop()
+
+
+def test_spark_finds_the_format_and_takes_its_columns(spark: Any, kavka_broker: KavkaProcess) -> None:
+    topic = "log-in-spark"
+    create_topic(kavka_broker.bootstrap, topic, 2, {"segment.bytes": SEGMENT_BYTES})
+    fill_with_everything(kavka_broker.bootstrap, topic, rows=100)
+    reader = spark.read.format("kavka-log").option("topics", topic)
+    home = str(log_home(kavka_broker.data_dir, topic))
+    records = reader.load(home)
+    assert records.columns[:8] == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+    ]
+    found = records.selectExpr(
+        "count(*)", "count(DISTINCT partition, offset)", "count(headers)", "min(crc_ok)", "count(value)"
+    ).first()
+    assert tuple(found) == (500, 500, 170, True, 425)
+    by_batch = reader.option("rows", "batches").load(home)
+    assert by_batch.selectExpr("sum(record_count)", "count(problem)").first() == (500, 0)
+    asked = spark.read.format("kavka-log").schema("value binary, offset bigint").option("topics", topic).load(home)
+    assert asked.columns == ["value", "offset"]
+    assert asked.count() == 500
