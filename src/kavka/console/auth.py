@@ -177,9 +177,16 @@ class LoginThrottle:
             if len(self._failures) > MOST_REMEMBERED:
                 self._failures.popitem(last=False)
 
-    def succeeded(self, key: str) -> None:
-        """The name's failures are forgotten, the address's not: else one's own login would clear the way for more."""
-        self._failures.pop(key, None)
+    def succeeded(self, name: str, address: str) -> None:
+        """An attempt that was counted as failed before it was checked was right after all.
+
+        The name's failures are forgotten; of the address's this one only: else one's own login would clear the way for
+        more guesses at others'.
+        """
+        self._failures.pop(name, None)
+        known = self._failures.get(address)
+        if known is not None:
+            self._failures[address] = known._replace(times=max(known.times - 1, 0))
 
     def _wait_of(self, key: str, now_s: float) -> float:
         known = self._failures.get(key)

@@ -178,14 +178,15 @@ class GuardMiddleware:
         keys = attempt_keys(request, name)
         if self._guard.throttle.wait_s(keys, now_s) > 0:
             return False
+        self._guard.throttle.failed(keys, now_s)
         if await self._guard.users.check(name, password) is None:
-            self._guard.throttle.failed(keys, now_s)
             return False
+        self._guard.throttle.succeeded(*keys)
         self._basic = (given, now_s + BASIC_KEPT_S)
         return True
 
 
-def attempt_keys(request: Request, name: str) -> tuple[str, ...]:
+def attempt_keys(request: Request, name: str) -> tuple[str, str]:
     """What wrong logins are counted by."""
     return (f"name {name[:64]}", f"address {address_of(request)}")
 

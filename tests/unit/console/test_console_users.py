@@ -122,9 +122,18 @@ class TestThrottle:
         throttle = LoginThrottle()
         for _ in range(auth.FREE_FAILURES):
             throttle.failed(("name ada", "address 10.0.0.1"), 0.0)
-        throttle.succeeded("name ada")
-        assert throttle.wait_s(("name ada",), 0.0) == 0
+        throttle.failed(("name eve", "address 10.0.0.1"), 0.0)
+        throttle.succeeded("name eve", "address 10.0.0.1")
+        assert throttle.wait_s(("name eve",), 0.0) == 0
         assert throttle.wait_s(("address 10.0.0.1",), 0.0) > 0
+
+    def test_right_passwords_are_not_counted(self) -> None:
+        throttle = LoginThrottle()
+        for _ in range(100):
+            keys = ("name ada", "address 10.0.0.1")
+            assert throttle.wait_s(keys, 0.0) == 0
+            throttle.failed(keys, 0.0)
+            throttle.succeeded(*keys)
 
     def test_the_wait_has_a_bound_and_so_has_the_memory(self) -> None:
         throttle = LoginThrottle()

@@ -69,7 +69,7 @@ async def _log_in(console: Console, request: Request) -> Response:
     if user is None:
         _write_down(console, request, "login", name, Outcome.DENIED)
         return _form(console, request, target, name=name, is_wrong=True, status=401)
-    guard.throttle.succeeded(keys[0])
+    guard.throttle.succeeded(*keys)
     if request.state.session.user is not None:
         guard.sessions.end(request.state.session.number)
     response = RedirectResponse(csrf.safe_path(target), 303)
