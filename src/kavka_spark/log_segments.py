@@ -26,9 +26,12 @@ from typing import BinaryIO
 from kavka.errors import ConfigError, CorruptRecords
 from kavka.log.index import CorruptIndex, OffsetIndex
 from kavka.records.batch import HEADER_SIZE, MAGIC, read_header
+from kavka_spark.batch_walk import MAX_OFFSET
 from kavka_spark.errors import LogFileError
 
-_PARTITION_NAME = re.compile(r"(.+)-([0-9]+)")
+_PARTITION_NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]{1,10})")
+"""As Kafka lets topics be called; others are no partitions, whatever they hold."""
+_MAX_PARTITION = (1 << 31) - 1
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 MAX_INDEX_BYTES = 64 << 20
 """Bound on an index file that is read; segment.index.bytes is 10 MiB by default."""
@@ -117,13 +120,14 @@ def _size(piece: LogPiece) -> int:
 def partition_name(directory: str) -> tuple[str, int] | None:
     """(topic, partition) of a partition's directory; None where its name is not TOPIC-PARTITION."""
     match = _PARTITION_NAME.fullmatch(os.path.basename(directory))
-    return None if match is None else (match[1], int(match[2]))
+    return None if match is None or int(match[2]) > _MAX_PARTITION else (match[1], int(match[2]))
 
 
 def segment_files(directory: str) -> list[tuple[int, str]]:
     """(base offset, path) of the segments in a partition's directory, in order."""
     names = [(name, _SEGMENT_NAME.fullmatch(name)) for name in os.listdir(directory)]
-    return sorted((int(match[1]), f"{directory}/{name}") for name, match in names if match is not None)
+    found = [(int(match[1]), f"{directory}/{name}") for name, match in names if match is not None]
+    return sorted((base_offset, path) for base_offset, path in found if base_offset < MAX_OFFSET)
 
 
 def _segments_of(path: str) -> Iterator[LogPiece]:

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable
 from kavka.log.index import CorruptIndex, parse_aborted
 from kavka_spark.errors import LogFileError
 
-MAX_INDEX_BYTES = 256 << 20
-"""Bound on one transaction index that is read: seven million aborted transactions in one segment."""
+MAX_INDEX_BYTES = 32 << 20
+"""Bound on one transaction index that is read, with a million aborted transactions; a larger one counts as damaged."""
 
 
 class AbortedTransactions:

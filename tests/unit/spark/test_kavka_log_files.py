@@ -78,6 +78,14 @@ def test_segments_are_read_in_order_and_what_is_on_its_way_out_is_not(tmp_path: 
     assert rows(tmp_path, sealedOnly="true") == [(0, b"a"), (1, b"b")]
 
 
+@pytest.mark.parametrize("partition", ["orders-99999999999", "orders-4294967296", "ord\udcffers-0", "or ders-0", "-1"])
+def test_names_that_no_broker_gives_are_passed_over(tmp_path: Path, partition: str) -> None:
+    write_segment(tmp_path, 0, batch_of(b"a", base_offset=0))
+    write_segment(tmp_path, 0, batch_of(b"x", base_offset=0), partition)
+    write_segment(tmp_path, 10**20 - 1, batch_of(b"y", base_offset=0))
+    assert rows(tmp_path, ("topic", "value")) == [("orders", b"a")]
+
+
 def test_a_partition_or_a_file_can_be_named_instead_of_the_log_directory(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, batch_of(b"a", base_offset=0))
     second = write_segment(tmp_path, 1, batch_of(b"b", base_offset=1))
