@@ -16,7 +16,7 @@ from markupsafe import Markup
 from kavka.console import charts
 from kavka.console.history import Series
 from kavka.console.replicas import IsrState, spans, states_from, up_to_now
-from kavka.console.stories import Told, essential, fold, of_broker, tell
+from kavka.console.stories import Told, essential, fold, of_broker, tell_folded
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
 
@@ -87,7 +87,7 @@ async def spark(watch: ClusterWatch, title: str, series: Series, window: Window)
 async def membership(watch: ClusterWatch, view: PartitionView, look: Look, window: Window) -> Markup:
     """Who led, who was in sync and who was not, from the brokers' decisions or from what the console saw."""
     snapshot, made_ms = watch.snapshot, _made_ms(watch, view.topic)
-    states = states_from(watch.decisions.recent(limit=MOST_LOOKED_AT, partition=view.name))
+    states = states_from(watch.decisions.recent(limit=MOST_LOOKED_AT, partition=view.name), made_ms=made_ms)
     if not states:
         states = await _seen(watch, view, window)
     states = [state for state in states if state.at_ms >= made_ms]
@@ -149,4 +149,4 @@ def stories(
         )
     else:
         found = watch.decisions.recent(limit=MOST_FOLDED, group=group)
-    return fold([tell(each, watch.name, look) for each in essential(found[:MOST_FOLDED])])[:limit]
+    return tell_folded(fold(essential(found[:MOST_FOLDED]))[:limit], watch.name, look)

@@ -52,14 +52,19 @@ def risks_of(snapshot: ClusterSnapshot) -> list[BrokerRisk]:
     return risks(everything, [broker.broker_id for broker in snapshot.alive_brokers])
 
 
-def states_from(decisions: Iterable[RecordedDecision]) -> list[IsrState]:
-    """One partition's states as its decisions tell them, in order. A decision that names no ISR changes none."""
+def states_from(decisions: Iterable[RecordedDecision], *, made_ms: int = 0) -> list[IsrState]:
+    """One partition's states as its decisions tell them, in order. A decision that names no ISR changes none. What was
+    so before the first of them was so since `made_ms`, when its topic was made; 0 where that is not known."""
     states: list[IsrState] = []
     for recorded in sorted(decisions, key=lambda each: each.decision.at_ms):
         decision = recorded.decision
         isr = _ids(decision.after.get("isr"))
         if isr is None:
             continue
+        before = _ids(decision.before.get("isr"))
+        if not states and made_ms and before is not None:
+            led_by = decision.before.get("leader", decision.broker_id)
+            states.append(IsrState(made_ms, led_by if isinstance(led_by, int) else -1, before))
         leader = decision.after.get("leader", decision.before.get("leader"))
         if not isinstance(leader, int):
             leader = states[-1].leader if states else decision.broker_id

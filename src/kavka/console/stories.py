@@ -58,6 +58,7 @@ CONSEQUENCES: Final = frozenset({DecisionKind.LEADERSHIP_TAKEN, DecisionKind.FOL
 NEWS_SPREADS_MS: Final = 10_000
 """For how long after an election brokers may still refuse each other's epochs."""
 TOGETHER_MS: Final = 2_000
+MOST_OTHERS: Final = 50
 CAUSE_MS: Final = 60_000
 """How long before a decision another one may be its cause."""
 EPOCH_MS: Final = 1_000_000_000_000
@@ -91,6 +92,8 @@ class Told(NamedTuple):
 
     story: Story
     others: tuple[Story, ...]
+    more: int
+    """How many there are beyond `others`."""
 
 
 def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
@@ -177,19 +180,31 @@ def _changes_epoch(decision: Decision) -> bool:
     return decision.kind is DecisionKind.LEADER_ELECTED or (after is not None and before != after)
 
 
-def fold(stories: Sequence[Story]) -> list[Told]:
-    """Stories of one kind that one broker decided at about the same time, as one: a death moves many leaders. The order
-    is that of each one's first."""
-    groups: list[list[Story]] = []
-    latest: dict[tuple[DecisionKind, int], list[Story]] = {}
-    for story in stories:
-        key = (story.decision.kind, story.decision.broker_id)
+def fold(decisions: Iterable[RecordedDecision]) -> list[list[RecordedDecision]]:
+    """Decisions of one kind that one broker made at about the same time, together: a death moves many leaders. Each
+    group stands where its first one stood."""
+    groups: list[list[RecordedDecision]] = []
+    latest: dict[tuple[DecisionKind, int], list[RecordedDecision]] = {}
+    for each in decisions:
+        key = (each.decision.kind, each.decision.broker_id)
         group = latest.get(key)
-        if group is None or abs(group[0].at_ms - story.at_ms) > TOGETHER_MS:
+        if group is None or abs(group[0].decision.at_ms - each.decision.at_ms) > TOGETHER_MS:
             group = latest[key] = []
             groups.append(group)
-        group.append(story)
-    return [Told(group[0], tuple(group[1:])) for group in groups]
+        group.append(each)
+    return groups
+
+
+def tell_folded(groups: Iterable[Sequence[RecordedDecision]], cluster: str, look: Look) -> list[Told]:
+    """Each group as the story of its first, and those of the next MOST_OTHERS."""
+    return [
+        Told(
+            tell(first, cluster, look),
+            tuple(tell(each, cluster, look) for each in others[:MOST_OTHERS]),
+            max(len(others) - MOST_OTHERS, 0),
+        )
+        for first, *others in groups
+    ]
 
 
 def without_echoes(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:

@@ -55,6 +55,9 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
+DENSE = ("overview", "topic", "group", "decisions")
+"""Pages that are looked at for barriers in the dark and narrow as well: together they have all there is."""
+
 
 class Live:
     """The cluster, the console over it, and what was put into it."""
@@ -149,7 +152,8 @@ def test_a_page_has_no_error_no_barrier_and_its_width(live: Live, reader: Page, 
     reader.set_viewport_size({"width": 390, "height": 844})
     reader.emulate_media(color_scheme="dark")
     assert too_wide_px(reader) <= 0
-    assert barriers(reader, rules=("color-contrast", "target-size")) == []
+    if name in DENSE:
+        assert barriers(reader, rules=("color-contrast", "target-size")) == []
 
 
 def test_no_page_may_run_a_script_that_stands_in_it(live: Live, browser: Browser) -> None:
@@ -335,7 +339,7 @@ def test_a_broker_that_dies_under_the_open_page_shows_within_seconds_with_its_wh
         see(brokers, "#brokers tr.bad", "not alive")
         shown_s = time.monotonic() - died_s
         see(overview, "#health .checks", "All brokers that hold replicas are alive")
-        see(overview, "#health .checks", "2: it is not alive")
+        see(overview, "#health .checks", "broker 2: it is not alive")
         see(overview, "#stories", re.compile("broker unreachable|broker went"))
         see(topic, "#partitions tr.warn", re.compile(r"at its limit\s*2"))
         see(topic, "#stories", re.compile("isr shrunk|leader elected"))

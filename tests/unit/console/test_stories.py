@@ -13,7 +13,7 @@ from kavka.console.charts import Look
 from kavka.console.i18n import translator
 from kavka.console.pages.decisions import select
 from kavka.console.replicas import IsrState, spans, states_from, up_to_now
-from kavka.console.stories import causes_of, essential, fold, of_broker, tell, without_echoes
+from kavka.console.stories import causes_of, essential, fold, of_broker, tell, tell_folded, without_echoes
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId, TopicPartition
 
@@ -107,6 +107,12 @@ def test_who_was_in_sync_and_when() -> None:
     assert [each.kind for each in rows["broker 3"]] == ["none", "in", "out"]
 
 
+def test_what_was_before_the_first_decision_was_so_since_the_topic_was_made() -> None:
+    first, second = states_from([shrunk()], made_ms=AT - 60_000)
+    assert first == IsrState(AT - 60_000, 1, frozenset({1, 2, 3}))
+    assert second.at_ms == AT
+
+
 def test_before_the_first_decision_nothing_is_known() -> None:
     rows = spans([], (1,), LOOK, from_ms=AT, until_ms=AT + 1_000)
     assert [each.kind for each in rows[0][1]] == ["none"]
@@ -167,7 +173,7 @@ def test_many_of_a_kind_at_one_time_are_one_story() -> None:
     shrinks = [partition_decision(DecisionKind.ISR_SHRUNK, number, AT + number) for number in range(5)]
     early = partition_decision(DecisionKind.ISR_SHRUNK, 9, AT - 60_000)
     went = recorded(DecisionKind.BROKER_WENT, AT + 2, about_broker=BrokerId(3))
-    told = fold([tell(each, "c", LOOK) for each in [*reversed(shrinks), went, early]])
+    told = tell_folded(fold([*reversed(shrinks), went, early]), "c", LOOK)
     assert [(each.story.subject, len(each.others)) for each in told] == [
         ("orders-4", 4),
         ("broker 3", 0),

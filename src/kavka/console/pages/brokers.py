@@ -14,7 +14,7 @@ from starlette.routing import Route
 from kavka.console import charts, panels
 from kavka.console.history import Series
 from kavka.console.replicas import health_of, risks_of
-from kavka.console.stories import fold, tell
+from kavka.console.stories import fold, tell_folded
 from kavka.console.view import cut, links, look_of, show
 from kavka.decisions import DecisionKind
 
@@ -61,7 +61,7 @@ async def _brokers(console: Console, request: Request) -> Response:
         brokers=found,
         window=window,
         safe={risk.broker: risk.safe_to_restart for risk in risks_of(watch.snapshot)},
-        controllers=fold([tell(each, watch.name, look) for each in changes]) if known else None,
+        controllers=tell_folded(fold(changes), watch.name, look) if known else None,
         chart=await panels.chart(watch, str(_("Written to what each broker leads")), lines, look, window, unit="B/s"),
         link=links(request),
     )

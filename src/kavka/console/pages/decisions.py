@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from kavka.console import panels
-from kavka.console.stories import causes_of, fold, of_broker, tell
+from kavka.console.stories import causes_of, fold, of_broker, tell, tell_folded
 from kavka.console.view import cut, links, look_of, search, show
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
@@ -51,7 +51,7 @@ async def _decisions(console: Console, request: Request) -> Response:
     wanted, kind = search(request), request.query_params.get("kind", "")
     tells = len(watch.decisions) > 0 or not watch.decisions.reading.unknown_because
     found = select(watch.decisions.recent(limit=panels.MOST_LOOKED_AT), wanted, kind)
-    page = cut(found, request, size=PAGE_SIZE)
+    page = cut(fold(found), request, size=PAGE_SIZE)
     return show(
         console,
         request,
@@ -60,7 +60,7 @@ async def _decisions(console: Console, request: Request) -> Response:
         tells=tells,
         why_not=watch.decisions.reading.unknown_because,
         page=page,
-        stories=fold([tell(each, watch.name, look) for each in page.items]),
+        stories=tell_folded(page.items, watch.name, look),
         seen=[] if tells else await _seen(watch),
         q=wanted,
         kind=kind,
@@ -120,6 +120,6 @@ def _decision(console: Console, request: Request) -> Response:
         "decision.html",
         section="decisions",
         story=tell(found, watch.name, look),
-        causes=fold([tell(each, watch.name, look) for each in before])[:CAUSES],
-        after=fold([tell(each, watch.name, look) for each in reversed(after)])[:CAUSES],
+        causes=tell_folded(fold(before)[:CAUSES], watch.name, look),
+        after=tell_folded(fold(reversed(after))[:CAUSES], watch.name, look),
     )
