@@ -18,11 +18,13 @@ from typing import Any
 
 @dataclass(slots=True)
 class Figures:
-    """Of one flow. `lag` is in records, None where nobody knows; `watermark` is an ISO time, empty without one."""
+    """Of one flow. `lag` is in records, None where nobody knows; `position` is up to where all partitions of its sources
+    were read, summed up; `watermark` is an ISO time, empty without one."""
 
     flow: str
     rows_in: int = 0
     lag: int | None = None
+    position: int | None = None
     batches: int = 0
     seconds: float = 0.0
     watermark: str = ""
@@ -57,6 +59,8 @@ class Figures:
             self.dropped_late += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
         lags = [lag for lag in map(source_lag, sources) if lag is not None]
         self.lag = sum(lags) if lags else self.lag
+        ends = [offsets for offsets in (offsets_of(source.get("endOffset")) for source in sources) if offsets]
+        self.position = sum(sum(offsets.values()) for offsets in ends) if ends else self.position
         return True
 
     def add_written(self, rows: int) -> None:
@@ -69,6 +73,7 @@ class Figures:
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
             "lag": self.lag,
+            "position": self.position,
             "batches": self.batches,
             "seconds": round(self.seconds, 3),
             "watermark": self.watermark,

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from kavka_process import KavkaProcess
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.runner import Runner
