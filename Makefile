@@ -17,7 +17,7 @@ SIMULATE ?=
 TWINS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance upstream demo bench bench-cluster chaos simulate fuzz kill9 messages clean
+.PHONY: help setup check test unit conformance upstream demo bench bench-cluster bench-spark chaos simulate fuzz kill9 messages clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,9 @@ bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)
 
 bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,000 partitions (over an hour)
 	@$(PYTHON) -m benchmarks.cluster
+
+bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
+	@PYTHONPATH=tests $(PYTHON) -m benchmarks.spark --keep
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
 	@PYTHONPATH=tests $(PYTHON) -m chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from itertools import count
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -71,3 +72,43 @@ def fill_with_transactions(bootstrap: str, topic: str, *, transactions: int = 6,
                 producer.abort_transaction(30)
             else:
                 producer.commit_transaction(30)
+
+
+def fill_with_gaps(bootstrap: str, topic: str, *, keys: int = 20, rows: int = 2_000) -> None:
+    """The same few keys again and again, and waits until compaction has taken most of them out. The topic is to be
+    compacted as soon as can be: see `COMPACTED_SOON`."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
+    for number in range(rows):
+        producer.produce(topic, b"v%d" % number, b"k%d" % (number % keys), partition=0)
+        if number % 100 == 99:
+            assert producer.flush(60) == 0
+    deadline = time.monotonic() + 90
+    while _rows_left(bootstrap, topic) > rows // 2:
+        # Only what is behind the active segment is compacted, and only a record that comes later closes it.
+        producer.produce(topic, b"last", b"last", partition=0)
+        producer.flush(60)
+        assert time.monotonic() < deadline, "nothing was compacted"
+        time.sleep(0.5)
+
+
+COMPACTED_SOON = {
+    "cleanup.policy": "compact",
+    "segment.ms": "500",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "1000",
+}
+"""A topic's settings. The broker's log.cleaner.backoff.ms should be small as well."""
+
+
+def _rows_left(bootstrap: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "filler", "enable.partition.eof": "true"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        left = 0
+        while True:
+            message = consumer.poll(10)
+            if message is None or message.error() is not None:
+                return left
+            left += 1
+    finally:
+        consumer.close()
