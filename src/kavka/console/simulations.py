@@ -69,7 +69,10 @@ class Run:
 class Simulations:
     """All runs of one console. Of one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = COMMAND, timeout_s: float = TIMEOUT_S) -> None:
+        """`command`: what understands `simulate` and `lag-policy`."""
+        self._command = command
+        self._timeout_s = timeout_s
         self._runs: dict[str, Run] = {}
         self._task: asyncio.Task[None] | None = None
         self._directory: Path | None = None
@@ -98,7 +101,7 @@ class Simulations:
         """The simulator's named scenarios. Empty where it cannot be asked."""
         if not self._scenarios:
             process = await asyncio.create_subprocess_exec(
-                *COMMAND,
+                *self._command,
                 "simulate",
                 "--list",
                 "--json",
@@ -106,7 +109,7 @@ class Simulations:
                 stderr=asyncio.subprocess.DEVNULL,
             )
             try:
-                async with asyncio.timeout(TIMEOUT_S):
+                async with asyncio.timeout(self._timeout_s):
                     output, _nothing = await process.communicate()
                 self._scenarios = tuple(json.loads(output))
             except (TimeoutError, ValueError):
@@ -172,28 +175,33 @@ class Simulations:
 
     async def _carry_out(self, run: Run, words: Sequence[str], page_option: str) -> None:
         page = self._place() / f"{run.run_id}.html"
-        process = await asyncio.create_subprocess_exec(
-            *COMMAND,
-            *words,
-            page_option,
-            str(page),
-            "--json",
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        with contextlib.suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        process = None
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                *words,
+                page_option,
+                str(page),
+                "--json",
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            with contextlib.suppress(OSError):  # it has ended already
+                os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+            async with asyncio.timeout(self._timeout_s):
                 output, errors = await process.communicate()
             self._take(run, process.returncode or 0, output, errors, page)
         except TimeoutError:
             run.state = RunState.FAILED
-            run.error = f"It took longer than {TIMEOUT_S:.0f} s and was ended. Ask for fewer minutes or brokers."
+            run.error = f"It took longer than {self._timeout_s:g} s and was ended. Ask for fewer minutes or brokers."
+        except OSError as problem:
+            run.state = RunState.FAILED
+            run.error = f"It could not be started: {problem.strerror}."
         finally:
-            _kill(process)
+            if process is not None:
+                _kill(process)
             run.ended_ms = _now_ms()
 
     def _take(self, run: Run, status: int, output: bytes, errors: bytes, page: Path) -> None:

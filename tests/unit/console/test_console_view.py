@@ -1,0 +1,91 @@
+"""Long lists in pages, links that keep a table's state, znodes as text, and where a preference may lead."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("jinja2")
+
+from starlette.requests import Request
+
+from kavka.console.pages.preferences import own_path
+from kavka.console.view import cut, links, number, ordered
+from kavka.console.znodes import MAX_DATA, meaning, readable
+
+
+def request(query: str) -> Request:
+    scope = {
+        "type": "http",
+        "path": "/c/prod/topics",
+        "query_string": query.encode(),
+        "headers": [],
+        "server": ("x", 80),
+    }
+    return Request(scope)
+
+
+@pytest.mark.parametrize(
+    ("query", "page", "first", "last"),
+    [("", 1, 1, 100), ("page=3", 3, 201, 250), ("page=99", 3, 201, 250), ("page=-1", 1, 1, 100), ("page=x", 1, 1, 100)],
+)
+def test_a_page_of_a_long_list(query: str, page: int, first: int, last: int) -> None:
+    found = cut(list(range(250)), request(query))
+    assert (found.page, found.pages, found.first, found.last, found.total) == (page, 3, first, last, 250)
+    assert list(found.items) == list(range(first - 1, last))
+
+
+def test_an_empty_list_has_one_page() -> None:
+    found = cut([], request("page=2"))
+    assert (found.page, found.pages, found.first, found.last) == (1, 1, 0, 0)
+
+
+def test_a_link_keeps_the_rest_of_the_query() -> None:
+    link = links(request("q=a%26b&sort=size&page=4"))
+    assert link(page=5) == "/c/prod/topics?q=a%26b&sort=size&page=5"
+    assert link(sort="name", page=1) == "/c/prod/topics?q=a%26b&sort=name"
+    assert link(q=None, sort=None, page=1) == "/c/prod/topics"
+
+
+def test_what_is_not_known_comes_last_whichever_way_it_is_sorted() -> None:
+    for query, wanted in (("sort=n", [1, 3, None]), ("sort=n&order=down", [3, 1, None])):
+        assert ordered([3, None, 1], request(query), {"n": lambda each: each}, "n")[0] == wanted
+
+
+def test_an_unknown_column_is_the_default_one() -> None:
+    assert ordered([2, 1], request("sort=__class__"), {"n": lambda each: each}, "n") == ([1, 2], "n", "up")
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1" * 30, "1.5", "٣٤x"])
+def test_a_number_that_is_none_is_the_default(text: str) -> None:
+    assert number(request(f"minutes={text}"), "minutes", 7) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/c/prod/", "/c/prod/"),
+        ("/c/prod/topics?q=a#b", "/c/prod/topics?q=a#b"),
+        ("//example.org", "/"),
+        ("/\\example.org", "/"),
+        ("https://example.org", "/"),
+        ("/a\r\nSet-Cookie: x=y", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_preference_leads_to_a_path_of_this_site(text: str, path: str) -> None:
+    assert own_path(text) == path
+
+
+def test_data_of_a_znode_is_shown_as_what_it_is() -> None:
+    assert readable(b'{"leader":1,"isr":[1,2]}') == ('{\n  "leader": 1,\n  "isr": [\n    1,\n    2\n  ]\n}', False)
+    assert readable(b"plain") == ("plain", False)
+    assert readable(b"\xff\x00") == ("ff 00", True)
+    assert readable(b"") == ("", False)
+    assert len(readable(b"x" * (2 * MAX_DATA))[0]) == MAX_DATA
+
+
+def test_known_znodes_say_what_they_are_for() -> None:
+    assert "ISR" in meaning("/brokers/topics/orders/partitions/0/state")
+    assert meaning("/controller")
+    assert meaning("/somebody/elses") == ""
