@@ -136,7 +136,10 @@ class BrokerConnection:
         frame = await self._exchange(api(key), version, message, timeout_ms or self._settings.request_timeout_ms)
         try:
             _, position = decode_response_header(key, version, frame)
-            return decode(answer_type, memoryview(frame)[position:], version)
+            body = memoryview(frame)[position:]
+            if 0 < self._settings.decode_in_thread_bytes <= len(body):
+                return await asyncio.to_thread(decode, answer_type, body, version)
+            return decode(answer_type, body, version)
         except ProtocolViolation as failure:
             self._fail(ConnectionFailed(f"{self.address} gave a malformed answer to {api(key).name} {version}"))
             raise ConnectionFailed(

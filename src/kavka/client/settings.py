@@ -37,6 +37,8 @@ class ClientSettings:
     max_frame_bytes: int = MAX_FRAME_BYTES
     max_pending_requests: int = 1_000
     """Requests of one connection that may wait for their answers."""
+    decode_in_thread_bytes: int = 0
+    """Answers from this size on are decoded in a thread, so that a loop that serves others goes on; 0: none are."""
     sasl: SaslSettings | None = None
     """Who the client proves to be on each connection; None: it says nothing."""
 

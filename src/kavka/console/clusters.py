@@ -116,7 +116,7 @@ class ClusterWatch:
             if known is None or known is topic or known.topic_id != topic.topic_id:
                 continue
             for old, new in zip(known.partitions, topic.partitions, strict=False):
-                if old.in_sync_replicas != new.in_sync_replicas or old.leader != new.leader:
+                if old is not new and (old.in_sync_replicas != new.in_sync_replicas or old.leader != new.leader):
                     changes.append(
                         IsrChange(
                             after.at_ms,

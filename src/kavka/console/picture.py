@@ -3,8 +3,7 @@
 Decides what each reading changes, since when something is so (a replica missing, a broker gone), and how fast logs
 grow. Values and `now_ms` in, views out: no clock, no socket.
 
-    I1  Only topics that a reading changed are put together anew: ten thousand partitions of which none changed cost a
-        dictionary's copy.
+    I1  Only partitions that a reading changed are put together anew: ten thousand of which none changed cost nothing.
     I2  What a topic's or a broker's end leaves behind is forgotten with it.
     I3  A rate is growth between two readings of the same part, divided by the time between them; a log that shrank grew
         by nothing.
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kavka.client.admin import LogDirectory, Reassignment
-from kavka.client.cluster import TopicMetadata
+from kavka.client.cluster import PartitionMetadata, TopicMetadata
 from kavka.console.readings import ByBroker, Described
 from kavka.console.snapshot import (
     NO_COUNTS,
@@ -34,6 +33,7 @@ from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 
 NEVER_READ: Final = Reading()
+_NOTHING: Final[Mapping[int, int]] = {}
 KEPT_BROKERS: Final = 1_000
 """Brokers that were there once and are remembered as gone."""
 
@@ -55,6 +55,10 @@ class _Topic:
     bytes_per_s: float | None = None
     view: TopicView | None = None
     counts: Counts = NO_COUNTS
+    stale: set[int] = field(default_factory=set)
+    """Partitions whose view is not what is known."""
+    is_stale: bool = True
+    """All of them are."""
 
 
 @dataclass(slots=True)
@@ -122,6 +126,11 @@ class Picture:
                 self._changed.add(name)
                 self._note_since(known, now_ms)
             elif known.metadata.partitions != metadata.partitions:
+                before = known.metadata.partitions
+                known.is_stale |= len(before) != len(metadata.partitions)
+                known.stale.update(
+                    new.partition for old, new in zip(before, metadata.partitions, strict=False) if old != new
+                )
                 known.metadata = metadata
                 self._changed.add(name)
                 self._note_since(known, now_ms)
@@ -169,6 +178,7 @@ class Picture:
                     grown[name] = grown.get(name, 0) + max(offset - before, 0)
                 if before != offset:
                     topic.high_watermarks[partition] = offset
+                    topic.stale.add(partition)
                     self._changed.add(name)
         if self._watermarks_ms and passed_s > 0:
             for name, topic in self._topics.items():
@@ -184,6 +194,7 @@ class Picture:
                 topic = self._topics.get(name)
                 if topic is not None and topic.starts.get(partition) != offset:
                     topic.starts[partition] = offset
+                    topic.stale.add(partition)
                     self._changed.add(name)
 
     def take_log_ends(self, found: ByBroker[dict[TopicPartition, int]]) -> None:
@@ -196,6 +207,7 @@ class Picture:
                 if ends.get(broker) != offset:
                     # A new mapping: the one before belongs to snapshots that are out.
                     topic.ends[partition] = {**ends, broker: offset}
+                    topic.stale.add(partition)
                     self._changed.add(name)
         self._forget_ends(found.silent)
 
@@ -206,6 +218,7 @@ class Picture:
                 for partition, ends in topic.ends.items():
                     if broker in ends:
                         topic.ends[partition] = {each: end for each, end in ends.items() if each != broker}
+                        topic.stale.add(partition)
                         self._changed.add(name)
 
     def take_log_directories(self, found: ByBroker[list[LogDirectory]], now_ms: int) -> None:
@@ -245,6 +258,7 @@ class Picture:
                     by_topic.setdefault(name, 0)
                     continue
                 topic.sizes[partition] = {**sizes, broker: size}
+                topic.stale.add(partition)
                 self._changed.add(name)
                 described = topic.metadata.partitions
                 if before is not None and partition < len(described) and described[partition].leader == broker:
@@ -257,6 +271,7 @@ class Picture:
             topic = self._topics.get(name)
             if topic is not None and topic.configs != configs:
                 topic.configs = configs
+                topic.is_stale = True
                 self._changed.add(name)
 
     def take_broker_configs(self, found: ByBroker[dict[str, str]], now_ms: int) -> None:
@@ -287,6 +302,7 @@ class Picture:
         for name, topic in self._topics.items():
             if topic.moves != moving.get(name, {}):
                 topic.moves = moving.get(name, {})
+                topic.is_stale = True
                 self._changed.add(name)
 
     # -- questions
@@ -404,42 +420,54 @@ class Picture:
 
 
 def _topic_view(topic: _Topic) -> TopicView:
+    """The topic as it is known now; partitions of which nothing changed are those of the view before."""
     metadata, configs = topic.metadata, topic.configs
     least = None
     if configs is not None and configs.get("min.insync.replicas", "").isdecimal():
         least = int(configs["min.insync.replicas"])
-    nothing: dict[int, int] = {}
-    partitions = []
-    for number, leader, epoch, replicas, in_sync, offline in metadata.partitions:
-        move = topic.moves.get(number)
-        partitions.append(
-            PartitionView(
-                metadata.name,
-                number,
-                leader,
-                epoch,
-                replicas,
-                in_sync,
-                offline,
-                topic.starts.get(number),
-                topic.high_watermarks.get(number),
-                topic.ends.get(number, nothing),
-                topic.sizes.get(number, nothing),
-                least,
-                topic.behind_since.get(number),
-                topic.offline_since.get(number),
-                () if move is None else move.adding,
-                () if move is None else move.removing,
-            )
+    if topic.view is None or topic.is_stale:
+        partitions = tuple(_partition_view(topic, each, least) for each in metadata.partitions)
+    elif topic.stale:
+        stale = topic.stale
+        partitions = tuple(
+            _partition_view(topic, each, least) if each.partition in stale else known
+            for each, known in zip(metadata.partitions, topic.view.partitions, strict=True)
         )
+    else:
+        partitions = topic.view.partitions
+    topic.is_stale = False
+    topic.stale = set()
     return TopicView(
         metadata.name,
         str(metadata.topic_id),
         metadata.is_internal,
-        tuple(partitions),
+        partitions,
         configs,
         topic.records_per_s,
         topic.bytes_per_s,
+    )
+
+
+def _partition_view(topic: _Topic, described: PartitionMetadata, least: int | None) -> PartitionView:
+    number, leader, epoch, replicas, in_sync, offline = described
+    move = topic.moves.get(number)
+    return PartitionView(
+        topic.metadata.name,
+        number,
+        leader,
+        epoch,
+        replicas,
+        in_sync,
+        offline,
+        topic.starts.get(number),
+        topic.high_watermarks.get(number),
+        topic.ends.get(number, _NOTHING),
+        topic.sizes.get(number, _NOTHING),
+        least,
+        topic.behind_since.get(number),
+        topic.offline_since.get(number),
+        () if move is None else move.adding,
+        () if move is None else move.removing,
     )
 
 

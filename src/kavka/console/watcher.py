@@ -56,6 +56,8 @@ LEAST_PAUSE_S: Final = 1.0
 REQUEST_TIMEOUT_MS: Final = 5_000
 CONNECT_TIMEOUT_MS: Final = 2_000
 API_TIMEOUT_MS: Final = 8_000
+DECODE_IN_THREAD_BYTES: Final = 64 * 1024
+"""Metadata of some 1,500 partitions, which take 10 ms to decode: no page shall wait for larger ones."""
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ class Watcher:
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
                 connect_timeout_ms=CONNECT_TIMEOUT_MS,
                 api_timeout_ms=API_TIMEOUT_MS,
+                decode_in_thread_bytes=DECODE_IN_THREAD_BYTES,
             ),
         )
         self.decisions = DecisionTail(now_ms)

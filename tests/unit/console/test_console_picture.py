@@ -46,6 +46,20 @@ def test_what_did_not_change_is_the_very_same_object() -> None:
     assert changed["orders"].partitions[0].high_watermark == 7
 
 
+def test_a_partition_of_which_nothing_changed_is_the_very_same_object() -> None:
+    picture = Picture()
+    picture.take_metadata(described(topic(1, 2, 1)), 1_000)
+    before = picture.views()[0]["orders"].partitions
+    picture.take_high_watermarks(ends(b2={TopicPartition("orders", 1): 7}), 2_000)
+    after = picture.views()[0]["orders"].partitions
+    assert [new is old for new, old in zip(after, before, strict=True)] == [True, False, True]
+    picture.take_metadata(described(topic(1, 2, 2)), 3_000)
+    moved = picture.views()[0]["orders"].partitions
+    assert [new is old for new, old in zip(moved, after, strict=True)] == [True, True, False]
+    picture.take_metadata(described(topic(1, 2, 2, 1)), 4_000)
+    assert [each.leader for each in picture.views()[0]["orders"].partitions] == [1, 2, 2, 1]
+
+
 def test_a_replica_is_out_of_sync_since_it_was_first_seen_so_without_a_break() -> None:
     picture = Picture()
     for at_ms, isr in ((1_000, (1, 2)), (2_000, (1,)), (3_000, (1,))):
