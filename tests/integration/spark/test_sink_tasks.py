@@ -283,6 +283,28 @@ def test_tasks_do_not_wait_for_open_transactions_of_others(kavka_broker: KavkaPr
     assert values_in(kavka_broker, topic) == [b"a", b"b"]
 
 
+def test_what_compaction_leaves_of_the_markers_is_enough(start_kavka: Callable[..., KavkaProcess]) -> None:
+    """Read by a process that never saw the rest."""
+    broker = start_kavka(settings={"log.cleaner.backoff.ms": "100"})
+    create(broker.bootstrap, "rows", 1)
+    compacting = {"cleanup.policy": "compact", "segment.bytes": "4000", "min.cleanable.dirty.ratio": "0.01"}
+    create(broker.bootstrap, "markers", 1, configs=compacting)
+    options = {"topic": "rows", "exactlyOnce": "true", "exactlyOnceTopic": "markers"}
+    sink = Sink(broker.bootstrap, **options)
+    for batch in range(40):
+        for partition in range(2):
+            sink.write(rows(b"%d" % batch), batch=batch, partition=partition)
+    eventually("compaction", lambda: len(contents(broker.bootstrap, "markers")) < 60)
+
+    another = Sink(broker.bootstrap, **options, **{"kafka.client.id": "another process"})
+    another.query = sink.query
+    for partition in range(2):
+        assert another.write(rows(b"39"), batch=39, partition=partition).skipped
+        with pytest.raises(StaleBatchError):
+            another.write(rows(b"38"), batch=38, partition=partition)
+    assert len(contents(broker.bootstrap, "rows")) == 80
+
+
 def test_a_batch_job_is_known_by_the_id_that_it_was_given(kavka_broker: KavkaProcess, topic: str) -> None:
     def job(batch: str) -> Sink:
         return Sink(
