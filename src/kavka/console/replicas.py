@@ -47,9 +47,17 @@ def health_of(view: PartitionView) -> Health:
 
 
 def risks_of(snapshot: ClusterSnapshot) -> list[BrokerRisk]:
-    """For each living broker what its death would do now."""
-    everything = [replicas_of(view) for view in snapshot.partitions()]
-    return risks(everything, [broker.broker_id for broker in snapshot.alive_brokers])
+    """For each living broker what its death would do now; of one snapshot it is worked out once."""
+    known = _latest.get(snapshot.name)
+    if known is None or known[0] is not snapshot:
+        everything = [replicas_of(view) for view in snapshot.partitions()]
+        found = risks(everything, [broker.broker_id for broker in snapshot.alive_brokers])
+        known = _latest[snapshot.name] = snapshot, found
+    return known[1]
+
+
+_latest: dict[str, tuple[ClusterSnapshot, list[BrokerRisk]]] = {}
+"""The newest of each cluster: as many as there are in the settings."""
 
 
 def states_from(decisions: Iterable[RecordedDecision], *, made_ms: int = 0) -> list[IsrState]:
