@@ -69,7 +69,7 @@
   // -- is what is shown still true?
 
   function tell() {
-    if (!link || !body.dataset.liveFrom) {
+    if (!link || !body.dataset.liveFrom || document.hidden) {
       return;
     }
     const silent = Date.now() - heardAt;
@@ -230,23 +230,33 @@
     if (source) {
       source.close();
     }
+    heardAt = Date.now();
     source = new EventSource(body.dataset.liveFrom);
     source.addEventListener("snapshot", heard);
     source.addEventListener("beat", heard);
-    source.addEventListener("error", () => {
+    const own = source;
+    own.addEventListener("error", () => {
+      if (own !== source) {
+        return;
+      }
       failures += 1;
       tell();
-      if (source.readyState === EventSource.CLOSED) {
-        setTimeout(connect, RETRY_MS);
+      if (own.readyState === EventSource.CLOSED) {
+        setTimeout(() => own === source && connect(), RETRY_MS);
       }
     });
   }
 
   if (body.dataset.liveFrom) {
     connect();
+    // A page that nobody sees gives its connection back: browsers have six for one console, whatever its tabs.
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) {
+        connect();
         ask();
+      } else if (source) {
+        source.close();
+        source = null;
       }
     });
     window.addEventListener("pagehide", () => source && source.close());
