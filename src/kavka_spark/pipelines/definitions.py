@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -169,8 +169,14 @@ class Registry(GraphElementRegistry):
         self.current = None  # Not where it fails: then it tells which one it was.
 
 
-def load_definitions(spec: PipelineSpec, registry: Registry, spark: SparkSession) -> None:
-    """Runs the definition files. Raises what they raise, and SpecError where there are none."""
+def load_definitions(
+    spec: PipelineSpec,
+    registry: Registry,
+    spark: SparkSession,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> None:
+    """Runs the definition files, each Python file within `around()`. Raises what they raise, and SpecError where there
+    are none."""
     files = spec.files()
     before = os.getcwd()
     os.chdir(spec.root)
@@ -180,7 +186,8 @@ def load_definitions(spec: PipelineSpec, registry: Registry, spark: SparkSession
                 if file.suffix == ".sql":
                     registry.register_sql(file.read_text(encoding="utf-8"), file.relative_to(spec.root))
                 else:
-                    _run_module(file, spark)
+                    with around():
+                        _run_module(file, spark)
     finally:
         os.chdir(before)
 

@@ -33,9 +33,10 @@ Source: KIP-101 and KIP-279 for how logs part; Kafka's ReplicaVerificationTool a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
+from kavka.log.checkpoint import HIGH_WATERMARK_CHECKPOINT
 from kavka_spark.pipelines.replica_directories import Replica, by_broker, replicas_in
 
 if TYPE_CHECKING:
@@ -47,12 +48,15 @@ FINDINGS = (
 )
 """Columns of the answer: `offset` is where it begins, `batches` how many it concerns."""
 _REPLICAS = (
-    "broker string, topic string, partition int, directory string, high_watermark bigint, cleaned_to bigint, "
-    "log_start_offset bigint, last_segment bigint"
+    "broker string, topic string, partition int, high_watermark bigint, cleaned_to bigint, compared_from bigint, "
+    "replicas array<struct<high_watermark: bigint, log_end: bigint>>"
 )
+"""What a batch is judged by: of its own replica, and of all replicas of the partition."""
 _BATCH_COLUMNS = (
     "topic,partition,file,active,base_offset,last_offset,leader_epoch,crc,crc_ok,size_bytes,position,problem"
 )
+_Ended: TypeAlias = tuple[Replica, int]
+"""A replica, and the offset behind its last batch."""
 _PARTITION = ["topic", "partition"]
 _REPLICA = ["broker", "topic", "partition"]
 
@@ -81,40 +85,65 @@ def fsck(spark: SparkSession, directories: Sequence[str], *, topics: Sequence[st
 def _findings(spark: SparkSession, batches: DataFrame, replicas: Sequence[Replica]) -> DataFrame:
     from pyspark.sql import functions as f
 
-    stated = spark.createDataFrame(replicas, _REPLICAS)
+    owners = spark.createDataFrame(
+        [(replica.directory, replica.broker) for replica in replicas], "at string, broker string"
+    )
     batches = (
-        batches.withColumn("directory", f.regexp_replace("file", "/[^/]*$", ""))
-        .join(f.broadcast(stated.select("directory", "broker")), "directory")
-        .drop("directory")
-        .cache()
+        batches.join(f.broadcast(owners), f.regexp_replace("file", "/[^/]*$", "") == f.col("at")).drop("at").cache()
     )
-    known = f.broadcast(_with_ends(stated, batches))
-    found = _damage(batches)
-    for part in (_out_of_order(batches, known), _too_short(known), _divergence(batches, known)):
-        found = found.unionByName(part)
+    ends = {
+        (row.broker, row.topic, row.partition): row.end
+        for row in batches.groupBy(*_REPLICA).agg((f.max("last_offset") + 1).alias("end")).collect()
+    }
+    ended = [
+        (replica, max(replica.last_segment, ends.get((replica.broker, replica.topic, replica.partition)) or 0))
+        for replica in replicas
+    ]
+    known = f.broadcast(spark.createDataFrame(_judged_by(ended), _REPLICAS))
+    judged = batches.where("base_offset is not null").join(known, _REPLICA)
+    found = _damage(batches).unionByName(_out_of_order(judged)).unionByName(_divergence(judged))
+    short = list(_too_short(ended))
+    if short:
+        found = found.unionByName(spark.createDataFrame(short, FINDINGS))
     rank = f.when(f.col("severity") == "error", 0).when(f.col("severity") == "warning", 1).otherwise(2)
-    return found.orderBy(rank, *_PARTITION, "broker", "offset")
+    return found.coalesce(1).sortWithinPartitions(rank, *_PARTITION, "broker", "offset")
 
 
-def _with_ends(replicas: DataFrame, batches: DataFrame) -> DataFrame:
-    """Each replica with the offset behind its last batch, and what its partition's replicas have in common."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    ends = batches.groupBy(*_REPLICA).agg((f.max("last_offset") + 1).alias("written_to"))
-    together = Window.partitionBy(*_PARTITION)
-    return (
-        replicas.join(ends, _REPLICA, "left")
-        .withColumn("log_end", f.greatest("written_to", "last_segment"))
-        .withColumn("highest", f.max("high_watermark").over(together))
-        .withColumn("compared_from", f.greatest(f.max("log_start_offset").over(together), _cleaned(together)))
-    )
+def _by_partition(ended: Sequence[_Ended]) -> dict[tuple[str, int], list[_Ended]]:
+    found: dict[tuple[str, int], list[_Ended]] = {}
+    for replica, log_end in ended:
+        found.setdefault((replica.topic, replica.partition), []).append((replica, log_end))
+    return found
 
 
-def _cleaned(window: object) -> Column:
-    from pyspark.sql import functions as f
+def _judged_by(ended: Sequence[_Ended]) -> Iterator[tuple[object, ...]]:
+    """The rows of _REPLICAS."""
+    for (topic, partition), together in _by_partition(ended).items():
+        start = max(replica.log_start_offset for replica, _ in together)
+        cleaned = max(replica.cleaned_to or 0 for replica, _ in together)
+        marks = [(replica.high_watermark, log_end) for replica, log_end in together]
+        for replica, _ in together:
+            own = (replica.high_watermark, replica.cleaned_to or 0, max(start, cleaned))
+            yield (replica.broker, topic, partition, *own, marks)
 
-    return f.coalesce(f.max("cleaned_to").over(window), f.lit(0))  # type: ignore[arg-type]  # a WindowSpec
+
+def _too_short(ended: Sequence[_Ended]) -> Iterator[tuple[object, ...]]:
+    """Findings: replicas that end below a high watermark, or that tell none."""
+    for (topic, partition), together in _by_partition(ended).items():
+        highest = max(replica.high_watermark or 0 for replica, _ in together)
+        for replica, log_end in together:
+            own = replica.high_watermark
+            if own is not None and log_end < own:
+                found = ("error", "short", f"the log ends at {log_end}, its high watermark was {own}")
+            elif log_end < highest:
+                found = ("note", "behind", f"the log ends at {log_end}, another's high watermark is {highest}")
+            elif own is None and log_end > replica.log_start_offset:
+                detail = f"{HIGH_WATERMARK_CHECKPOINT} does not name it, so that it was compared with no other replica"
+                found = ("note", "no high watermark", detail)
+            else:
+                continue
+            severity, kind, detail = found
+            yield (severity, kind, topic, partition, replica.broker, log_end, 0, replica.directory, None, detail)
 
 
 def _damage(batches: DataFrame) -> DataFrame:
@@ -133,117 +162,78 @@ def _damage(batches: DataFrame) -> DataFrame:
     return bad.select(*_finding(severity, f.col("kind"), f.col("base_offset"), f.lit(1), f.col("problem")))
 
 
-def _out_of_order(batches: DataFrame, replicas: DataFrame) -> DataFrame:
+def _out_of_order(judged: DataFrame) -> DataFrame:
     """Gaps and epochs that fall, from each batch to the one behind it."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     in_order = Window.partitionBy(*_REPLICA).orderBy("file", "position")
-    following = (
-        batches.where("base_offset is not null")
-        .withColumn("expected", f.lag("last_offset").over(in_order) + 1)
-        .withColumn("epoch_before", f.lag("leader_epoch").over(in_order))
-        .join(replicas.select(*_REPLICA, "cleaned_to"), _REPLICA)
+    following = judged.withColumn("expected", f.lag("last_offset").over(in_order) + 1).withColumn(
+        "epoch_before", f.lag("leader_epoch").over(in_order)
     )
-    missed_from = f.greatest(f.col("expected"), f.coalesce("cleaned_to", f.lit(0)))
-    gaps = following.where(f.col("expected").isNotNull() & (f.col("base_offset") > missed_from)).select(
-        *_finding(
-            f.lit("error"),
-            f.lit("gap"),
-            f.col("expected"),
-            f.lit(1),
-            f.format_string("no batch has the offsets %d to %d", f.col("expected"), f.col("base_offset") - 1),
+    is_gap = f.col("base_offset") > f.greatest("expected", "cleaned_to")
+    is_fall = f.col("leader_epoch") < f.col("epoch_before")
+    gap = f.format_string("no batch has the offsets %d to %d", f.col("expected"), f.col("base_offset") - 1)
+    fall = f.format_string("leader epoch %d behind one of epoch %d", f.col("leader_epoch"), f.col("epoch_before"))
+    told = f.array_compact(
+        f.array(
+            f.when(is_gap, f.struct(f.lit("gap").alias("kind"), f.col("expected").alias("at"), gap.alias("detail"))),
+            f.when(
+                is_fall, f.struct(f.lit("epoch").alias("kind"), f.col("base_offset").alias("at"), fall.alias("detail"))
+            ),
         )
     )
-    falls = following.where("leader_epoch < epoch_before").select(
-        *_finding(
-            f.lit("error"),
-            f.lit("epoch"),
-            f.col("base_offset"),
-            f.lit(1),
-            f.format_string("leader epoch %d behind one of epoch %d", f.col("leader_epoch"), f.col("epoch_before")),
-        )
-    )
-    return gaps.unionByName(falls)
+    odd = following.where(f.col("expected").isNotNull() & (is_gap | is_fall)).withColumn("told", f.explode(told))
+    return odd.select(*_finding(f.lit("error"), f.col("told.kind"), f.col("told.at"), f.lit(1), f.col("told.detail")))
 
 
-def _too_short(replicas: DataFrame) -> DataFrame:
-    """Replicas that end below a high watermark, or that tell none."""
-    from pyspark.sql import functions as f
-
-    short = f.col("log_end") < f.col("high_watermark")
-    behind = f.col("log_end") < f.col("highest")
-    unknown = f.col("high_watermark").isNull() & (f.col("log_end") > f.col("log_start_offset"))
-    judged = replicas.withColumn(
-        "kind", f.when(short, "short").when(behind, "behind").when(unknown, "no high watermark")
-    ).where("kind is not null")
-    severity = f.when(f.col("kind") == "short", "error").otherwise("note")
-    detail = (
-        f.when(
-            short,
-            f.format_string("the log ends at %d, its high watermark was %d", f.col("log_end"), f.col("high_watermark")),
-        )
-        .when(
-            behind, f.format_string("the log ends at %d, another's high watermark is %d", f.col("log_end"), "highest")
-        )
-        .otherwise("replication-offset-checkpoint does not name it, so that it was compared with no other replica")
-    )
-    placed = judged.withColumn("file", f.col("directory")).withColumn("position", f.lit(None).cast("bigint"))
-    return placed.select(*_finding(severity, f.col("kind"), f.col("log_end"), f.lit(0), detail))
-
-
-def _divergence(batches: DataFrame, replicas: DataFrame) -> DataFrame:
+def _divergence(judged: DataFrame) -> DataFrame:
     """Batches below the high watermarks that a replica has otherwise than most of those that must have them.
 
-    Grouped by what a batch is: where all that should have it do, as nearly always, nothing is left to compare.
+    A batch is held against those of the other replicas that start at the same offset. Where a log parts from the
+    others, its first other batch starts where theirs does; what follows may be cut otherwise, and is then held by one
+    replica where most have nothing.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    sound = (
-        batches.where("base_offset is not null and (crc_ok or crc_ok is null)")
-        .join(replicas.select(*_REPLICA, "high_watermark", "compared_from"), _REPLICA)
-        .where("last_offset < high_watermark and base_offset >= compared_from")
+    content = ("last_offset", "leader_epoch", "crc", "size_bytes")
+    copies = (
+        judged.where("crc_ok and last_offset < high_watermark and base_offset >= compared_from")
+        .groupBy(*_PARTITION, "base_offset")
+        .agg(
+            f.collect_list(f.struct("broker", "file", "position", f.struct(*content).alias("content"))).alias("copies"),
+            f.first("replicas").alias("replicas"),
+        )
+        .withColumn("variants", f.expr("size(array_distinct(transform(copies, copy -> copy.content)))"))
+        .where("variants > 1 or size(copies) < size(replicas)")
     )
-    same = [*_PARTITION, "base_offset", "last_offset", "leader_epoch", "crc", "size_bytes"]
-    holders = sound.groupBy(*same).agg(
-        f.sort_array(f.collect_set("broker")).alias("holders"),
-        f.min(f.struct("broker", "file", "position")).alias("place"),
+    own = copies.select("*", f.explode("copies").alias("own")).withColumns(
+        {
+            "held": f.expr("size(filter(copies, copy -> copy.content = own.content))"),
+            "must_have": f.expr(
+                "size(filter(replicas, r -> "
+                "r.high_watermark > own.content.last_offset and r.log_end > own.content.last_offset))"
+            ),
+            "is_tie": f.expr("held * 2 = must_have and variants > 1"),
+        }
     )
-    expected = replicas.groupBy(*_PARTITION).agg(
-        f.collect_list(f.struct("broker", "high_watermark", "log_end")).alias("replicas")
-    )
-    must_have = f.expr("size(filter(replicas, r -> r.high_watermark > last_offset and r.log_end > last_offset))")
-    contested = (
-        holders.join(f.broadcast(expected), _PARTITION)
-        .withColumn("expected", must_have)
-        .withColumn("held", f.size("holders"))
-        .where("held < expected")
-        .withColumn("variants", f.count("*").over(Window.partitionBy(*_PARTITION, "base_offset")))
-        .withColumn("tie", f.expr("held * 2 = expected and variants > 1"))
-        .where("held * 2 < expected or tie")
-    )
-    places = sound.select(*same, "broker", "file", "position")
-    theirs = contested.select(*same, "tie", "expected", "held").join(places, same)
-    first = theirs.groupBy(*_REPLICA).agg(
-        f.min(
-            f.struct("base_offset", "last_offset", "leader_epoch", "file", "position", "tie", "held", "expected")
-        ).alias("first"),
+    lonely = own.where("held * 2 < must_have or is_tie").withColumn("broker", f.col("own.broker"))
+    first = lonely.groupBy(*_REPLICA).agg(
+        f.min_by(f.struct("base_offset", "own", "held", "must_have", "is_tie"), "base_offset").alias("first"),
         f.count("*").alias("batches"),
     )
     detail = f.format_string(
         "offsets %d to %d of epoch %d are so in %d of %d replicas that have them below their high watermarks%s",
         f.col("first.base_offset"),
-        f.col("first.last_offset"),
-        f.col("first.leader_epoch"),
+        f.col("first.own.content.last_offset"),
+        f.col("first.own.content.leader_epoch"),
         f.col("first.held"),
-        f.col("first.expected"),
-        f.when(f.col("first.tie"), ": which one is right cannot be told").otherwise(""),
+        f.col("first.must_have"),
+        f.when(f.col("first.is_tie"), ": which one is right cannot be told").otherwise(""),
     )
-    placed = first.withColumn("file", f.col("first.file")).withColumn("position", f.col("first.position"))
-    return placed.select(
-        *_finding(f.lit("error"), f.lit("divergence"), f.col("first.base_offset"), f.col("batches"), detail)
-    )
+    placed = first.withColumn("file", f.col("first.own.file")).withColumn("position", f.col("first.own.position"))
+    offset = f.col("first.base_offset")
+    return placed.select(*_finding(f.lit("error"), f.lit("divergence"), offset, f.col("batches"), detail))
 
 
 def _finding(severity: Column, kind: Column, offset: Column, batches: Column, detail: Column) -> list[Column]:

@@ -18,8 +18,8 @@ from typing import Any
 
 @dataclass(slots=True)
 class Figures:
-    """Of one flow. `lag` is in records, None where nobody knows; `position` is up to where all partitions of its sources
-    were read, summed up; `watermark` is an ISO time, empty without one."""
+    """Of one flow. `lag` is in records, None where nobody knows; `position` is how far all partitions of its sources
+    were read, in offsets, summed up; `watermark` is an ISO time, empty without one."""
 
     flow: str
     rows_in: int = 0

@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -76,9 +77,9 @@ class TriggeredRuns:
             self._spark, self._spec.catalog, self._spec.database, self._spec.session_configuration()
         )
         registry = Registry(SparkConnectGraphElementRegistry(self._spark, graph))
-        failed: list[tuple[str, str]] = []
+        failed: dict[str, str] = {}
         try:
-            load_definitions(self._spec, registry, self._spark)
+            load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
             self._journal.write("defined", flows=registry.definitions.as_json(self._spec.root))
             full_refresh = self._order.full_refresh if self._number == 1 else ()
             events = start_run(
@@ -95,7 +96,7 @@ class TriggeredRuns:
                     if "pipeline_event_result" in result:
                         self._on_event(result["pipeline_event_result"].event.message, failed)
         except PySparkException as error:
-            flow, text = failed[0] if failed else ("", "")
+            flow, text = next(iter(failed.items()), ("", ""))
             if flow:
                 defined = registry.definitions.places.get(flow)
                 return told(text or str(error), self._spec, defined.place if defined else None, flow)
@@ -106,14 +107,16 @@ class TriggeredRuns:
             return problem_of(error, self._spec, registry.definitions, current)
         return None
 
-    def _on_event(self, message: str, failed: list[tuple[str, str]]) -> None:
+    def _on_event(self, message: str, failed: dict[str, str]) -> None:
         match = _FLOW.search(message)
         if match is None:
             return
         flow, state = short_name(match[1].replace("`", "")), match[2].lower()
         why = message[match.end() :].strip(" .:\n") if state == "failed" else ""
         if state == "failed":
-            failed.append((flow, why))
+            failed[flow] = why
+        elif state == "completed":
+            failed.pop(flow, None)  # SDP tries a flow again that failed.
         self._journal.write("flow", flow=flow, state=state, why=why[:500])
 
     # -- figures
@@ -153,6 +156,16 @@ class _Reporter:
     def _go_on(self) -> None:
         while not self._over.wait(LOOK_S):
             self._tell()
+
+
+@contextmanager
+def _as_sdp_reads(spark: SparkSession, graph: str) -> Iterator[None]:
+    """A definition file may look at the graph, and change nothing of the session."""
+    from pyspark.pipelines.add_pipeline_analysis_context import add_pipeline_analysis_context
+    from pyspark.pipelines.block_session_mutations import block_session_mutations
+
+    with add_pipeline_analysis_context(spark=spark, dataflow_graph_id=graph, flow_name=None), block_session_mutations():
+        yield
 
 
 def runs(triggered: TriggeredRuns, order: Order, is_over: threading.Event) -> Iterator[bool]:
