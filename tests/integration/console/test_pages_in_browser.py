@@ -28,7 +28,7 @@ pytest.importorskip("playwright.sync_api")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-HOSTILE = '<img src=x onerror="window.hostile=1">'
+HOSTILE = '<img src=x onerror="window.hostile=1"/>'
 TOPIC = "orders"
 SOON_MS = 15_000
 """A page asks every second or two; brokers' deaths are acted on at once. The rest is a loaded machine."""

@@ -51,7 +51,7 @@ def routes(console: Console) -> list[Route]:
     async def group(request: Request) -> Response:
         return await _group(console, request)
 
-    return [Route("/c/{cluster}/groups", groups), Route("/c/{cluster}/groups/{group}", group)]
+    return [Route("/c/{cluster}/groups", groups), Route("/c/{cluster}/groups/{group:path}", group)]
 
 
 def lag_ms(group: GroupView) -> int | None:

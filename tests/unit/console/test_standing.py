@@ -1,0 +1,50 @@
+"""How a cluster stands in a word, and where the object of a failed check is looked at."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+from kavka.console.health import Check, CheckResult, Finding, Outcome, Severity, Statement, report
+from kavka.console.standing import finding_link, level_of
+
+
+def watch(*outcomes: tuple[Outcome, Severity]) -> SimpleNamespace:
+    """What pages see of a cluster, as far as these functions look at it."""
+    nothing = Statement("")
+    results = [
+        CheckResult(Check(f"c{number}", "", 5, severity, nothing, ""), outcome, nothing, looked_at=1, failed=1)
+        for number, (outcome, severity) in enumerate(outcomes)
+    ]
+    return SimpleNamespace(name="pr/od", health=report(results, 0))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "level"),
+    [
+        ([(Outcome.PASSED, Severity.CRITICAL), (Outcome.UNKNOWN, Severity.CRITICAL)], "ok"),
+        ([(Outcome.PASSED, Severity.CRITICAL), (Outcome.FAILED, Severity.WARNING)], "warn"),
+        ([(Outcome.FAILED, Severity.CRITICAL), (Outcome.FAILED, Severity.WARNING)], "bad"),
+        ([(Outcome.UNKNOWN, Severity.CRITICAL)], "away"),
+    ],
+)
+def test_the_worst_failure_gives_the_level(outcomes: list[tuple[Outcome, Severity]], level: str) -> None:
+    assert level_of(watch(*outcomes)) == level  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "page"),
+    [
+        ("broker", "3", "/c/pr%2Fod/brokers/3"),
+        ("partition", "clicks.eu-west-1-11", "/c/pr%2Fod/topics/clicks.eu-west-1?partition=11"),
+        ("topic", "orders", "/c/pr%2Fod/topics/orders"),
+        ("group", "a/b <c>", "/c/pr%2Fod/groups/a%2Fb%20%3Cc%3E"),
+        ("zookeeper", "zk-1:2181", "/c/pr%2Fod/zookeeper"),
+        ("transaction", "4001", ""),
+    ],
+)
+def test_an_object_of_a_failed_check_leads_to_its_page(kind: str, name: str, page: str) -> None:
+    assert finding_link(watch(), Finding(kind, name, Statement(""))) == page  # type: ignore[arg-type]
