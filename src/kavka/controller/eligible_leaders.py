@@ -1,8 +1,8 @@
 """Eligible leader replicas: who may lead although it left the ISR, and who may not although it is in it (KIP-966).
 
 Decides, where kavka.eligible.leader.replicas.enable is on: which replicas stay eligible (the ELR) when a state
-changes, and what becomes of a partition when a broker is back whose last stop was not clean, so that it may have lost
-what it had not synced. Pure; it knows no znodes but the state's form.
+changes, and what becomes of a partition when a broker is back uncleanly: after a stop by which it may have lost what it
+had not synced (broker/predecessor.py). Pure; it knows no znodes but the state's form.
 
 What it rests on: with the option a leader commits nothing while fewer than min.insync.replicas are in sync (capped by
 the number of replicas; `needed` below). So whoever leaves the ISR then has all that is committed, until that many are
@@ -15,8 +15,7 @@ in sync again.
                         leader: whichever returns first may lead
     none is left        the last known leader, in the ISR or put out of it when it came back, or else the first of the
                         ISR, may lead when it is alive: an unclean election. What is lost then is what it had not synced
-                        when it stopped, and no other member had either, or had and lost by its own unclean stop. After
-                        a kill without a power cut nothing is
+                        when it stopped, and no other member had either, or had and lost by its own unclean stop
 
 Invariants:
 I1  Each member of ISR and ELR has all that is committed, unless the leader was elected uncleanly.

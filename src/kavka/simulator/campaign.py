@@ -106,7 +106,10 @@ def main() -> int:
     figures.seeds_done()
     if figures.seeds > 1:
         # What follows may take long: who ends it then still has this.
-        print(f"{figures.seeds} seeds in {figures.wall_seconds / 60:.1f} minutes, {len(figures.failed)} failed", flush=True)
+        print(
+            f"{figures.seeds} seeds in {figures.wall_seconds / 60:.1f} minutes, {len(figures.failed)} failed",
+            flush=True,
+        )
     if arguments.shrink_seconds > 0:
         for result in one_of_each_rule_first(figures.failed)[:MAX_SHRUNK]:
             shrunk = shrink(result, max_seconds=arguments.shrink_seconds)
