@@ -45,7 +45,7 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
 
-demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, nothing lost
+demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, a pipeline on Spark, nothing lost
 	@$(PYTHON) -m demo.demo
 
 bench: setup ## kavka beside Apache Kafka, in turn, with ratios (an hour)

@@ -55,7 +55,7 @@ def main() -> int:
 
 def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over: threading.Event) -> int:
     began = time.monotonic()
-    prepare_environment()
+    prepare_environment(spec)
     settings = settings_of(spec)
     if order.mode == "continuous":
         from kavka_spark.pipelines.long_session import LongSession

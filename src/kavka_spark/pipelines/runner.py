@@ -42,6 +42,7 @@ class Runner:
         self._reader = JournalReader(self.journal)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = -1
+        self._has_ended = False
 
     def __enter__(self) -> Runner:
         self._take_lock()
@@ -77,17 +78,16 @@ class Runner:
     def events(self) -> Iterator[Event | None]:
         """What happens, as it happens, until the process is over; None whenever nothing did for a moment. A process
         that ended without a word (it was killed) is a problem event."""
-        has_ended = False
         while True:
             is_alive = self.status is None
             for event in self._reader.read():
-                has_ended |= event["event"] == "ended"
+                self._has_ended |= event["event"] == "ended"
                 yield event
             if not is_alive:
                 break
             yield None
             time.sleep(LOOK_S)
-        if not has_ended:
+        if not self._has_ended:
             problem = f"Spark's driver ended with {self.status}, without a word of its own"
             yield {"event": "problem", "problem": f"{problem}; its last ones:\n{self.log_tail()}"}
 

@@ -40,11 +40,12 @@ def settings_of(spec: PipelineSpec) -> dict[str, str]:
     return {**settings, **spec.spark_configuration()}
 
 
-def prepare_environment() -> None:
+def prepare_environment(spec: PipelineSpec) -> None:
     """What Spark takes from the environment, where the user says nothing."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    if spec.own.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
 
 
 def classic_session(settings: Mapping[str, str]) -> SparkSession:

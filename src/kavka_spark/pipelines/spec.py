@@ -135,7 +135,10 @@ def find_spec(path: Path) -> Path:
 
 def read_spec(path: Path) -> PipelineSpec:
     """Raises SpecError, which names the file and, of broken YAML, the line."""
-    import yaml
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise SpecError("PyYAML is not installed", 'pip install "kavka[spark]"') from None
 
     file = find_spec(path).resolve()
     try:

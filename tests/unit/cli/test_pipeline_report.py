@@ -1,0 +1,88 @@
+"""What a pipeline's run shows: bars, shares, the status out of journals; and what is said where Spark is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from kavka.cli.output import Failure
+from kavka.cli.pipeline_report import BAR, Run, Teller, bar, show_status
+from kavka.cli.spark import INSTALL, need_spark
+from kavka_spark.pipelines.journal import Journal, new_journal_path
+from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.spec import PipelineSpec, parse_spec
+
+FIGURES = {"rows_in": 75, "rows_out": 70, "lag": 25, "seconds": 1.25}
+
+
+def _spec(tmp_path: Path) -> PipelineSpec:
+    return parse_spec(tmp_path / "pipeline.yml", {"name": "orders", "storage": "storage"})
+
+
+def test_a_bar_is_as_long_as_what_is_done() -> None:
+    assert bar(None) == ""
+    assert bar(0.5).count("━") == BAR // 2
+    assert len(bar(0.0)) == len(bar(1.0)) == BAR
+
+
+def test_what_is_done_is_known_where_lag_is() -> None:
+    run = Run()
+    run.take({"event": "run began", "run": 1, "at": 0.0})
+    run.take({"event": "flow", "flow": "a", "state": "running"})
+    assert run.share("a") is None
+    run.take({"event": "progress", "flow": "a", **FIGURES})
+    assert run.share("a") == 0.75
+    assert run.cells("a") == ["a", "75", "70", "25", "1.2", "running"]
+    run.take({"event": "flow", "flow": "a", "state": "completed"})
+    assert run.share("a") == 1.0
+
+
+def test_a_run_ends_with_a_table_and_a_problem_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller(_spec(tmp_path), Order("p", "", "run"), as_json=False, quiet=True)
+    for event in (
+        {"event": "run began", "run": 3, "at": 0.0},
+        {"event": "progress", "flow": "a", **FIGURES},
+        {"event": "problem", "problem": "no such column", "flow": "b", "file": "t/a.sql", "line": 3},
+        {"event": "run ended", "outcome": "failed", "seconds": 2.0},
+        None,
+    ):
+        teller.take(event)
+    teller.end()
+    told = capsys.readouterr().out
+    assert "# orders, run 3: failed" in told
+    assert "a\t75\t70\t25\t1.2\t" in told
+    assert teller.problem is not None
+    assert teller.problem[0] == "flow b, t/a.sql:3: no such column"
+
+
+def test_status_tells_runs_out_of_their_journals_a_killed_one_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = _spec(tmp_path)
+    with pytest.raises(Failure, match="never run"):
+        show_status(spec, as_json=False)
+    for outcome in ("completed", None):
+        journal = Journal(new_journal_path(spec.state))
+        journal.write("began", mode="run", pid=1)
+        journal.write("run began", run=1)
+        journal.write("progress", flow="a", **FIGURES)
+        if outcome is not None:
+            journal.write("run ended", run=1, outcome=outcome, seconds=1.0)
+        journal.close()
+    show_status(spec, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["running"] is False
+    assert [run["outcome"] for run in told["runs"]] == ["under way or killed", "completed"]
+    assert told["runs"][0]["flows"][0]["rows_in"] == 75
+    show_status(spec, as_json=False)
+    assert "It is not running" in capsys.readouterr().out
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Failure) as missing:
+        need_spark()
+    assert missing.value.next_step == INSTALL == 'pip install "kavka[spark]"'
