@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import PROJECT
+from benchmarks import PROJECT, spark_results
 from benchmarks.results import Comparison, Run, Spread, compare, read
 
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
@@ -140,6 +140,9 @@ def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
             runs = read(results / f"{shape}-{peer}.json")
             if runs:
                 parts.append("\n".join(_section(peer, f"{subject} and {title}", runs)))
+    spark = spark_results.read(results / "spark.json")
+    if spark:
+        parts.append("\n".join(spark_results.section(spark)))
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text("\n".join(parts))
 

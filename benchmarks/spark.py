@@ -13,17 +13,19 @@ Processor time is that of the session: the JVM, and the Python workers where the
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from apache_kafka import ApacheKafka
+from benchmarks.render import RESULTS, render
+from benchmarks.spark_results import Row, keep, section
 from kavka_process import KavkaProcess
 from kavka_spark import session
 from official_connector import VERSION, connector_jars
@@ -34,20 +36,20 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 MICRO_BATCH_ROWS = 400
+WARMING = 3
+"""Micro-batches at the start of a stream that do not count."""
+PARTS = ("triggerExecution", "addBatch", "latestOffset", "walCommit", "commitOffsets", "queryPlanning")
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 FORMATS = ("kafka", "kavka")
-RESULTS = Path(__file__).resolve().parent / "results" / "spark.json"
 
 
-class Row(NamedTuple):
+class Topic(NamedTuple):
     """One topic to be read whole."""
 
     name: str
     topic: str
     size: int
     records: int
-    wall_target: float
-    """kavka's wall time over the connector's, at most."""
 
 
 class Taken(NamedTuple):
@@ -67,17 +69,14 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write benchmarks/results/spark.json")
     arguments = parser.parse_args()
     share = 4 if arguments.quick else 1
-    rows = [
-        Row("1 KiB", "large", 1024, 1_000_000 // share, 1.0),
-        Row("100 B", "small", 100, 4_000_000 // share, 0.75),
-    ]
+    topics = [Topic("1 KiB", "large", 1024, 1_000_000 // share), Topic("100 B", "small", 100, 4_000_000 // share)]
     wanted = [name.strip() for name in arguments.rows.split(",") if name.strip()]
-    rows = [row for row in rows if not wanted or row.name in wanted]
-    results: dict[str, object] = {"broker": arguments.broker, "connector": VERSION, "rounds": arguments.rounds}
+    topics = [topic for topic in topics if not wanted or topic.name in wanted]
+    results: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as directory, broker(arguments.broker, Path(directory)) as bootstrap:
-        for row in rows:
-            create_topic(bootstrap, row.topic, PARTITIONS)
-            produce(bootstrap, row.topic, row.records, partitions=PARTITIONS, size=row.size)
+        for topic in topics:
+            create_topic(bootstrap, topic.topic, PARTITIONS)
+            produce(bootstrap, topic.topic, topic.records, partitions=PARTITIONS, size=topic.size)
         spark = session(
             "bench",
             **{
@@ -90,14 +89,21 @@ def main() -> None:
             },
         )
         try:
-            for row in rows:
-                results |= whole_topic(spark, bootstrap, row, arguments.rounds)
+            for topic in topics:
+                results[topic.name] = whole_topic(spark, bootstrap, topic, arguments.rounds)
             if not wanted or "micro-batch" in wanted:
-                results |= micro_batches(spark, bootstrap, arguments.micro_batches, arguments.rounds, Path(directory))
+                results["micro-batch"] = micro_batches(
+                    spark, bootstrap, arguments.micro_batches, arguments.rounds, Path(directory)
+                )
         finally:
             spark.stop()
+    print("\n".join(section(results)))
     if arguments.keep:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        broker_name = "Apache Kafka" if arguments.broker == "kafka" else "kavka"
+        for row in results.values():
+            row["machine"] |= {"against": broker_name, "connector": VERSION, "spark": version("pyspark")}
+        keep(RESULTS / "spark.json", results)
+        render()
 
 
 @contextmanager
@@ -111,42 +117,37 @@ def broker(kind: str, directory: Path) -> Iterator[str]:
             yield kafka.bootstrap
 
 
-def whole_topic(spark: SparkSession, bootstrap: str, row: Row, rounds: int) -> dict[str, object]:
+def whole_topic(spark: SparkSession, bootstrap: str, topic: Topic, rounds: int) -> Row:
     """Reads a topic whole, in turn; the first round, which warms both up, does not count."""
 
-    def read(source: str, *, columns: str = "") -> Taken:
-        options = {
-            "kafka.bootstrap.servers": bootstrap,
-            "subscribe": row.topic,
-            **({"columns": columns} if columns else {}),
-        }
+    def read(source: str, columns: str) -> Taken:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic.topic}
+        if columns:
+            options["columns"] = columns
         frame = spark.read.format(source).options(**options).load()
         return measure(lambda: frame.write.format("noop").mode("overwrite").save())
 
-    taken: dict[str, list[Taken]] = {"kafka": [], "kavka": [], "kavka, value only": []}
+    candidates = {"kafka": "", "kavka": "", "kavka, value only": "value"}
+    taken: dict[str, dict[str, list[float]]] = {name: {"wall_s": [], "cpu_s": []} for name in candidates}
+    machine = circumstances()
     for number in range(rounds + 1):
-        for name, figures in taken.items():
-            found = read(name.split(",")[0], columns="value" if "value" in name else "")
+        for name, columns in candidates.items():
+            found = read(name.partition(",")[0], columns)
+            print(f"  {topic.name}, {name}: {found.wall_s:.2f} s, {found.cpu_s:.2f} CPU s", flush=True)
             if number:
-                figures.append(found)
-    print(f"\n{row.name}: {row.records:,} records, wall and CPU seconds")
-    for name, figures in taken.items():
-        walls, cpus = [one.wall_s for one in figures], [one.cpu_s for one in figures]
-        rate = row.records / statistics.median(walls)
-        print(f"  {name:20} wall {spread(walls)}   CPU {spread(cpus)}   {rate:,.0f} rows/s")
-    for what, pick, target in (("wall", 0, row.wall_target), ("CPU", 1, 1.0)):
-        ratios = [mine[pick] / theirs[pick] for mine, theirs in zip(taken["kavka"], taken["kafka"], strict=True)]
-        print(f"  kavka / kafka {what:5} {spread(ratios)}   target {target}")
-    return {row.name: {name: [one._asdict() for one in figures] for name, figures in taken.items()}}
+                taken[name]["wall_s"].append(found.wall_s)
+                taken[name]["cpu_s"].append(found.cpu_s)
+    return Row(what=f"{topic.records:,} records of {topic.name}", machine=machine, candidates=taken)
 
 
-def micro_batches(spark: SparkSession, bootstrap: str, count: int, rounds: int, directory: Path) -> dict[str, object]:
-    """Streams of small micro-batches, in turn; of each the median, without its first three."""
+def micro_batches(spark: SparkSession, bootstrap: str, count: int, rounds: int, directory: Path) -> Row:
+    """Streams of small micro-batches, in turn; of each the median, without its first ones."""
     create_topic(bootstrap, "trickle", PARTITIONS)
-    produce(bootstrap, "trickle", MICRO_BATCH_ROWS * (count + 3), partitions=PARTITIONS, size=100)
-    taken: dict[str, list[float]] = {name: [] for name in FORMATS}
+    produce(bootstrap, "trickle", MICRO_BATCH_ROWS * (count + WARMING), partitions=PARTITIONS, size=100)
+    taken: dict[str, dict[str, list[float]]] = {name: {"wall_ms": []} for name in FORMATS}
+    machine = circumstances()
     for number in range(rounds + 1):
-        for name, figures in taken.items():
+        for name in FORMATS:
             stream = spark.readStream.format(name).options(
                 **{
                     "kafka.bootstrap.servers": bootstrap,
@@ -155,28 +156,19 @@ def micro_batches(spark: SparkSession, bootstrap: str, count: int, rounds: int, 
                     "maxOffsetsPerTrigger": str(MICRO_BATCH_ROWS),
                 }
             )
-            query = (
-                stream.load()
-                .writeStream.format("noop")
-                .option("checkpointLocation", str(directory / f"{name}-{number}"))
-                .trigger(availableNow=True)
-                .start()
-            )
+            writer = stream.load().writeStream.format("noop").trigger(availableNow=True)
+            query = writer.option("checkpointLocation", str(directory / f"{name}-{number}")).start()
             query.awaitTermination()
-            millis = [p.durationMs["triggerExecution"] for p in query.recentProgress if p.numInputRows]
-            parts = {
-                part: statistics.median(p.durationMs.get(part, 0) for p in query.recentProgress[3:] if p.numInputRows)
-                for part in ("addBatch", "latestOffset", "walCommit", "commitOffsets", "queryPlanning")
-            }
-            print(f"  {name:20} {statistics.median(millis[3:]):.0f} ms, of it {parts}", flush=True)
+            durations = [p.durationMs for p in query.recentProgress if p.numInputRows][WARMING:]
+            parts = {part: statistics.median(each.get(part, 0) for each in durations) for part in PARTS}
+            print(f"  micro-batch, {name}: {parts}", flush=True)
             if number:
-                figures.append(statistics.median(millis[3:]))
-    ratios = [mine / theirs for mine, theirs in zip(taken["kavka"], taken["kafka"], strict=True)]
-    print(f"\nmicro-batch of {MICRO_BATCH_ROWS} rows, ms from trigger to trigger")
-    for name, figures in taken.items():
-        print(f"  {name:20} {spread(figures)}")
-    print(f"  kavka / kafka        {spread(ratios)}   target 1.5")
-    return {"micro-batch": taken}
+                taken[name]["wall_ms"].append(parts["triggerExecution"])
+    return Row(what=f"a micro-batch of {MICRO_BATCH_ROWS} rows", machine=machine, candidates=taken)
+
+
+def circumstances() -> dict[str, str]:
+    return {"cores": str(os.cpu_count()), "load at the start": f"{os.getloadavg()[0]:.1f}"}
 
 
 def measure(work: Callable[[], None]) -> Taken:
@@ -204,11 +196,6 @@ def cpu_seconds() -> float:
         total += used.get(found, 0)
         waiting += children.get(found, [])
     return total / CLOCK_TICKS_PER_SECOND
-
-
-def spread(figures: list[float]) -> str:
-    low, middle, high = min(figures), statistics.median(figures), max(figures)
-    return f"{low:.2f}/{middle:.2f}/{high:.2f}" if high < 100 else f"{low:.0f}/{middle:.0f}/{high:.0f}"
 
 
 if __name__ == "__main__":

@@ -26,12 +26,15 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from kavka.client.cluster import Cluster
+from kavka.model import TopicPartition
 from kavka_spark.options import ConnectionOptions
 
 Result = TypeVar("Result")
 
 KEPT_CLUSTERS = 8
 """Clusters, or ways to reach one, that a worker process stays connected to."""
+KEPT_SIZES = 10_000
+"""Partitions whose records' size a worker process remembers."""
 CLOSE_TIMEOUT_S = 5.0
 
 
@@ -41,9 +44,20 @@ class WorkerConnection:
     def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster = cluster
         """To be used in coroutines given to `run` and `submit`, and nowhere else."""
-        self.bytes_per_offset: dict[tuple[str, int], float] = {}
-        """What the readers of this process found, by topic and partition: how much to ask for."""
         self._loop = loop
+        self._sizes: OrderedDict[TopicPartition, float] = OrderedDict()
+        """Bytes of log for each offset, as the readers of this process found them."""
+
+    def learn_size(self, partition: TopicPartition, bytes_per_offset: float) -> None:
+        """For the next task that reads this partition here: how much to ask for."""
+        self._sizes[partition] = bytes_per_offset
+        self._sizes.move_to_end(partition)
+        if len(self._sizes) > KEPT_SIZES:
+            self._sizes.popitem(last=False)
+
+    def size(self, partition: TopicPartition) -> float | None:
+        """Bytes for each offset, where a task has read this partition here."""
+        return self._sizes.get(partition)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs it on the loop's thread and waits; what it raises is raised here."""

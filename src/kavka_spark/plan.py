@@ -4,7 +4,10 @@ Decides sizes only. It must not know a cluster.
 
 Invariants
   I1  The tasks' ranges are disjoint, not empty, and together exactly what was to be read.
-  I2  Without `minPartitions` and `maxRecordsPerPartition` a partition of a topic is one task.
+  I2  Without `minPartitions` and `maxRecordsPerPartition` a partition of a topic is read by one task.
+  I3  Tasks depend on the ranges and the options alone: what is planned again is planned the same.
+
+A task in Python costs tens of milliseconds however little it reads, so that small ranges share one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from uuid import UUID
 from pyspark.sql.datasource import InputPartition
 
 NO_TOPIC_ID = UUID(int=0)
+SHARED_OFFSETS = 1_000
+"""Ranges share a task while they have no more together. Few enough that reading them in turn is no loss, whatever the
+size of their records."""
 MAX_TASKS_PER_RANGE = 10_000
 """Spark keeps all tasks of a stage in the driver's memory."""
 
@@ -36,11 +42,11 @@ class OffsetRange(NamedTuple):
 
 
 class ReadTask(InputPartition):
-    """What one Spark task reads; None: nothing, because Spark wants a task even then."""
+    """What one Spark task reads, one range after another; none where there is none: Spark wants a task even then."""
 
-    def __init__(self, span: OffsetRange | None) -> None:
-        super().__init__(span)
-        self.span = span
+    def __init__(self, spans: tuple[OffsetRange, ...]) -> None:
+        super().__init__(spans)
+        self.spans = spans
 
 
 def cut(
@@ -65,5 +71,17 @@ def cut(
     return tasks
 
 
-def as_tasks(spans: Sequence[OffsetRange]) -> list[ReadTask]:
-    return [ReadTask(span) for span in spans] or [ReadTask(None)]
+def as_tasks(
+    spans: Sequence[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[ReadTask]:
+    """The ranges as Spark's tasks, small ones together, in their order; with `min_partitions` each by itself."""
+    limit = SHARED_OFFSETS if max_records is None else min(SHARED_OFFSETS, max_records)
+    shared: list[list[OffsetRange]] = []
+    size = limit + 1
+    for span in cut(spans, min_partitions=min_partitions, max_records=max_records):
+        size += span.size
+        if size > limit or min_partitions is not None:
+            shared.append([])
+            size = span.size
+        shared[-1].append(span)
+    return [ReadTask(tuple(together)) for together in shared] or [ReadTask(())]

@@ -1,4 +1,4 @@
-"""RangeReader: the records of one range of offsets as Arrow batches.
+"""RangeReader: the records of a range of offsets as Arrow batches.
 
 Decides how much is asked for at a time, when the next Fetch is sent, and what is done when a leader moves, records are
 gone or a topic is another one by now. What the bytes hold is the decoder's matter; it must not know Spark.
@@ -12,7 +12,8 @@ Invariants
   I2  Every record of the range that the leader's log holds below its high watermark (or last stable offset) is handed
       out once, in order, whichever brokers lead meanwhile; or the reading ends with an error that names topic,
       partition and offset. Without `fail_on_data_loss` what is gone is passed over instead, with a warning.
-  I3  One Fetch is under way at most, and one answer waits: at most twice `fetch_bytes`, or the largest batch.
+  I3  Of a range one Fetch is under way at most, and one answer waits: at most twice `fetch_bytes`, or the largest
+      batch.
   I4  A topic with the same name and another id is another topic: brokers compare the id (Fetch 13), or metadata does.
 
 Source: KIP-74 (a first batch larger than asked for is sent whole), KIP-320, KIP-516.
@@ -69,6 +70,25 @@ class _Answer(NamedTuple):
     aborted: tuple[tuple[int, int], ...]
 
 
+def read_ranges(
+    connection: WorkerConnection, options: SourceOptions, spans: Sequence[OffsetRange], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one range after another. Each is asked for while the one before it is decoded.
+
+    Raises `DataLossError`, `CorruptBatchError`, `ConnectionFailed`, `RequestError`.
+    """
+    readers = [RangeReader(connection, options, span, columns) for span in spans]
+    try:
+        for index, reader in enumerate(readers):
+            reader.begin()
+            if index + 1 < len(readers):
+                readers[index + 1].begin()
+            yield from reader.batches()
+    finally:
+        for reader in readers:
+            reader.stop()
+
+
 class RangeReader:
     """Reads one range, once."""
 
@@ -80,31 +100,37 @@ class RangeReader:
         self._span = span
         self._columns = list(columns)
         self._name = TopicPartition(span.topic, span.partition)
+        self._under_way: Future[_Answer] | None = None
+
+    def begin(self) -> None:
+        """Sends the first Fetch, where that was not done."""
+        if self._under_way is None and self._span.size > 0:
+            self._under_way = self._fetch(self._span.start)
+
+    def stop(self) -> None:
+        """Waits for no answer any more."""
+        if self._under_way is not None:
+            self._under_way.cancel()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The range's rows. Raises `DataLossError`, `CorruptBatchError`, `ConnectionFailed`, `RequestError`."""
+        """The range's rows."""
         span = self._span
-        offset = span.start
-        under_way: Future[_Answer] | None = self._fetch(offset) if offset < span.end else None
-        try:
-            while under_way is not None:
-                answer = under_way.result()
-                offset = self._after(answer)
-                under_way = self._fetch(offset) if offset < span.end else None
-                if answer.records:
-                    yield from decode_batches(
-                        answer.records,
-                        columns=self._columns,
-                        topic=span.topic,
-                        partition=span.partition,
-                        start=answer.offset,
-                        end=span.end,
-                        aborted=answer.aborted,
-                        check_crcs=self._options.check_crcs,
-                    )
-        finally:
-            if under_way is not None:
-                under_way.cancel()
+        self.begin()
+        while self._under_way is not None:
+            answer = self._under_way.result()
+            offset = self._after(answer)
+            self._under_way = self._fetch(offset) if offset < span.end else None
+            if answer.records:
+                yield from decode_batches(
+                    answer.records,
+                    columns=self._columns,
+                    topic=span.topic,
+                    partition=span.partition,
+                    start=answer.offset,
+                    end=span.end,
+                    aborted=answer.aborted,
+                    check_crcs=self._options.check_crcs,
+                )
 
     def _after(self, answer: _Answer) -> int:
         """Where the next Fetch begins; remembers how large records are here."""
@@ -118,11 +144,11 @@ class RangeReader:
                 answer.offset,
                 f"{len(answer.records)} bytes from the broker hold no batch that ends behind this offset",
             )
-        self._connection.bytes_per_offset[self._name] = len(answer.records) / (after - answer.offset)
+        self._connection.learn_size(self._name, len(answer.records) / (after - answer.offset))
         return after
 
     def _fetch(self, offset: int) -> Future[_Answer]:
-        per_offset = self._connection.bytes_per_offset.get(self._name, GUESSED_RECORD_BYTES)
+        per_offset = self._connection.size(self._name) or GUESSED_RECORD_BYTES
         wanted = int((self._span.end - offset) * per_offset * SPARE)
         size = min(max(wanted, SMALLEST_FETCH_BYTES), self._options.fetch_bytes)
         return self._connection.submit(self._fetch_until_there(offset, size))
@@ -145,7 +171,7 @@ class RangeReader:
                     )
                     return _Answer(offset, data.records, aborted)
                 if code is ErrorCode.NONE:
-                    failure = await self._on_nothing(offset, data)
+                    failure = self._on_nothing(offset, data)
                 elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     return await self._on_out_of_range(cluster, offset)
                 else:
@@ -168,7 +194,7 @@ class RangeReader:
             await asyncio.sleep(backoff_ms(cluster.settings, failures, cluster.random) / 1000)
             await cluster.refresh_quietly()
 
-    async def _on_nothing(self, offset: int, data: PartitionData) -> KavkaError:
+    def _on_nothing(self, offset: int, data: PartitionData) -> KavkaError:
         """Why a leader may have nothing at an offset that was there when the query was planned."""
         end = data.last_stable_offset if self._options.read_committed else data.high_watermark
         return self._loss(

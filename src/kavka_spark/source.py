@@ -133,16 +133,17 @@ class KavkaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from kavka_spark.connections import connection
-        from kavka_spark.plan import as_tasks, cut
+        from kavka_spark.plan import as_tasks
 
         opened = connection(self._options.connection)
         spans = opened.run(_spans(opened, self._options, self._bounds))
-        tasks = cut(
-            spans,
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
+        return list(
+            as_tasks(
+                spans,
+                min_partitions=self._options.min_partitions,
+                max_records=self._options.max_records_per_partition,
+            )
         )
-        return list(as_tasks(tasks))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._options, self._columns, partition)
@@ -160,12 +161,12 @@ def read_task(options: SourceOptions, columns: tuple[str, ...], partition: Input
     """The rows of one task, in a Python worker."""
     from kavka_spark.connections import connection
     from kavka_spark.plan import ReadTask
-    from kavka_spark.reader import RangeReader
+    from kavka_spark.reader import read_ranges
 
     assert isinstance(partition, ReadTask)
-    if partition.span is None:
+    if not partition.spans:
         return iter(())
-    return RangeReader(connection(options.connection), options, partition.span, columns).batches()
+    return read_ranges(connection(options.connection), options, partition.spans, columns)
 
 
 def _filters_may_come() -> bool:

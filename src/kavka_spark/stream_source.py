@@ -34,7 +34,7 @@ from kavka.model import TopicPartition
 from kavka_spark.connections import WorkerConnection, connection
 from kavka_spark.errors import DataLossError, SubscriptionError
 from kavka_spark.offsets import Offsets, edges, find_partitions, resolve
-from kavka_spark.plan import NO_TOPIC_ID, OffsetRange, as_tasks, cut
+from kavka_spark.plan import NO_TOPIC_ID, OffsetRange, as_tasks
 from kavka_spark.source import read_task
 from kavka_spark.source_options import Assign, SourceOptions, Subscribe
 from kavka_spark.trigger import limit_bytes, limit_rows, sample_bytes
@@ -96,8 +96,9 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic_id = ends.topic_ids.get(name.topic, NO_TOPIC_ID)
             spans.append(OffsetRange(name.topic, name.partition, first, last, topic_id))
         options = self._options
-        tasks = cut(spans, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return list(as_tasks(tasks))
+        return list(
+            as_tasks(spans, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._options, self._columns, partition)
@@ -155,20 +156,18 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of all partitions now, none before `begin`. What is lost since then is told, or passed over."""
         options, cluster = self._options, opened.cluster
         known = [] if begin is None else [name for name in begin.positions if _is_chosen(options, name)]
-        if known and all(cluster.partition_metadata(name) is not None for name in known):
-            # Both questions at once: partitions are rarely new. A topic that is gone shows in what is found.
-            found, answered = await asyncio.gather(
-                find_partitions(cluster, options.topics, patient=False),
-                edges(cluster, known, read_committed=options.read_committed),
-                return_exceptions=True,
-            )
-            if isinstance(found, BaseException):
-                raise found
-        else:
-            found, answered = await find_partitions(cluster, options.topics, patient=False), ({}, {})
-        if set(known).difference(found.partitions):
-            found = await find_partitions(cluster, options.topics)
-        earliest, latest = answered if not isinstance(answered, BaseException) else ({}, {})
+        # Both questions at once: partitions are rarely new, and a topic that is gone shows in what is found.
+        asking = asyncio.ensure_future(edges(cluster, known, read_committed=options.read_committed))
+        earliest: dict[TopicPartition, int] = {}
+        latest: dict[TopicPartition, int] = {}
+        try:
+            found = await find_partitions(cluster, options.topics, patient=False)
+            if set(known).difference(found.partitions):
+                found = await find_partitions(cluster, options.topics)
+            if not set(known).difference(found.partitions):
+                earliest, latest = await asking
+        finally:
+            asking.cancel()
         unasked = [name for name in found.partitions if name not in latest]
         more_earliest, more_latest = await edges(cluster, unasked, read_committed=options.read_committed)
         earliest, latest = {**earliest, **more_earliest}, {**latest, **more_latest}

@@ -9,19 +9,24 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from conftest import StartKavka
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.testing import Cluster
 from kavka_process import KavkaProcess
-from kavka_spark.connections import connection
-from kavka_spark.errors import DataLossError, SubscriptionError
+from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
+from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
 from kavka_spark.offsets import find_partitions
 from kavka_spark.plan import OffsetRange
 from kavka_spark.reader import RangeReader
@@ -76,18 +81,26 @@ def add_partitions(bootstrap: str, topic: str, count: int) -> None:
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
 
 
-def remake(bootstrap: str, topic: str, partitions: int = 1) -> None:
-    """Deletes a topic and makes it anew."""
+def delete_topic(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(30)
+
+
+def make_topic(bootstrap: str, topic: str) -> None:
+    """Creates it; where one of that name was just deleted, as soon as that is possible."""
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+    while True:
         try:
-            create_topic(bootstrap, topic, partitions)
-            return
-        except Exception:
+            return create_topic(bootstrap, topic, 1)
+        except KafkaException:
+            assert time.monotonic() < deadline, f"{topic} could not be made anew"
             time.sleep(0.1)
-    raise AssertionError(f"{topic} could not be made anew")
+
+
+def remake(bootstrap: str, topic: str) -> None:
+    """Deletes a topic and makes it anew."""
+    delete_topic(bootstrap, topic)
+    make_topic(bootstrap, topic)
 
 
 def test_bounds_and_sizes_of_a_batch(kavka_broker: KavkaProcess, topic: str) -> None:
@@ -218,7 +231,7 @@ def test_leaders_that_move_and_die_while_a_range_is_read_cost_no_row(three: Clus
     assert [offset for _, offset, _ in batch(three.bootstrap_servers, topic)] == list(range(3_000))
 
 
-def test_a_broker_that_answers_nothing_ends_a_task_in_time(start_kavka: Any, topic: str) -> None:
+def test_a_broker_that_answers_nothing_ends_a_task_in_time(start_kavka: StartKavka, topic: str) -> None:
     broker = start_kavka()
     create_topic(broker.bootstrap, topic, 1)
     produce(broker.bootstrap, topic, 10, partitions=1)
@@ -230,6 +243,34 @@ def test_a_broker_that_answers_nothing_ends_a_task_in_time(start_kavka: Any, top
     with pytest.raises(KavkaError, match=str(broker.port)):
         rows(reader, tasks)
     assert time.monotonic() - began < 20
+
+
+def test_a_process_stays_connected_to_a_few_clusters_and_a_forked_one_to_none(
+    kavka_broker: KavkaProcess, topic: str
+) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 10, partitions=1)
+    ways = [
+        options(kavka_broker.bootstrap, topic, **{"kafka.client.id": f"way-{number}"}).connection
+        for number in range(KEPT_CLUSTERS + 1)
+    ]
+    first = connection(ways[0])
+    assert connection(ways[0]) is first
+    for way in ways[1:]:
+        connection(way)
+    assert connection(ways[-1]) is connection(ways[-1])
+    assert connection(ways[0]) is not first
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as forked:
+        assert len(forked.submit(batch, kavka_broker.bootstrap, topic).result(30)) == 10
+    assert len(batch(kavka_broker.bootstrap, topic)) == 10
+
+
+def test_what_is_remembered_of_partitions_is_bounded(kavka_broker: KavkaProcess, topic: str) -> None:
+    opened = connection(options(kavka_broker.bootstrap, topic).connection)
+    for number in range(KEPT_SIZES + 1):
+        opened.learn_size(TopicPartition(topic, number), 100.0)
+    assert opened.size(TopicPartition(topic, 0)) is None
+    assert opened.size(TopicPartition(topic, KEPT_SIZES)) == 100.0
 
 
 class Stream:
@@ -366,6 +407,36 @@ def test_a_topic_made_anew_is_told_from_lost_records(kavka_broker: KavkaProcess,
     with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 is wanted.*deleted and made anew"):
         stream.micro_batch()
     assert tolerant.drain() == [50]
+
+
+def test_a_topic_that_is_deleted_is_told_soon(kavka_broker: KavkaProcess, topic: str) -> None:
+    create_topic(kavka_broker.bootstrap, topic, 1)
+    produce(kavka_broker.bootstrap, topic, 20, partitions=1)
+    stream = Stream(kavka_broker.bootstrap, topic)
+    tolerant = Stream(kavka_broker.bootstrap, topic, failOnDataLoss="false")
+    stream.drain(), tolerant.drain()
+    delete_topic(kavka_broker.bootstrap, topic)
+    began = time.monotonic()
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 is wanted, and there is no such log.*was deleted"):
+        stream.micro_batch()
+    assert tolerant.drain() == []
+    assert time.monotonic() - began < 30
+    make_topic(kavka_broker.bootstrap, topic)
+    produce(kavka_broker.bootstrap, topic, 5, partitions=1)
+    assert tolerant.drain() == [5]
+
+
+def test_a_corrupt_batch_is_named(start_kavka: StartKavka, tmp_path: Path, topic: str) -> None:
+    broker = start_kavka(data_dir=tmp_path / "data")
+    create_topic(broker.bootstrap, topic, 1)
+    for _ in range(3):
+        produce(broker.bootstrap, topic, 10, partitions=1)
+    (segment,) = (tmp_path / "data").rglob(f"{topic}-0/*.log")
+    with segment.open("r+b") as file:
+        file.seek(-5, 2)
+        file.write(b"\xff")
+    with pytest.raises(CorruptBatchError, match=f"{topic}-0 at offset 20"):
+        batch(broker.bootstrap, topic)
 
 
 def test_what_ages_out_between_micro_batches_is_told(kavka_broker: KavkaProcess, topic: str) -> None:

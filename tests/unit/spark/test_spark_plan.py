@@ -27,7 +27,7 @@ from kavka.model import TopicPartition
 from kavka_spark.bounds import Bounds
 from kavka_spark.errors import DataLossError
 from kavka_spark.offsets import Offsets
-from kavka_spark.plan import OffsetRange, ReadTask, as_tasks, cut
+from kavka_spark.plan import SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut
 from kavka_spark.source_options import source_options
 from kavka_spark.stream_source import KavkaStreamReader
 from kavka_spark.trigger import Sample, limit_bytes, limit_rows
@@ -45,8 +45,17 @@ def test_a_partition_is_one_task_and_an_empty_one_is_none() -> None:
 
 
 def test_nothing_to_read_is_one_task_that_reads_nothing() -> None:
-    assert [task.span for task in as_tasks([])] == [None]
-    assert pickle.loads(pickle.dumps(ReadTask(OffsetRange("t", 0, 1, 2)))).span == OffsetRange("t", 0, 1, 2)
+    assert [task.spans for task in as_tasks([])] == [()]
+    spans = (OffsetRange("t", 0, 1, 2),)
+    assert pickle.loads(pickle.dumps(ReadTask(spans))).spans == spans
+
+
+def test_small_ranges_share_a_task_because_a_task_costs_more_than_they_do() -> None:
+    sizes = (SHARED_OFFSETS, 1, 400, 599, 1, SHARED_OFFSETS + 1, 2)
+    spans = [OffsetRange("t", number, 7, 7 + size) for number, size in enumerate(sizes)]
+    assert [[span.partition for span in task.spans] for task in as_tasks(spans)] == [[0], [1, 2, 3], [4], [5], [6]]
+    assert len(as_tasks(spans, min_partitions=2)) == len(spans)
+    assert all(sum(span.size for span in task.spans) <= 100 for task in as_tasks(spans, max_records=100))
 
 
 @given(SIZES, st.one_of(st.none(), st.integers(1, 50)), st.one_of(st.none(), st.integers(100, 1_000_000)))
@@ -170,7 +179,7 @@ def test_the_tasks_of_a_micro_batch_are_the_same_in_another_process() -> None:
 
     def spans(start: dict[str, dict[str, object]], end: dict[str, dict[str, object]]) -> list[tuple[int, int, int]]:
         reader = pickle.loads(pickle.dumps(KavkaStreamReader(options, ("value",))))
-        return [(task.span.partition, task.span.start, task.span.end) for task in reader.partitions(start, end)]
+        return [tuple(span[1:4]) for task in reader.partitions(start, end) for span in task.spans]
 
     assert spans(before, grown) == spans(before, grown)
     assert spans(before, grown) == [(0, 10, 17), (0, 17, 25), (0, 25, 32), (0, 32, 40), (1, 0, 7)]

@@ -1,0 +1,93 @@
+"""What was measured of kavka's Spark source beside Spark's own connector, as it is kept and as it is shown.
+
+A row that is measured again replaces the earlier one. It must not measure.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+SUBJECT, PEER = "kavka", "kafka"
+
+
+class Target(NamedTuple):
+    """Of one figure: kavka over the connector, at most."""
+
+    row: str
+    figure: str
+    ratio: float
+
+
+TARGETS = (
+    Target("1 KiB", "wall_s", 1.0),
+    Target("1 KiB", "cpu_s", 1.0),
+    Target("100 B", "wall_s", 0.75),
+    Target("100 B", "cpu_s", 1.0),
+    Target("micro-batch", "wall_ms", 1.5),
+)
+FIGURES = {"wall_s": "wall, s", "cpu_s": "CPU of the session, s", "wall_ms": "trigger to trigger, ms"}
+
+
+class Row(TypedDict):
+    """One row of one call: figures of each candidate, one for each round."""
+
+    what: str
+    machine: dict[str, str]
+    candidates: dict[str, dict[str, list[float]]]
+
+
+def keep(path: Path, rows: Mapping[str, Row]) -> None:
+    path.write_text(json.dumps(read(path) | dict(rows), indent=1) + "\n")
+
+
+def read(path: Path) -> dict[str, Row]:
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def spread(figures: list[float]) -> str:
+    """minimum / median / maximum."""
+    values = (min(figures), statistics.median(figures), max(figures))
+    return " / ".join(f"{value:.2f}" if values[2] < 100 else f"{value:,.0f}" for value in values)
+
+
+def ratios(row: Row, figure: str, candidate: str = SUBJECT) -> list[float]:
+    """A candidate over the connector, round by round."""
+    pairs = zip(row["candidates"][candidate][figure], row["candidates"][PEER][figure], strict=True)
+    return [mine / theirs for mine, theirs in pairs]
+
+
+def section(rows: Mapping[str, Row]) -> Iterator[str]:
+    """As a part of docs/benchmarks.md."""
+    yield "## Spark: kavka's source and Spark's own Kafka connector\n"
+    yield "`make bench-spark`: both read the same topics of four partitions in the same session (local[2]), in turn,"
+    yield "CRCs checked by both, after a round that does not count. CPU is that of driver, JVM and Python workers. The"
+    yield 'median of the rounds\' ratios is what a target is set for; "value only" is what `columns=value` saves.\n'
+    yield "| what | figure | kavka | connector | ratio | target | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for name, row in rows.items():
+        for candidate in row["candidates"]:
+            if candidate == PEER:
+                continue
+            for figure, values in row["candidates"][candidate].items():
+                found = ratios(row, figure, candidate)
+                target = next(
+                    (t.ratio for t in TARGETS if (t.row, t.figure, SUBJECT) == (name, figure, candidate)), None
+                )
+                verdict = "" if target is None else "reached" if statistics.median(found) <= target else "short"
+                cells = [
+                    row["what"] + candidate.removeprefix(SUBJECT),
+                    FIGURES[figure],
+                    spread(values),
+                    spread(row["candidates"][PEER][figure]),
+                    spread(found),
+                    "" if target is None else str(target),
+                    verdict,
+                ]
+                yield f"| {' | '.join(cells)} |"
+    yield ""
+    for name, row in rows.items():
+        yield f"{name}: " + ", ".join(f"{key} {value}" for key, value in row["machine"].items()) + ".\n"
