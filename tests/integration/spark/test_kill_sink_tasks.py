@@ -1,180 +1,22 @@
 """400,000 rows through the exactly-once sink while its processes are killed with -9, paused and overtaken.
 
-Spark is played here, by its rules: a task that failed or was lost is run again with the same rows, another attempt
-may run beside it, and the next micro-batch begins when every task of this one has succeeded. So many more faults fit
-into a minute than a JVM's start allows; test_kill_spark.py does the same with Spark itself."""
-
-from __future__ import annotations
-
-import json
-import os
-import queue
-import random
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections import Counter
-from pathlib import Path
+test_kill_spark.py does the same with Spark itself.
+"""
 
 import pytest
 
+from bad_day import bad_day
 from kavka_process import KavkaProcess
-from topic_contents import contents, create
-
-SCRIPT = Path(__file__).with_name("sink_tasks_process.py")
-ROWS, TASKS = 10_000, 4
-PATIENCE_S = 120.0
-
-
-class TaskProcess:
-    """One process that runs tasks, one at a time."""
-
-    def __init__(self, job: dict) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), json.dumps(job)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._said: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._said.put(line.strip())
-        self._said.put("")
-
-    def hear(self, timeout_s: float = PATIENCE_S) -> str:
-        """What it says next; "" once it is dead."""
-        return self._said.get(timeout=timeout_s)
-
-    def run(self, batch: int, partition: int) -> None:
-        """Returns when the task is under way."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{batch} {partition}\n")
-        self._process.stdin.flush()
-        assert self.hear() == "began"
-
-    def signal(self, number: int) -> None:
-        os.kill(self._process.pid, number)
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait(10)
-
-
-class Driver:
-    """Runs micro-batches, and does what a bad day does to their tasks."""
-
-    def __init__(self, job: dict, seed: int) -> None:
-        self._job = job
-        self._chance = random.Random(seed)
-        self._free: list[TaskProcess] = []
-        self._zombies: list[tuple[int, TaskProcess]] = []
-        """Paused amid an attempt, with the batch at which they wake."""
-        self.all: list[TaskProcess] = []
-        self.faults: Counter[str] = Counter()
-        self.told: Counter[str] = Counter()
-
-    def batch(self, number: int, fault: str | None) -> None:
-        """One micro-batch; one of its tasks meets the fault."""
-        struck = self._chance.randrange(TASKS)
-        for partition in range(TASKS):
-            if fault is not None and partition == struck:
-                self.faults[fault] += 1
-                getattr(self, f"_{fault}")(number, partition)
-            self._until_done(number, partition)
-        for wake_at, zombie in list(self._zombies):
-            if number >= wake_at:
-                self._zombies.remove((wake_at, zombie))
-                zombie.signal(signal.SIGCONT)
-                self._heard(zombie)
-
-    def _until_done(self, batch: int, partition: int) -> None:
-        for _ in range(5):
-            process = self._take()
-            process.run(batch, partition)
-            if self._heard(process) in ("done", "skipped"):
-                return
-        raise AssertionError(f"batch {batch} of task {partition} failed five times: {self.told}")
-
-    def _kill(self, batch: int, partition: int) -> None:
-        """-9 amid the attempt, or after it: then the driver never hears that it succeeded."""
-        process = self._take()
-        process.run(batch, partition)
-        time.sleep(self._chance.uniform(0, 0.08))
-        process.signal(signal.SIGKILL)
-
-    def _overtake(self, batch: int, partition: int) -> None:
-        """Two attempts at the same time."""
-        first, second = self._take(), self._take()
-        first.run(batch, partition)
-        time.sleep(self._chance.uniform(0, 0.02))
-        second.run(batch, partition)
-        self._heard(first)
-        self._heard(second)
-
-    def _pause(self, batch: int, partition: int) -> None:
-        """Believed dead amid the attempt; it goes on during a later batch."""
-        process = self._take()
-        process.run(batch, partition)
-        time.sleep(self._chance.uniform(0, 0.05))
-        process.signal(signal.SIGSTOP)
-        self._zombies.append((batch + self._chance.randrange(3), process))
-
-    def _take(self) -> TaskProcess:
-        if not self._free:
-            process = TaskProcess(self._job)
-            self.all.append(process)
-            assert process.hear() == "ready"
-            return process
-        return self._free.pop()
-
-    def _heard(self, process: TaskProcess) -> str:
-        said = process.hear()
-        self.told[said.split(":")[0]] += 1
-        if said:
-            self._free.append(process)
-        return said
-
-
-def check_once(broker: KavkaProcess, topic: str, batches: int) -> None:
-    found = Counter(int(record.value or b"") for record in contents(broker.bootstrap, topic))
-    expected = {
-        (batch * 1000 + partition) * ROWS + row
-        for batch in range(batches)
-        for partition in range(TASKS)
-        for row in range(ROWS)
-    }
-    assert len(found) == len(expected)
-    assert found.keys() == expected
-    assert set(found.values()) == {1}
-
-
-def run(broker: KavkaProcess, batches: int, faults: list[str | None], seed: int) -> Driver:
-    topic = f"bad-day-{seed}"
-    create(broker.bootstrap, topic, TASKS)
-    job = {"bootstrap": broker.bootstrap, "topic": topic, "query": f"query-{seed}", "rows": ROWS}
-    driver = Driver(job, seed)
-    random.Random(seed).shuffle(faults)
-    try:
-        for number in range(batches):
-            driver.batch(number, faults[number])
-    finally:
-        for process in driver.all:
-            process.end()
-    check_once(broker, topic, batches)
-    return driver
 
 
 @pytest.mark.timeout(400)
 def test_400000_rows_are_there_once_after_a_bad_day(kavka_broker: KavkaProcess) -> None:
-    driver = run(kavka_broker, 10, ["kill"] * 5 + ["pause"] * 3 + ["overtake"] * 2, seed=1)
+    driver = bad_day(kavka_broker.bootstrap, 10, ["kill"] * 5 + ["pause"] * 3 + ["overtake"] * 2, seed=1)
     assert driver.faults == {"kill": 5, "pause": 3, "overtake": 2}
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_bad_days(kavka_broker: KavkaProcess, seed: int) -> None:
-    run(kavka_broker, 30, ["kill"] * 15 + ["pause"] * 8 + ["overtake"] * 7, seed)
+    bad_day(kavka_broker.bootstrap, 30, ["kill"] * 15 + ["pause"] * 8 + ["overtake"] * 7, seed)
