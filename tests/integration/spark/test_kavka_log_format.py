@@ -16,6 +16,7 @@ from kavka_spark import session
 from kavka_spark.log_format import KavkaLogReader, log_options
 from topic_filler import create_topic, fill_with_everything, fill_with_transactions
 
+pytestmark = pytest.mark.timeout(400)  # a session of Spark's takes minutes to start on a machine with other work
 Row = tuple[Any, ...]
 SEGMENT_BYTES = "16384"
 """So that every topic has several segments, and transactions go over their ends."""
