@@ -32,6 +32,7 @@ from kavka.console.group_readings import list_groups, read_groups
 from kavka.console.picture import Picture
 from kavka.console.readings import (
     BROKER_PATIENCE_S,
+    ByBroker,
     read_broker_configs,
     read_high_watermarks,
     read_log_directories,
@@ -235,7 +236,11 @@ class Watcher:
         self._groups.sample(self._picture.high_watermark, now_ms())
 
     async def _read_replica_ends(self) -> None:
-        self._picture.take_log_ends(await read_log_ends(self.cluster, self._picture.by_replica()))
+        ends = await read_log_ends(self.cluster, self._picture.by_replica())
+        for broker, found in ends.found.items():
+            self._picture.take_log_ends(ByBroker({broker: found}))
+            await asyncio.sleep(0)  # Ten thousand of one broker take 30 ms; a page may come between two brokers.
+        self._picture.take_log_ends(ByBroker({}, ends.silent))
         self._picture.take_log_starts(await read_log_starts(self.cluster, self._picture.by_leader()))
 
     async def _read_topic_configs(self) -> None:
