@@ -1,13 +1,15 @@
 """The catalog: tables of a pipeline, kept from one run to the next.
 
 Spark's own catalog lives in memory, so that a second run finds the files of a table that it does not know, and fails
-(LOCATION_ALREADY_EXISTS). Hive's in an embedded Derby would persist, but costs some ten seconds with every start and
-reads partitioned tables that streams write as empty. So each table's CREATE TABLE is written beside the journals when a
-run ends, and executed before the next.
+(LOCATION_ALREADY_EXISTS). Hive's in an embedded Derby would persist, but costs some ten seconds with every start. So
+each table's CREATE TABLE is written beside the journals as soon as the table is there, and executed before the next run.
 
     I1  a table that is created anew is managed, as it was: SDP truncates no external ones
     I2  a catalog of the user's (`spark.sql.catalogImplementation`, or another than spark_catalog) is left alone
     I3  what is written is whole: a file is renamed into its place
+    I4  a driver that is killed between a table's creation and the writing of it leaves a folder that nobody knows: with
+        rows in it, it becomes a table of the columns that its files have (its checkpoint counts on them); without any,
+        it is removed. This is seen in a storage on this machine's disk only
 
 Source: measured (docs/pipelines.md); CatalogTable of Spark 4.3, whose type only its own API can change.
 """
@@ -15,10 +17,11 @@ Source: measured (docs/pipelines.md); CatalogTable of Spark 4.3, whose type only
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kavka_spark.pipelines.spec import PipelineSpec
+from kavka_spark.pipelines.spec import PipelineSpec, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 FOLDER: Final = "catalog"
 CATALOG: Final = "spark_catalog"
 WAREHOUSE: Final = "warehouse"
+FORMATS: Final = ("parquet", "orc", "json")
+"""Whose files tell their columns."""
 
 
 def is_ours(spec: PipelineSpec) -> bool:
@@ -70,7 +75,39 @@ def restore(spark: SparkSession, spec: PipelineSpec) -> list[str]:
         spark.sql(path.read_text(encoding="utf-8"))
         _make_managed(spark, database, name)
         names.append(name)
+    _take_in_orphans(spark, spec)
     return names
+
+
+def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:
+    """I4. Tables of other databases lie in folders NAME.db, which are not looked into."""
+    warehouse = local_path(settings(spec)["spark.sql.warehouse.dir"])
+    if warehouse is None or not warehouse.is_dir():
+        return
+    known = {table.name.lower() for table in spark.catalog.listTables()}
+    for folder in sorted(path for path in warehouse.iterdir() if path.is_dir()):
+        if folder.name.lower() in known or folder.name.endswith(".db"):
+            continue
+        provider = format_of_rows(folder)
+        if not provider:
+            shutil.rmtree(folder)
+            continue
+        spark.sql(
+            f"CREATE TABLE {CATALOG}.default.`{folder.name}` USING {provider} LOCATION '{_quoted(folder.as_uri())}'"
+        )
+        _make_managed(spark, "default", folder.name)
+
+
+def format_of_rows(folder: Path) -> str:
+    """The format of the rows in a table's folder; empty where it has none, or none that a micro-batch committed."""
+    log = folder / "_spark_metadata"
+    if log.is_dir() and not any(path.name.split(".")[0].isdecimal() for path in log.iterdir()):
+        return ""
+    for path in folder.rglob("part-*"):
+        for provider in FORMATS:
+            if path.name.endswith(f".{provider}"):
+                return provider
+    return ""
 
 
 def _location(spark: SparkSession, database: str, table: str) -> str:

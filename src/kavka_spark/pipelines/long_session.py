@@ -88,7 +88,6 @@ class LongSession:
             self._definitions = registry.definitions
             self._journal.write("defined", flows=self._definitions.as_json(self._spec.root))
             self._start_all(self._wanted())
-            catalog.save(self._spark, self._spec)
             went_well = self._go_on(is_over, began)
         except _Unresolved as unresolved:
             self._tell_problem(unresolved.error, registry, unresolved.wanted.flow)
@@ -185,6 +184,7 @@ class LongSession:
         columns = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in frame.schema.fields)
         partitioned, properties, provider = _table_clauses(output, self._definitions, name)
         self._spark.sql(f"CREATE TABLE {_quoted(name)} ({columns}) USING {provider}{partitioned}{properties}")
+        catalog.save(self._spark, self._spec)
 
     # -- while it goes on
 

@@ -4,7 +4,8 @@ Decides what of a run is told, and whether it failed. SDP plans and runs the flo
 Trigger.AvailableNow, their checkpoints lie below the storage.
 
 I1  A run is told as completed only when SDP said so, and after the last figures.
-I2  Tables are written down after every run that was not a check, failed ones too: their files are there.
+I2  Tables are written down when the first flow starts (SDP makes all of them before), and after every run, failed ones
+    too: their files are there.
 
 Source: pyspark/pipelines/spark_connect_pipeline.py of Spark 4.3.
 """
@@ -50,6 +51,7 @@ class TriggeredRuns:
         self._log = EventLog(log)
         self._writing = threading.Lock()
         self._number = 0
+        self._has_saved = False
 
     def run(self) -> bool:
         """One run, or one check. Returns whether all went well."""
@@ -57,6 +59,7 @@ class TriggeredRuns:
         is_check = self._order.mode == "check"
         self._journal.write("run began", run=self._number)
         self._log.begin_run()
+        self._has_saved = False
         began = time.monotonic()
         problem = self._try_to_run(dry=is_check)
         if not is_check:
@@ -117,6 +120,9 @@ class TriggeredRuns:
             failed[flow] = why
         elif state == "completed":
             failed.pop(flow, None)  # SDP tries a flow again that failed.
+        elif state == "starting" and not self._has_saved:
+            self._has_saved = True
+            catalog.save(self._classic, self._spec)
         self._journal.write("flow", flow=flow, state=state, why=why[:500])
 
     # -- figures
