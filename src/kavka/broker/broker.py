@@ -285,7 +285,7 @@ class Broker:
         self.logs: LogManager
         self.moves: LogMoves
         self.state_changes: StateChanges
-        self._controller: Controller
+        self._controller: Controller | None = None
         self._maintenance: LogMaintenance
 
     def _new_controller_link(self, config: BrokerConfig) -> ControllerLink:
@@ -412,7 +412,7 @@ class Broker:
             rng=self._ports.random,
             on_controller_changed=self._on_controller_changed,
         )
-        await self._controller.start()
+        await self.controller.start()
         await self.features.start()
         self._maintenance = LogMaintenance(
             self.logs,
@@ -432,7 +432,7 @@ class Broker:
         self._watch_isrs()
         self._transaction_room.start(self.spawn)
         self._decisions.start()
-        await self._controller.carried_out_here()
+        await self.controller.carried_out_here()
         self._patient_until = asyncio.get_running_loop().time() + METADATA_PATIENCE_S
         return report
 
@@ -521,8 +521,8 @@ class Broker:
         self._decision_topic.close()
         await self.configs.stop()
         await self._maintenance.stop()
-        if not await _within(STOP_PATIENCE_S, self._controller.stop()):
-            self._controller.abort()
+        if not await _within(STOP_PATIENCE_S, self.controller.stop()):
+            self.controller.abort()
         await self._decisions.stop()
         if self._recorder is not None:
             self._recorder.stop()
@@ -546,7 +546,7 @@ class Broker:
         if self._recorder is not None:
             self._recorder.abort()
         self.configs.abort()
-        if hasattr(self, "_controller"):
+        if self._controller is not None:
             self._controller.abort()
         if hasattr(self, "_maintenance"):
             self._maintenance.abort()
@@ -742,13 +742,14 @@ class Broker:
 
     @property
     def controller(self) -> Controller:
-        """This broker's part in controlling the cluster."""
+        """This broker's part in controlling the cluster; there since `start`."""
+        assert self._controller is not None
         return self._controller
 
     @property
     def topics(self) -> TopicAdmin:
         """What clients may ask of the controller. Raises Deposed while this broker is not it."""
-        return self._controller.topics
+        return self.controller.topics
 
     async def _open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
         """A connection to another broker."""
@@ -797,7 +798,7 @@ class Broker:
     def _tell_controller_of_topics(self, names: Sequence[str] | None) -> None:
         """A setting may change while this broker starts: a controller that is not made yet knows it when its reign
         begins."""
-        if hasattr(self, "_controller"):
+        if self._controller is not None:
             self._controller.topic_config_changed(names)
 
     def _on_controller_changed(self, controller_id: BrokerId) -> None:
@@ -871,7 +872,7 @@ class Broker:
     async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
         """Creates topics here or, where another broker is the controller, there; errors but for what is there now."""
         try:
-            if self._controller.is_active:
+            if self.controller.is_active:
                 outcomes = await self.topics.create_topics(wishes)
                 errors = {outcome.name: outcome.code for outcome in outcomes}
             else:
