@@ -104,13 +104,18 @@ def create_app(settings: ConsoleSettings) -> Starlette:
     """
     console = Console(settings)
     guard.install(console)
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        # Not a plain function: Starlette calls those on another thread, and the ledger belongs to this one.
+        return _problem(console, request, error)
+
     app = Starlette(
         routes=[*_routes(console)],
         middleware=[Middleware(SecurityHeaders), *guard.middleware(console)],
         exception_handlers={
-            HTTPException: lambda request, error: _problem(console, request, error),
-            KavkaError: lambda request, error: _problem(console, request, error),
-            Exception: lambda request, error: _problem(console, request, error),
+            HTTPException: on_problem,
+            KavkaError: on_problem,
+            Exception: on_problem,
         },
         lifespan=_lifespan(console),
     )

@@ -20,6 +20,8 @@ The file is TOML:
     zookeeper = "zk-1:2181,zk-2:2181"           # for health checks and the tree
     schema_registry = "http://registry:8081"
     read_only = false                           # no action on this cluster, whoever asks
+    sasl = { mechanism = "SCRAM-SHA-512", username = "console", password = "..." }     # where brokers ask who it is
+    tls = { authorities = "/etc/ssl/kafka-ca.pem" }      # where they speak TLS; {} for certificates the machine trusts
 
 Environment: KAVKA_BOOTSTRAP, KAVKA_CONSOLE_HOST, KAVKA_CONSOLE_PORT, KAVKA_CONSOLE_DATA.
 """
@@ -34,6 +36,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kavka.client.cluster import parse_bootstrap
+from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
 from kavka.errors import ConfigError
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -60,6 +63,8 @@ class ClusterSettings:
     zookeeper: str = ""
     schema_registry: str = ""
     read_only: bool = False
+    sasl: SaslSettings | None = None
+    tls: TlsSettings | None = None
 
     def __post_init__(self) -> None:
         if not CLUSTER_NAME.fullmatch(self.name):
@@ -153,9 +158,29 @@ def _tables(value: object, name: str, where: str) -> list[dict[str, Any]]:
 
 
 def _cluster(table: dict[str, Any], where: str) -> ClusterSettings:
-    types = {each.name: bool if each.name == "read_only" else str for each in fields(ClusterSettings)}
+    types: dict[str, type] = dict.fromkeys((each.name for each in fields(ClusterSettings)), str)
+    types.update(read_only=bool, sasl=dict, tls=dict)
     _check(table, types, f"{where}: [[cluster]]", needed=("name", "bootstrap"))
-    return ClusterSettings(**table)
+    made: dict[str, Any] = dict(table)
+    if "sasl" in table:
+        made["sasl"] = _sasl(table["sasl"], f"{where}: sasl of {table['name']}")
+    if "tls" in table:
+        wanted: dict[str, type] = dict.fromkeys((each.name for each in fields(TlsSettings)), str)
+        wanted["check_hostname"] = bool
+        _check(table["tls"], wanted, f"{where}: tls of {table['name']}")
+        made["tls"] = TlsSettings(**table["tls"])
+    return ClusterSettings(**made)
+
+
+def _sasl(table: Mapping[str, Any], where: str) -> SaslSettings:
+    names = [each.name for each in fields(SaslSettings)]
+    _check(table, dict.fromkeys(names, str), where, needed=names)
+    try:
+        mechanism = SaslMechanism(table["mechanism"])
+    except ValueError:
+        known = ", ".join(each.value for each in SaslMechanism)
+        raise ConfigError(f"{where}: mechanism is {table['mechanism']!r}, expected {known}") from None
+    return SaslSettings(mechanism=mechanism, username=table["username"], password=table["password"])
 
 
 def _check(table: Mapping[str, Any], types: Mapping[str, type], where: str, *, needed: Sequence[str] = ()) -> None:

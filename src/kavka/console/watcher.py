@@ -85,7 +85,7 @@ class Watcher:
         self.settings = settings
         self.changes = Changes()
         self.cluster = Cluster(
-            network or SocketNetwork(),
+            network or _network(settings),
             parse_bootstrap(settings.bootstrap),
             ClientSettings(
                 client_id=client_id,
@@ -93,6 +93,7 @@ class Watcher:
                 connect_timeout_ms=CONNECT_TIMEOUT_MS,
                 api_timeout_ms=API_TIMEOUT_MS,
                 decode_in_thread_bytes=DECODE_IN_THREAD_BYTES,
+                sasl=settings.sasl,
             ),
         )
         self.decisions = DecisionTail(now_ms)
@@ -337,6 +338,15 @@ class Watcher:
             if configs:
                 return "kavka" if any(name.startswith("kavka.") for name in configs) else "Apache Kafka"
         return ""
+
+
+def _network(settings: ClusterSettings) -> Network:
+    """The way to the brokers. Raises ConfigError for certificates that are none."""
+    if settings.tls is None:
+        return SocketNetwork()
+    from kavka.runtime.tls_network import TlsNetwork  # late: ssl costs 10 ms, and most clusters on loopback need none
+
+    return TlsNetwork(settings.tls.context(), connect_timeout_s=CONNECT_TIMEOUT_MS / 1000)
 
 
 def now_ms() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
 from kavka.console.settings import (
     ClusterSettings,
     ConsoleSettings,
@@ -66,6 +67,28 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_its_cluste
     assert [each.name for each in with_bootstrap(found, ["h:1"]).clusters] == ["local"]
     named = with_bootstrap(found, ["one=h:1,i:2", "j:3"]).clusters
     assert [(each.name, each.bootstrap) for each in named] == [("one", "h:1,i:2"), ("cluster-2", "j:3")]
+
+
+def test_a_cluster_may_ask_who_the_console_is_and_speak_tls() -> None:
+    text = """
+    [[cluster]]
+    name = "a"
+    bootstrap = "h:1"
+    sasl = { mechanism = "SCRAM-SHA-512", username = "console", password = "secret" }
+    tls = { authorities = "/ca.pem", check_hostname = false }
+    """
+    (found,) = parse_settings(text).clusters
+    assert found.sasl == SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_512, username="console", password="secret")
+    assert found.tls == TlsSettings(authorities="/ca.pem", check_hostname=False)
+    assert "secret" not in repr(found)
+    for before, after, words in (
+        ("SCRAM-SHA-512", "GSSAPI", "expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (', password = "secret"', "", "password is missing"),
+        ("check_hostname = false", 'check_hostname = "no"', "expected bool"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            parse_settings(text.replace(before, after))
+        assert words in str(refused.value)
 
 
 def test_there_is_a_bound_on_clusters() -> None:
