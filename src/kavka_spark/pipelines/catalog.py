@@ -2,7 +2,8 @@
 
 Spark's own catalog lives in memory, so that a second run finds the files of a table that it does not know, and fails
 (LOCATION_ALREADY_EXISTS). Hive's in an embedded Derby would persist, but costs some ten seconds with every start. So
-each table's CREATE TABLE is written beside the journals as soon as the table is there, and executed before the next run.
+each table's CREATE TABLE is written beside the journals as soon as the table is there, and executed before the next
+run.
 
     I1  a table that is created anew is managed, as it was: SDP truncates no external ones
     I2  a catalog of the user's (`spark.sql.catalogImplementation`, or another than spark_catalog) is left alone
@@ -91,7 +92,8 @@ def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:
         provider = format_of_rows(folder)
         if not provider:
             shutil.rmtree(folder)
-            continue
+        if provider not in FORMATS:
+            continue  # Rows of unknown columns: Spark says LOCATION_ALREADY_EXISTS, and nothing is lost.
         spark.sql(
             f"CREATE TABLE {CATALOG}.default.`{folder.name}` USING {provider} LOCATION '{_quoted(folder.as_uri())}'"
         )
@@ -99,15 +101,13 @@ def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:
 
 
 def format_of_rows(folder: Path) -> str:
-    """The format of the rows in a table's folder; empty where it has none, or none that a micro-batch committed."""
+    """The format of the rows in a table's folder, by the ending of its files; empty where it has no rows, or none that a
+    micro-batch committed."""
     log = folder / "_spark_metadata"
     if log.is_dir() and not any(path.name.split(".")[0].isdecimal() for path in log.iterdir()):
         return ""
-    for path in folder.rglob("part-*"):
-        for provider in FORMATS:
-            if path.name.endswith(f".{provider}"):
-                return provider
-    return ""
+    endings = {path.suffix.removeprefix(".") for path in folder.rglob("part-*")}
+    return min(endings, default="")
 
 
 def _location(spark: SparkSession, database: str, table: str) -> str:
