@@ -101,7 +101,7 @@ def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:
 
 
 def format_of_rows(folder: Path) -> str:
-    """The format of the rows in a table's folder, by the ending of its files; empty where it has no rows, or none that a
+    """The format of the rows in a table's folder, by the ending of its files; empty where it has none, or none that a
     micro-batch committed."""
     log = folder / "_spark_metadata"
     if log.is_dir() and not any(path.name.split(".")[0].isdecimal() for path in log.iterdir()):

@@ -111,6 +111,7 @@ def test_a_second_run_takes_what_is_new_and_nothing_else(project: PipelineProjec
     assert "numbers\t200\t200\t0" in told
 
 
+@pytest.mark.thorough
 def test_a_column_that_is_not_there_is_told_with_flow_file_and_line(project: PipelineProject) -> None:
     broken = SUMS.replace("sum(number)", "sum(numbr)")
     (project.directory / "transformations" / "sums.sql").write_text(broken)
