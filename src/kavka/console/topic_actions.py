@@ -91,14 +91,15 @@ class CreateTopic(Action):
         if least.isdecimal() and 0 < replicas == int(least) > 1:
             text_ = "min.insync.replicas is the number of replicas: no broker may be down without refused writes."
             warnings.append(Warned("warn", Statement(text_)))
+        rows = (
+            Change("partitions", "", str(topic.partition_count) if topic.partition_count > 0 else "default"),
+            Change("replicas", "", str(replicas) if replicas > 0 else "default"),
+            *(Change(setting, "", value) for setting, value in topic.configs.items()),
+        )
         return Preview(
             f"topic {topic.name}",
             Statement("The topic {topic} is created.", {"topic": topic.name}),
-            (
-                Change("partitions", "", str(topic.partition_count) if topic.partition_count > 0 else "default"),
-                Change("replicas", "", str(replicas) if replicas > 0 else "default"),
-                *(Change(setting, "", value) for setting, value in topic.configs.items()),
-            ),
+            rows,
             tuple(warnings),
             (
                 " ".join(["kavka topics create", name, f"-b {watch.settings.bootstrap}", *own]),
@@ -110,7 +111,7 @@ class CreateTopic(Action):
                     ]
                 ),
             ),
-            wanted=repr(tuple(topic)),
+            wanted="\n".join(f"{row.what}={row.after}" for row in rows),
             button="Create it",
         )
 

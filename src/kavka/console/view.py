@@ -39,7 +39,7 @@ class Paged(Generic[Item]):
     total: int
 
 
-def show(console: Console, request: Request, template: str, /, *, section: str, **context: Any) -> Response:
+def show(console: Console, request: Request, template: str, /, *, section: str | None, **context: Any) -> Response:
     """A page of the cluster that the path names. Raises HTTPException 404 where there is none."""
     watch = console.cluster(request)
     return console.render(request, template, section=section, cluster=watch, **{"snapshot": watch.snapshot, **context})

@@ -1,4 +1,4 @@
-"""What can be done from the console, against a live cluster: previewed, confirmed, done once, written down."""
+"""What can be done from the console, against a live cluster, kavka's or Apache Kafka's: shown, confirmed, done once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,7 +25,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from console_client import ConsoleClient
 from console_process import ConsoleProcess
 from kavka.testing import Cluster
-from process_cluster import eventually
+from process_cluster import ProcessCluster, eventually
 from schema_registry_server import RegistryServer
 
 PERSON = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}'
@@ -32,11 +34,11 @@ PERSON = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type
 class Live:
     """A cluster of three brokers, the console over it, and Kafka's own client to see what became of it."""
 
-    def __init__(self, cluster: Cluster, console: ConsoleProcess, registry: RegistryServer) -> None:
-        self.cluster = cluster
+    def __init__(self, bootstrap: str, console: ConsoleProcess, registry: RegistryServer) -> None:
+        self.bootstrap = bootstrap
         self.console = console
         self.registry = registry
-        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def client(self) -> ConsoleClient:
         return ConsoleClient(self.console.address)
@@ -58,19 +60,19 @@ class Live:
         return self.admin.describe_configs([resource])[resource].result(10)[setting].value
 
     def produce(self, topic: str, *records: tuple[bytes | None, bytes | None], **more: Any) -> None:
-        producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "message.max.bytes": 2_000_000})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "message.max.bytes": 2_000_000})
         for key, value in records:
             producer.produce(topic, key=key, value=value, **more)
         assert producer.flush(30) == 0
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         eventually("committed", lambda: consumer.commit(offsets=places, asynchronous=False))
         consumer.close()
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
-        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         try:
             places = [TopicPartition(topic, partition) for partition in range(partitions)]
             return [place.offset for place in consumer.committed(places, timeout=20)]
@@ -78,17 +80,33 @@ class Live:
             consumer.close()
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with Cluster(brokers=3) as cluster, RegistryServer() as registry:
+@contextmanager
+def brokers(kind: str, directory: Path) -> Iterator[str]:
+    """Three of them; where they are."""
+    if kind == "kavka":
+        with Cluster(brokers=3) as cluster:
+            yield cluster.bootstrap_servers
+    else:
+        with ProcessCluster(directory / "kafka", kind=kind) as processes:
+            processes.start()
+            yield processes.bootstrap
+
+
+KINDS = ["kavka", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.thorough])]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    directory = tmp_path_factory.mktemp("actions")
+    with brokers(request.param, directory) as bootstrap, RegistryServer() as registry:
         settings = (
-            f'poll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{cluster.bootstrap_servers}"\n'
+            f'poll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{bootstrap}"\n'
             f'schema_registry = "{registry.address}"\n[[cluster]]\nname = "shown"\n'
-            f'bootstrap = "{cluster.bootstrap_servers}"\nread_only = true\n'
+            f'bootstrap = "{bootstrap}"\nread_only = true\n'
             '[[cluster]]\nname = "away"\nbootstrap = "127.0.0.1:1"\n'
         )
-        with ConsoleProcess(settings, tmp_path_factory.mktemp("actions")) as console:
-            found = Live(cluster, console, registry)
+        with ConsoleProcess(settings, directory) as console:
+            found = Live(bootstrap, console, registry)
             eventually(
                 "the console knows the cluster", lambda: "127.0.0.1" in found.client().get("/c/live/brokers").text
             )
@@ -129,7 +147,7 @@ class TestTopics:
         assert "Done." in client.confirm(page, "delete-topic", typed="life").text
         eventually("gone", lambda: "life" not in live.topics())
         log = client.get("/audit?q=topic+life")
-        for action in ("create-topic", "alter-config", "add-partitions", "delete-topic"):
+        for action in ("Create a topic", "Change settings", "Add partitions", "Delete a topic"):
             assert action in log.text
 
     @pytest.mark.parametrize(
@@ -169,7 +187,7 @@ class TestTopics:
         late = eve.confirm(of_eve, "alter-config")
         assert late.status == 409
         assert "another by now" in late.text
-        assert "alter-config" in late.text, "what was done meanwhile is named"
+        assert "Change settings topic shared" in late.text, "what was done meanwhile is named"
         assert live.config("shared", "retention.ms") == "1000000"
         assert "Done." in eve.confirm(late, "alter-config").text
         assert live.config("shared", "retention.ms") == "2000000"
@@ -183,7 +201,7 @@ class TestTopics:
         page = client.preview("live", "delete-records", {"topic": "cut"}, partition="0", before="4")
         assert "from 0" in page.text
         assert "Done." in client.confirm(page, "delete-records", typed="cut").text
-        consumer = Consumer({"bootstrap.servers": live.cluster.bootstrap_servers, "group.id": "cut"})
+        consumer = Consumer({"bootstrap.servers": live.bootstrap, "group.id": "cut"})
         assert consumer.get_watermark_offsets(TopicPartition("cut", 0), timeout=20) == (4, 10)
         consumer.close()
 
@@ -205,7 +223,7 @@ class TestProduce:
         assert "Done." in page.text
         client.do("live", "produce", {"topic": "typed"}, key="k1", tombstone="1", partition="2")
         client.do("live", "produce", {"topic": "typed"}, value="00ff", value_form="hex", partition="2")
-        consumer = Consumer({"bootstrap.servers": live.cluster.bootstrap_servers, "group.id": "typed"})
+        consumer = Consumer({"bootstrap.servers": live.bootstrap, "group.id": "typed"})
         consumer.assign([TopicPartition("typed", 2, 0)])
         found = []
         while len(found) < 3:
@@ -257,7 +275,7 @@ class TestGroups:
         live.topic("busy", 1)
         consumer = Consumer(
             {
-                "bootstrap.servers": live.cluster.bootstrap_servers,
+                "bootstrap.servers": live.bootstrap,
                 "group.id": "members",
                 "auto.offset.reset": "earliest",
             }

@@ -56,7 +56,7 @@ def say(context: Context, statement: Statement) -> Markup:
 
 
 def install(console: Console) -> None:
-    console.templates.globals.update(say=say)
+    console.templates.globals.update(say=say, action_title=_title)
 
 
 def routes(console: Console) -> list[Route]:
@@ -75,9 +75,14 @@ def routes(console: Console) -> list[Route]:
         link = request.query_params.get("then", "")
         if not link.startswith(f"/c/{path_part(watch.name)}/"):
             link = ""
-        return show(console, request, "audit_entry.html", section="", entry=entry, link=link, is_fresh=True, live=False)
+        return show(console, request, "audit_entry.html", section=None, entry=entry, link=link, live=False)
 
     return [*found, Route("/c/{cluster}/done/{number:int}", done)]
+
+
+def _title(name: str) -> str:
+    """What an entry of the audit log was, in words."""
+    return next((action.title for action in ACTIONS if action.name == name), name)
 
 
 def check_allowed(request: Request, watch: ClusterWatch, role: str) -> None:

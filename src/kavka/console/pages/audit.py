@@ -45,6 +45,6 @@ def routes(console: Console) -> list[Route]:
         found = console.guard.audit.find(request.path_params["number"])
         if found is None:
             raise HTTPException(404, "There is no such entry.")
-        return console.render(request, "audit_entry.html", entry=found, link="", is_fresh=False, live=False)
+        return console.render(request, "audit_entry.html", entry=found, link="", live=False)
 
     return [Route("/audit", audit), Route("/audit/{number:int}", entry)]

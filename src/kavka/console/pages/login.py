@@ -25,7 +25,7 @@ NEXT_LENGTH = 2_000
 
 
 def install(console: Console) -> None:
-    console.templates.globals.update(may=auth.may, session_user=_session_user)
+    console.templates.globals.update(may=auth.may, session_user=_session_user, has_users=_has_users)
     console.guard.refusal = lambda request, status, text: console.render(
         request, "refused.html", status_code=status, status=status, text=text, live=False
     )
@@ -104,6 +104,11 @@ def _write_down(console: Console, request: Request, action: str, name: str, outc
     now_ms = console.guard.now_ms()
     key = f"{action} {now_ms} {time.perf_counter_ns()}"
     console.guard.audit.record(Deed(key, name, address_of(request), "", action, name), outcome, now_ms)
+
+
+def _has_users(request: Request) -> bool:
+    guard = getattr(request.state, "guard", None)
+    return guard is not None and bool(guard.users.all())
 
 
 def _session_user(request: Request) -> auth.User | None:
