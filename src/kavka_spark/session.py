@@ -25,11 +25,14 @@ def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
-    # Workers run the `python3` of PATH otherwise, in which neither pyarrow nor kavka need be installed.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # spark-submit has decided master, addresses and Pythons by the time that it starts the driver.
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
+        # Workers run the `python3` of PATH otherwise, in which neither pyarrow nor kavka need be installed.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {"spark.sql.python.filterPushdown.enabled": "true", **conf}
-    if settings.get("spark.master", "local").startswith("local"):
+    if not is_submitted and settings.get("spark.master", "local").startswith("local"):
         # A machine whose name resolves to an address that is not its own cannot be bound to.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         settings.setdefault("spark.driver.bindAddress", os.environ["SPARK_LOCAL_IP"])
@@ -37,4 +40,12 @@ def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if spark.conf.get("spark.submit.pyFiles", ""):
+        # Where kavka came with --py-files, the process in which Spark looks for formats does not see it.
+        from kavka_spark.log_format import KavkaLogSource
+        from kavka_spark.source import KavkaSource
+
+        spark.dataSource.register(KavkaSource)
+        spark.dataSource.register(KavkaLogSource)
+    return spark
