@@ -172,7 +172,7 @@ def split(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], l
     if not shown:
         return _figure(title, _unit_word(unit, _), _empty(_("Nothing was measured yet.")))
     said = _shown(unit)
-    left = 128
+    left = 140
     top = _ceiling(max(sum(value for _name, value in parts) for _row, parts in shown), unit)
     scale = (WIDTH - left - 70) / top
     drawn = []
