@@ -1,7 +1,7 @@
 """Records through source and sink while the driver, its JVM, executors, workers and brokers are killed with -9.
 
-The records are numbered, so a plain client's read_committed can tell which are missing and which are there twice.
-"""
+test_kill_sink_tasks.py, which belongs to every change, does it to the sink's tasks without a JVM. The records are
+numbered, so a plain client's read_committed can tell which are missing and which are there twice."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def relay(broker: str, target: str, tmp_path: Path, **job: Any) -> SparkJob:
     return SparkJob(JOB, {**given, **job}, tmp_path / "job.log")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
 def test_rows_are_written_once_though_the_driver_is_killed_and_its_workers_live_on(
     kavka_broker: KavkaProcess, tmp_path: Path
 ) -> None:
