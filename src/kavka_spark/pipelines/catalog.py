@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "catalog"
 CATALOG: Final = "spark_catalog"
+DATABASE: Final = "default"
 WAREHOUSE: Final = "warehouse"
 FORMATS: Final = ("parquet", "orc", "json")
 """Whose files tell their columns."""
@@ -69,6 +70,8 @@ def restore(spark: SparkSession, spec: PipelineSpec) -> list[str]:
     """Creates the tables of earlier runs; returns their names. `spark` is a classic session."""
     if not is_ours(spec):
         return []
+    if spec.database is not None and spec.catalog in (None, CATALOG):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{spec.database}`")
     names = []
     for path in sorted((spec.state / FOLDER).glob("*.sql")):
         database, name = path.stem.split(".", 1)

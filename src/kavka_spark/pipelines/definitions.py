@@ -76,6 +76,11 @@ class Definitions:
     def note(self, name: str, target: str, place: Place) -> None:
         self.places[short_name(name)] = DefinedFlow(short_name(name), short_name(target), place)
 
+    def place_of(self, flow: str) -> Place | None:
+        """Where a flow stands, by its short name or by one with a database in front."""
+        found = self.places.get(flow) or self.places.get(flow.rpartition(".")[2])
+        return found.place if found is not None else None
+
     def kind_of(self, target: str) -> Kind:
         """What a flow writes to. A target that nobody defined is a streaming table that SDP knows."""
         output = self.outputs.get(target)

@@ -63,6 +63,10 @@ def _run(order: Order, spec: PipelineSpec, journal: Journal, log: Path, is_over:
         spark = classic_session(settings)
         _configure(spark, spec)
         catalog.restore(spark, spec)
+        if spec.catalog is not None:
+            spark.catalog.setCurrentCatalog(spec.catalog)
+        if spec.database is not None:
+            spark.catalog.setCurrentDatabase(spec.database)
         _tell_session(journal, spark.version, began)
         return 0 if LongSession(spec, order, journal, spark).run(is_over) else FAILED
     from kavka_spark.pipelines.triggered import TriggeredRuns, runs

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +35,6 @@ from kavka_spark.pipelines.spec import PipelineSpec, local_path
 from kavka_spark.pipelines.sql_definitions import Kind
 
 if TYPE_CHECKING:
-    from pyspark.pipelines.output import Output
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -52,6 +51,24 @@ class _Wanted:
     target: str
     kind: Kind
     query: Callable[[], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a table is laid out."""
+
+    format: str
+    partitioned_by: tuple[str, ...]
+    properties: Mapping[str, str]
+
+    def clauses(self) -> str:
+        """As CREATE TABLE has them after the columns."""
+        partitioned = f" PARTITIONED BY ({', '.join(f'`{each}`' for each in self.partitioned_by)})"
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in self.properties.items())
+        return (
+            f"USING {self.format}{partitioned if self.partitioned_by else ''}"
+            f"{f' TBLPROPERTIES ({pairs})' if pairs else ''}"
+        )
 
 
 class _Unresolved(Exception):
@@ -145,7 +162,7 @@ class LongSession:
             case "temporary view":
                 frame.createOrReplaceTempView(wanted.target)
             case "materialized view":
-                self._create_table(wanted.target, frame)
+                self._create_table(wanted.target, frame, self._layout_of(wanted.target))
                 self._views[wanted.flow] = wanted
                 self._figures[wanted.flow] = Figures(wanted.flow)
             case "sink":
@@ -153,8 +170,11 @@ class LongSession:
                 writer = self._writer(wanted, frame).format(output.format).options(**output.options)
                 self._queries[wanted.flow] = writer.start()
             case _:
-                self._create_table(wanted.target, frame)
-                self._queries[wanted.flow] = self._writer(wanted, frame).toTable(wanted.target)
+                layout = self._layout_of(wanted.target)
+                self._create_table(wanted.target, frame, layout)
+                # What writes into a table of Spark's own catalog has to say once more how it is laid out.
+                writer = self._writer(wanted, frame).format(layout.format).partitionBy(*layout.partitioned_by)
+                self._queries[wanted.flow] = writer.toTable(wanted.target)
         if wanted.flow in self._queries:
             self._figures[wanted.flow] = Figures(wanted.flow)
             self._journal.write("flow", flow=wanted.flow, state="running", why="")
@@ -167,24 +187,31 @@ class LongSession:
     def _checkpoint(self, wanted: _Wanted) -> str:
         """Where SDP has it: the highest number is the one since the last full refresh (I1)."""
         target = wanted.target.split(".")
-        parts = target if wanted.kind == "sink" else [catalog.CATALOG, *self._database(), *target][-3:]
+        database = self._spec.database or catalog.DATABASE
+        parts = target if wanted.kind == "sink" else [self._spec.catalog or catalog.CATALOG, database, *target][-3:]
         path = "/".join([self._spec.storage.rstrip("/"), "_checkpoints", *parts, wanted.flow.split(".")[-1]])
         folder = local_path(path)
         there = [] if folder is None or not folder.is_dir() else list(folder.iterdir())
         numbers = [int(each.name) for each in there if each.name.isdecimal()]
         return f"{path}/{max(numbers, default=0)}"
 
-    def _database(self) -> list[str]:
-        return [self._spec.database or "default"]
-
-    def _create_table(self, name: str, frame: DataFrame) -> None:
-        output: Any = self._definitions.outputs.get(name)
+    def _create_table(self, name: str, frame: DataFrame, layout: _Layout) -> None:
         if self._spark.catalog.tableExists(name):
             return
         columns = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in frame.schema.fields)
-        partitioned, properties, provider = _table_clauses(output, self._definitions, name)
-        self._spark.sql(f"CREATE TABLE {_quoted(name)} ({columns}) USING {provider}{partitioned}{properties}")
+        self._spark.sql(f"CREATE TABLE {_quoted(name)} ({columns}) {layout.clauses()}")
         catalog.save(self._spark, self._spec)
+
+    def _layout_of(self, name: str) -> _Layout:
+        output: Any = self._definitions.outputs.get(name)
+        if output is not None:
+            partitioned = tuple(getattr(output, "partition_cols", None) or ())
+            properties = dict(getattr(output, "table_properties", None) or {})
+            return _Layout(getattr(output, "format", None) or DEFAULT_FORMAT, partitioned, properties)
+        for each in self._definitions.sql:
+            if short_name(each.definition.name.replace("`", "")) == name:
+                return _Layout(each.definition.format or DEFAULT_FORMAT, each.definition.partitioned_by, {})
+        return _Layout(DEFAULT_FORMAT, (), {})
 
     # -- while it goes on
 
@@ -208,9 +235,8 @@ class LongSession:
 
     def _tell_failure(self, flow: str) -> bool:
         error = self._queries[flow].exception()
-        defined = self._definitions.places.get(flow)
         text = str(error) if error is not None else "it stopped by itself"
-        problem = told(text, self._spec, defined.place if defined else None, flow)
+        problem = told(text, self._spec, self._definitions.place_of(flow), flow)
         self._journal.write("flow", flow=flow, state="failed", why=problem.problem[:500])
         self._journal.write("problem", **problem.as_json())
         return False
@@ -227,7 +253,8 @@ class LongSession:
             began = time.monotonic()
             figures = self._figures[flow]
             # Files of streaming tables are found when a table is resolved: it has to be resolved anew.
-            wanted.query().write.mode("overwrite").insertInto(wanted.target, overwrite=True)
+            columns = self._spark.table(wanted.target).columns
+            wanted.query().select(*columns).write.insertInto(wanted.target, overwrite=True)
             figures.batches += 1
             figures.seconds += time.monotonic() - began
             self._journal.write("progress", **figures.as_json())
@@ -243,23 +270,6 @@ class LongSession:
 
 def _sql_query(spark: SparkSession, query: str) -> Callable[[], DataFrame]:
     return lambda: spark.sql(query)
-
-
-def _table_clauses(output: Output | None, definitions: Definitions, name: str) -> tuple[str, str, str]:
-    """PARTITIONED BY, TBLPROPERTIES and the format, of a definition in Python or in SQL."""
-    columns: list[str] = []
-    provider: str | None = None
-    properties: dict[str, str] = {}
-    if output is not None:
-        columns = list(getattr(output, "partition_cols", None) or ())
-        properties = dict(getattr(output, "table_properties", None) or {})
-        provider = getattr(output, "format", None)
-    for each in definitions.sql:
-        if output is None and short_name(each.definition.name.replace("`", "")) == name:
-            columns, provider = list(each.definition.partitioned_by), each.definition.format
-    partitioned = f" PARTITIONED BY ({', '.join(f'`{each}`' for each in columns)})" if columns else ""
-    pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-    return partitioned, f" TBLPROPERTIES ({pairs})" if pairs else "", provider or DEFAULT_FORMAT
 
 
 def _quoted(name: str) -> str:

@@ -67,8 +67,7 @@ def problem_of(
     place = _place_in_traceback(error, spec)
     if place is None and definitions is not None:
         flow = flow or named_flow(str(error), definitions)
-        defined = definitions.places.get(flow)
-        place = defined.place if defined is not None else None
+        place = definitions.place_of(flow)
     name = "" if _is_sparks(error) else f"{type(error).__name__}: "
     return told(text, spec, place, flow, name=name)
 

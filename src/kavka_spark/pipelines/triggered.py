@@ -101,8 +101,7 @@ class TriggeredRuns:
         except PySparkException as error:
             flow, text = next(iter(failed.items()), ("", ""))
             if flow:
-                defined = registry.definitions.places.get(flow)
-                return told(text or str(error), self._spec, defined.place if defined else None, flow)
+                return told(text or str(error), self._spec, registry.definitions.place_of(flow), flow)
             current = registry.current.flow if registry.current is not None else ""
             return problem_of(error, self._spec, registry.definitions, current)
         except Exception as error:  # whatever a definition file raises is its problem, told with its line
