@@ -78,11 +78,13 @@ class Console:
         **context: Any,
     ) -> Response:
         """The page that `template` makes of `context`, and of what every page knows."""
+        user = getattr(request.state, "user", None)
         known = {
             **base_context(request),
             "console": self,
-            "clusters": self.clusters,
-            "user": getattr(request.state, "user", None),
+            # Who has not come in yet is not told what there is.
+            "clusters": self.clusters if user is not None else (),
+            "user": user,
             **context,
         }
         text = self.templates.get_template(template).render(known)

@@ -37,6 +37,7 @@ REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throt
 class Live:
     def __init__(self, cluster: Cluster, console: ConsoleProcess) -> None:
         self.cluster = cluster
+        self.bootstrap = cluster.bootstrap_servers
         self.console = console
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         self.client = ConsoleClient(console.address)
@@ -44,7 +45,7 @@ class Live:
     def topic(self, name: str, brokers: tuple[int, ...], *, partitions: int = 1, size: int = SIZE_BYTES) -> None:
         placed = [list(brokers)] * partitions
         self.admin.create_topics([NewTopic(name, partitions, replica_assignment=placed)])[name].result(30)
-        producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "acks": "all"})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         for number in range(size // 100_000):
             producer.produce(name, os.urandom(100_000), partition=number % partitions)
         assert producer.flush(60) == 0
@@ -76,7 +77,7 @@ class Live:
         """The partitions of a topic whose reassignment was begun, as often as it was, by the controller's word."""
 
         async def read() -> list[RecordedDecision]:
-            hosts = parse_bootstrap(self.cluster.bootstrap_servers)
+            hosts = parse_bootstrap(self.bootstrap)
             async with ClientCluster(SocketNetwork(), hosts) as cluster:
                 return await read_decisions(cluster, 0)
 

@@ -1,0 +1,167 @@
+"""The way every action goes, on values alone: outcomes, forms, where offsets would be set to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from kavka.console import actions
+from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, carry_out, quoted, settings, whole
+from kavka.console.audit import Outcome
+from kavka.console.decoding import decode
+from kavka.console.group_actions import Way, targets, time_ms
+from kavka.console.health import Statement
+from kavka.console.messages import _has_field
+from kavka.console.produce_action import as_bytes, headers_of
+from kavka.console.topic_actions import CreateTopic, DeleteTopic
+from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.model import TopicPartition
+
+
+class Scripted(Action):
+    """Does what it is told to."""
+
+    name, title, role, section = "scripted", "Scripted", "operator", "topics"
+
+    def __init__(self, failure: BaseException | None = None, look: str | BaseException = "as it is") -> None:
+        self.failure = failure
+        self.seen = look
+        self.done = 0
+
+    async def fields(self, watch: Any, values: Values) -> Sequence[Field]:
+        return ()
+
+    async def preview(self, watch: Any, values: Values) -> Preview:
+        return Preview("thing", Statement("it is done"))
+
+    async def execute(self, watch: Any, values: Values) -> None:
+        self.done += 1
+        if self.failure is not None:
+            raise self.failure
+
+    async def look(self, watch: Any, values: Values) -> str:
+        if isinstance(self.seen, BaseException):
+            raise self.seen
+        return self.seen
+
+
+def outcome_of(action: Action) -> actions.Result:
+    return asyncio.run(carry_out(action, None, {}))  # type: ignore[arg-type]  # it asks no cluster
+
+
+class TestOutcomes:
+    def test_what_was_answered_is_committed(self) -> None:
+        assert outcome_of(Scripted()) == (Outcome.COMMITTED, "as it is", "")
+
+    def test_what_was_refused_is_rejected_with_the_reason(self) -> None:
+        found = outcome_of(Scripted(RequestError(ErrorCode.POLICY_VIOLATION, "not on Fridays")))
+        assert (found.outcome, found.remark) == (Outcome.REJECTED, "POLICY_VIOLATION: not on Fridays")
+
+    def test_what_was_not_answered_is_unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert outcome_of(Scripted(ConnectionFailed("broker 1 went away"))).outcome is Outcome.UNKNOWN
+        assert outcome_of(Scripted(RequestError(ErrorCode.REQUEST_TIMED_OUT, "late"))).outcome is Outcome.UNKNOWN
+        monkeypatch.setattr(actions, "TIMEOUT_S", 0.01)
+
+        class Slow(Scripted):
+            async def execute(self, watch: Any, values: Values) -> None:
+                await asyncio.sleep(5)
+
+        assert outcome_of(Slow()).outcome is Outcome.UNKNOWN
+
+    def test_a_refusal_that_may_come_of_our_own_lost_attempt_is_unknown(self) -> None:
+        assert CreateTopic().is_ambiguous(RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, ""))
+        assert DeleteTopic().is_ambiguous(RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""))
+        assert not CreateTopic().is_ambiguous(RequestError(ErrorCode.INVALID_PARTITIONS, ""))
+
+    def test_what_cannot_be_read_afterwards_is_said(self) -> None:
+        found = outcome_of(Scripted(look=ConnectionFailed("nobody answers")))
+        assert (found.outcome, found.after) == (Outcome.COMMITTED, "not known: nobody answers")
+
+
+class TestPreviews:
+    def test_previews_that_say_the_same_have_the_same_fingerprint(self) -> None:
+        one = Preview("topic a", Statement("{n} change", {"n": 1}), (Change("x", "1", "2"),))
+        assert one.fingerprint == one._replace(button="Go").fingerprint
+        for other in (
+            one._replace(target="topic b"),
+            one._replace(changes=(Change("x", "3", "2"),)),
+            one._replace(before="something else"),
+            one._replace(summary=Statement("{n} change", {"n": 2})),
+        ):
+            assert other.fingerprint != one.fingerprint
+
+    def test_words_are_quoted_for_the_shell(self) -> None:
+        assert quoted("a; rm -rf /") == "'a; rm -rf /'"
+
+
+class TestForms:
+    def test_settings_are_lines_of_name_and_value(self) -> None:
+        assert settings({"s": "a=1\r\n\r\n b = x=y \n"}, "s") == {"a": "1", "b": "x=y"}
+        for wrong in ("a", "=1", "a=1\na=2"):
+            with pytest.raises(Refused):
+                settings({"s": wrong}, "s")
+
+    @pytest.mark.parametrize("said", ["", "x", "1.5", "-1", "11", "9" * 30, "٣٣٣"])
+    def test_a_number_is_within_its_range(self, said: str) -> None:
+        with pytest.raises(Refused):
+            whole({"n": said}, "n", "it", least=0, most=10)
+
+    def test_what_is_typed_becomes_bytes(self) -> None:
+        assert as_bytes("é\r\n", "text") == "é\n".encode()
+        for said, form in (("{", "json"), ("0g", "hex"), ("=", "base64"), ("x", "bits")):
+            with pytest.raises(Refused):
+                as_bytes(said, form)
+        with pytest.raises(Refused):
+            headers_of("\n".join(f"n{number}: v" for number in range(101)))
+
+    @pytest.mark.parametrize("said", ["yesterday", "2026-13-01", "9" * 40, "-1"])
+    def test_what_is_no_time_is_refused(self, said: str) -> None:
+        with pytest.raises(Refused):
+            time_ms(said)
+
+    def test_a_field_of_json_is_compared_as_it_reads(self) -> None:
+        shown = decode(b'{"a": {"n": 42, "ok": true, "none": null, "s": "x=y"}}')
+        for wanted in ("a.n=42", "a.ok=true", "a.s=x=y", "a.n", "a"):
+            assert _has_field(shown, wanted), wanted
+        for other in ("a.n=4", "a.ok=True", "b", "a.n.x=1", "a.s=x"):
+            assert not _has_field(shown, other), other
+
+
+class TestOffsets:
+    place = TopicPartition("orders", 0)
+
+    def target(
+        self, way: Way, committed: int | None = 50, number: int = 0, at_time: int | None = None
+    ) -> tuple[int, int | None]:
+        (found,) = targets(
+            way,
+            [self.place],
+            {} if committed is None else {self.place: committed},
+            {self.place: 10},
+            {self.place: 100},
+            number=number,
+            at_time=None if at_time is None else {self.place: at_time},
+        )
+        return found.wanted, found.moved_from
+
+    def test_each_way_leads_where_it_says(self) -> None:
+        assert self.target(Way.EARLIEST) == (10, None)
+        assert self.target(Way.LATEST) == (100, None)
+        assert self.target(Way.OFFSET, number=42) == (42, None)
+        assert self.target(Way.SHIFT, number=-5) == (45, None)
+        assert self.target(Way.TIME, at_time=77) == (77, None)
+        assert self.target(Way.TIME) == (100, None), "nothing is so late: the end"
+
+    def test_no_offset_leaves_its_log(self) -> None:
+        assert self.target(Way.OFFSET, number=5) == (10, 5)
+        assert self.target(Way.OFFSET, number=500) == (100, 500)
+        assert self.target(Way.SHIFT, number=-500) == (10, -450)
+
+    def test_what_was_never_committed_cannot_be_shifted(self) -> None:
+        with pytest.raises(Refused, match="no committed offset"):
+            self.target(Way.SHIFT, committed=None, number=1)
