@@ -1,7 +1,8 @@
 """Records through source and sink while the driver, its JVM, executors, workers and brokers are killed with -9.
 
 test_kill_sink_tasks.py, which belongs to every change, does it to the sink's tasks without a JVM. The records are
-numbered, so a plain client's read_committed can tell which are missing and which are there twice."""
+numbered, so a plain client's read_committed can tell which are missing and which are there twice.
+"""
 
 from __future__ import annotations
 
