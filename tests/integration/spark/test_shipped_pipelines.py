@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,3 +198,27 @@ def test_streams_are_joined_and_sessions_end_when_nobody_clicks(cluster: Cluster
     assert joined["bob", "a"] is None, "an hour and a half later is too late"
     sessions = {row["user"]: row["clicks"] for row in project.rows("sessions")}
     assert sessions == {"ann": 2, "bob": 1}
+
+
+def test_fsck_finds_the_batch_that_a_disk_changed(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("checked", partitions=1, replicas=3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+    for number in range(50):
+        producer.produce("checked", b"%d" % number * 100)
+    assert producer.flush(60) == 0
+    cluster.wait_in_sync("checked")
+    originals = sorted(path.parent for path in cluster.directory.rglob("meta.properties"))
+    copies = [shutil.copytree(path, tmp_path / f"copy-{number}") for number, path in enumerate(originals)]
+    segment = next(copies[1].glob("checked-0/*.log"))
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+
+    project = PipelineProject.of_example("fsck", tmp_path / "fsck", "127.0.0.1:1")
+    directories = ",".join(map(str, copies))
+    project.run("--set", f"fsck.directories={directories}", "--set", "fsck.topics=checked")
+
+    errors = [row for row in project.rows("findings") if row["severity"] == "error"]
+    assert {(row["topic"], row["partition"], row["kind"]) for row in errors} >= {("checked", 0, "crc")}
+    assert {row["file"] for row in errors if row["kind"] == "crc"} == {str(segment)}
+    assert sum(row["findings"] for row in project.rows("per_partition")) == len(project.rows("findings"))

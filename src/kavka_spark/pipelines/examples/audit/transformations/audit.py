@@ -63,7 +63,7 @@ def stored() -> DataFrame:
     return _stream(spark.conf.get("audit.topics")).select(
         *PLACE,
         F.unix_millis("timestamp").alias("stored_ms"),
-        F.element_at(F.transform(ids, lambda header: header["value"].cast("string")), 1).alias("id"),
+        F.get(F.transform(ids, lambda header: header["value"].cast("string")), F.lit(0)).alias("id"),
     )
 
 
