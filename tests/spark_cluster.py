@@ -78,7 +78,7 @@ class SparkCluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """In which everything of the cluster runs, and jobs are handed in: with the dependencies, without kavka."""
+        """In which everything of the cluster runs: with the dependencies, without kavka."""
         base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
         return {
             "SPARK_HOME": str(SPARK_HOME),
@@ -90,6 +90,11 @@ class SparkCluster:
             # A directory that is named here is not looked through for .pth files, which is how kavka is installed.
             "PYTHONPATH": sysconfig.get_path("purelib"),
         }
+
+    @property
+    def drivers_environment(self) -> Mapping[str, str]:
+        """The driver's own processes get no --py-files, so kavka is on their path."""
+        return {**self.environment, "PYTHONPATH": f"{self.environment['PYTHONPATH']}:{self.zip}"}
 
     def submit(self, *, packages: str = "", conf: Mapping[str, str] | None = None) -> list[str]:
         """The command that hands a script in."""

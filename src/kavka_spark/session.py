@@ -40,12 +40,4 @@ def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    if spark.conf.get("spark.submit.pyFiles", ""):
-        # Where kavka came with --py-files, the process in which Spark looks for formats does not see it.
-        from kavka_spark.log_format import KavkaLogSource
-        from kavka_spark.source import KavkaSource
-
-        spark.dataSource.register(KavkaSource)
-        spark.dataSource.register(KavkaLogSource)
-    return spark
+    return builder.getOrCreate()

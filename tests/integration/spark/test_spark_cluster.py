@@ -50,7 +50,7 @@ def test_rows_are_written_once_though_executors_are_killed(
         "rows_per_batch": 6_000,
         "sink": {"exactlyOnce": "true"},
     }
-    launcher, environment = cluster.submit(), cluster.environment
+    launcher, environment = cluster.submit(), cluster.drivers_environment
     with SparkJob(JOB, job, tmp_path / "job.log", launcher=launcher, environment=environment) as running:
         running.start()
         for _ in range(3):
@@ -77,7 +77,7 @@ def test_an_iceberg_table_holds_every_row_once_though_an_executor_is_killed(
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
     }
-    launcher, environment = cluster.submit(packages=ICEBERG, conf=catalog), cluster.environment
+    launcher, environment = cluster.submit(packages=ICEBERG, conf=catalog), cluster.drivers_environment
     with SparkJob(JOB, job, tmp_path / "job.log", launcher=launcher, environment=environment) as running:
         running.start()
         kill_an_executor(cluster, running)
