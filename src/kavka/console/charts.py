@@ -419,6 +419,8 @@ def _tick(unit: str) -> Callable[[float], str]:
     """As short as a tick must be: 8 KiB, where the caption says that it is a second's."""
     if unit.startswith("B"):
         return lambda value: size(value).replace(".0 ", " ")
+    if unit == "ms":
+        return lambda value: duration(value).replace(".0 ", " ") if value else "0"
     return _shown(unit)
 
 
