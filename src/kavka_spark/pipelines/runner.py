@@ -36,19 +36,25 @@ class Runner:
 
     def __init__(self, spec: PipelineSpec, order: Order) -> None:
         self._spec = spec
-        self.journal = new_journal_path(spec.state)
-        self.log = log_path(self.journal)
-        self._order = order.with_journal(self.journal)
-        self._reader = JournalReader(self.journal)
+        self._order = order
+        self._journal = Path(os.devnull)
+        self._reader = JournalReader(self._journal)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = -1
         self._has_ended = False
 
     def __enter__(self) -> Runner:
         self._take_lock()
-        with self.log.open("wb") as log:
+        self._journal = new_journal_path(self._spec.state)
+        self._reader = JournalReader(self._journal)
+        with log_path(self._journal).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kavka_spark.pipelines.driver", encode_order(self._order)],
+                [
+                    sys.executable,
+                    "-m",
+                    "kavka_spark.pipelines.driver",
+                    encode_order(self._order.with_journal(self._journal)),
+                ],
                 cwd=self._spec.root,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -117,11 +123,13 @@ class Runner:
             self._process.stdin.close()
 
     def log_tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        log = log_path(self._journal)
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return "\n".join(lines[-TAIL_LINES:])
 
     def _take_lock(self) -> None:
         path = self._spec.state / _LOCK
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

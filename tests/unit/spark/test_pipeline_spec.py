@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
 
+from kavka_spark.pipelines.journal import journals
 from kavka_spark.pipelines.order import Order, decode_order, encode_order
+from kavka_spark.pipelines.runner import Runner, is_running
 from kavka_spark.pipelines.shipped import EXAMPLES, ExampleError, describe_examples, lay
 from kavka_spark.pipelines.spec import SpecError, parse_seconds, parse_spec, read_spec, storage_uri
 
@@ -96,3 +99,15 @@ def test_every_shipped_pipeline_can_be_laid_and_is_read(tmp_path: Path) -> None:
         lay("first", tmp_path / "first")
     with pytest.raises(ExampleError, match="no example"):
         lay("no-such", tmp_path / "other")
+
+
+def test_one_driver_at_a_time_works_on_a_storage(tmp_path: Path) -> None:
+    spec = parse_spec(tmp_path / "pipeline.yml", {"name": "n", "storage": "s"})
+    spec.state.mkdir(parents=True)
+    assert not is_running(spec.state)
+    with (spec.state / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert is_running(spec.state)
+        with pytest.raises(SpecError, match="another run of n is under way"), Runner(spec, Order("p", "", "run")):
+            pass
+    assert not journals(spec.state), "a run that did not begin leaves no journal"
