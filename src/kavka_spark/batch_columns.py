@@ -5,21 +5,29 @@ Decides what each of them says of a batch. It must not look at records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kavka.records.batch import LOG_APPEND_TIME_FLAG
 from kavka.records.compression import Compression
 from kavka_spark.batch_walk import PlacedBatch
+from kavka_spark.chunk import Chunk
 from kavka_spark.columns import TYPES
 from kavka_spark.record_fields import Longs
 
 Value: TypeAlias = bool | int | str
 
 CONSTANTS = ("topic", "partition", "file")
+_HEADER_FIELDS = {
+    "base_offset": "base_offset",
+    "leader_epoch": "partition_leader_epoch",
+    "producer_id": "producer_id",
+    "producer_epoch": "producer_epoch",
+    "attributes": "attributes",
+}
 _CODEC_NAMES = {codec.value: codec.name.lower() for codec in Compression}
 
 
@@ -54,15 +62,25 @@ def batch_value(name: str, batch: PlacedBatch) -> Value:
     raise ValueError(f"{name} is no column of batches")
 
 
-def batch_column(name: str, batches: Sequence[PlacedBatch], batch_of_row: Longs) -> pa.Array:
-    """The column `name` for rows of several batches; row i is of `batches[batch_of_row[i]]`."""
+def batch_column(name: str, chunk: Chunk, run_of_row: Longs) -> pa.Array:
+    """The column `name` for rows of a chunk; row i is of run `run_of_row[i]`."""
     kind = TYPES[name]
-    values = [batch_value(name, batch) for batch in batches]
-    if len(values) == 1 or len(set(values)) == 1:
-        return pa.repeat(pa.scalar(values[0], kind), len(batch_of_row))
+    values = _by_run(name, chunk)
+    if (values == values[0]).all():
+        return pa.repeat(pa.scalar(values[0].item(), kind), len(run_of_row))
     if pa.types.is_string(kind):
-        return pa.array(values, kind).take(pa.array(batch_of_row))
-    return pa.array(np.array(values)[batch_of_row], kind)
+        return pa.array(values, kind).take(pa.array(run_of_row))
+    return pa.array(values[run_of_row], kind)
+
+
+def _by_run(name: str, chunk: Chunk) -> NDArray[Any]:
+    """As `batch_value`, for each run; what headers tell, at once."""
+    field = _HEADER_FIELDS.get(name)
+    if field is not None:
+        return chunk.of_headers(field)
+    if name == "timestampType":
+        return (chunk.of_headers("attributes") & LOG_APPEND_TIME_FLAG) // LOG_APPEND_TIME_FLAG
+    return np.array([batch_value(name, run.batch) for run in chunk.runs])
 
 
 class ConstantColumns:

@@ -20,7 +20,15 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kavka.errors import RecordsError
-from kavka.records.batch import CRC_START, HEADER_SIZE, BatchHeader, RecordBatch, batch_at
+from kavka.records.batch import (
+    CONTROL_FLAG,
+    CRC_START,
+    HEADER_SIZE,
+    LENGTH_PREFIX_SIZE,
+    BatchHeader,
+    RecordBatch,
+    batch_at,
+)
 from kavka.records.control import ControlType, read_marker
 from kavka_spark.errors import CorruptBatchError
 
@@ -86,15 +94,17 @@ def committed_batches(
             return
         if check_crcs:
             check_crc(batch, topic, partition)
-        if header.producer_id >= 0 and (upcoming or aborting):
-            while upcoming and upcoming[-1][1] <= header.last_offset:
+        is_control = header.attributes & CONTROL_FLAG
+        last_offset = header.base_offset + header.last_offset_delta
+        if (upcoming or aborting) and header.producer_id >= 0:
+            while upcoming and upcoming[-1][1] <= last_offset:
                 aborting.add(upcoming.pop()[0])
-            if header.is_control:
+            if is_control:
                 if is_abort(batch, topic, partition):
                     aborting.discard(header.producer_id)
             elif header.is_transactional and header.producer_id in aborting:
                 continue
-        if header.is_control or header.record_count == 0 or header.last_offset < start:
+        if is_control or header.record_count == 0 or last_offset < start:
             continue
         yield PlacedBatch(header, data, position, position)
 
@@ -124,9 +134,10 @@ def is_abort(batch: RecordBatch, topic: str, partition: int) -> bool:
 
 def odd_header(header: BatchHeader) -> str | None:
     """What of a header cannot be, where its length and magic can; None if nothing."""
-    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset >= MAX_OFFSET:
+    base_offset, delta = header.base_offset, header.last_offset_delta
+    if base_offset < 0 or delta < 0 or base_offset + delta >= MAX_OFFSET:
         return f"offsets from {header.base_offset} on with a last delta of {header.last_offset_delta}"
-    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+    if not 0 <= header.record_count <= delta + 1:
         return f"{header.record_count} records at {header.last_offset_delta + 1} offsets"
     return None
 
@@ -149,5 +160,5 @@ def _batches(view: memoryview, topic: str, partition: int, expected: int) -> Ite
         if odd is not None:
             raise CorruptBatchError(topic, partition, header.base_offset, odd)
         yield position, batch
-        last = header.last_offset
-        position += len(batch.view)
+        last = header.base_offset + header.last_offset_delta
+        position += LENGTH_PREFIX_SIZE + header.batch_length

@@ -10,7 +10,7 @@ Invariants
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ import numpy as np
 from kavka.records.batch import LOG_APPEND_TIME_FLAG, BatchHeader
 from kavka_spark.batch_walk import PlacedBatch
 from kavka_spark.record_fields import Bytes, Longs
+
+_FIELD_INDEX = {name: index for index, name in enumerate(BatchHeader._fields)}
 
 
 class Run(NamedTuple):
@@ -36,15 +38,16 @@ class Run(NamedTuple):
 class Chunk:
     """The runs' records: `source` with their bytes, where each starts and ends in it, and of which run it is."""
 
-    __slots__ = ("bytes", "ends", "run_of_row", "runs", "source", "starts")
+    __slots__ = ("_fields", "bytes", "ends", "run_of_row", "runs", "source", "starts")
 
     def __init__(self, runs: Sequence[Run], positions: array[int]) -> None:
         """`positions`: for each run where its records start, then where the last one ends."""
         self.runs = runs
+        self._fields: list[tuple[int, ...]] | None = None
         counts = np.array([run.row_count for run in runs], np.int64)
         bounds: Longs = np.frombuffer(positions, np.int64)
-        first = runs[0].source
-        if all(run.source is first for run in runs):
+        first, last = runs[0].source, runs[-1].source
+        if first is last and {id(run.source) for run in runs} == {id(first)}:
             self.source = first
         else:
             begins = np.array([run.begin for run in runs], np.int64)
@@ -58,15 +61,15 @@ class Chunk:
         self.ends: Longs = bounds[1:][is_start[:-1]]
         self.run_of_row: Longs = np.repeat(np.arange(len(runs)), counts)
 
-    def of_headers(self, field: Callable[[BatchHeader], int]) -> Longs:
+    def of_headers(self, field: str) -> Longs:
         """A field of the header of each run's batch."""
-        return np.array([field(run.batch.header) for run in self.runs], np.int64)
+        if self._fields is None:
+            self._fields = list(zip(*(run.batch.header for run in self.runs), strict=True))
+        return np.array(self._fields[_FIELD_INDEX[field]], np.int64)
 
     def timestamps(self) -> tuple[Longs, Longs]:
         """(what a record's timestamp counts from, whether its delta counts) by run: under log append time all records
         of a batch have its largest timestamp."""
-        bases = [
-            header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else header.base_timestamp
-            for header in (run.batch.header for run in self.runs)
-        ]
-        return np.array(bases, np.int64), self.of_headers(lambda header: not header.attributes & LOG_APPEND_TIME_FLAG)
+        is_stamped = self.of_headers("attributes") & LOG_APPEND_TIME_FLAG != 0
+        bases = np.where(is_stamped, self.of_headers("max_timestamp"), self.of_headers("base_timestamp"))
+        return bases, (~is_stamped).astype(np.int64)

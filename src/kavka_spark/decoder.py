@@ -213,12 +213,12 @@ class ArrowDecoder:
         """Offsets and timestamps of the records; None where they cannot be."""
         run_of_row = chunk.run_of_row[rows]
         deltas = fields.offset_deltas
-        offsets = chunk.of_headers(lambda header: header.base_offset)[run_of_row] + deltas
+        offsets = chunk.of_headers("base_offset")[run_of_row] + deltas
         if (
             offsets[0] <= self._previous_offset
             or (offsets[1:] <= offsets[:-1]).any()
             or (deltas < 0).any()
-            or (deltas > chunk.of_headers(lambda header: header.last_offset_delta)[run_of_row]).any()
+            or (deltas > chunk.of_headers("last_offset_delta")[run_of_row]).any()
         ):
             return None
         if not self._wants_timestamp:
@@ -245,7 +245,6 @@ class ArrowDecoder:
         if count <= 0:
             return
         buffer = pa.py_buffer(chunk.source)
-        batches = [run.batch for run in chunk.runs]
         arrays: list[pa.Array] = []
         for name in self.schema.names:
             match name:
@@ -258,7 +257,7 @@ class ArrowDecoder:
                 case "timestamp":
                     arrays.append(pa.array(stamps.timestamps[kept] * 1000).cast(TYPES[name]))
                 case "sequence":
-                    bases = chunk.of_headers(lambda header: header.base_sequence)[run_of_row]
+                    bases = chunk.of_headers("base_sequence")[run_of_row]
                     sequences = np.where(bases < 0, -1, (bases + fields.offset_deltas) % _SEQUENCE_SPAN)
                     arrays.append(pa.array(sequences[kept].astype(np.int32)))
                 case "headers":
@@ -266,7 +265,7 @@ class ArrowDecoder:
                 case _ if name in CONSTANTS:
                     arrays.append(self._constants.column(name, count))
                 case _:
-                    arrays.append(batch_column(name, batches, run_of_row[kept]))
+                    arrays.append(batch_column(name, chunk, run_of_row[kept]))
         yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _decode_runs_plainly(self, runs: Sequence[Run], first_row: int) -> Iterator[pa.RecordBatch]:

@@ -171,7 +171,7 @@ class _Scan:
                 needed = len(batch.view)
                 break
             found.append(self._judged(batch, view, start, base + start))
-            start += len(batch.view)
+            start += LENGTH_PREFIX_SIZE + batch.header.batch_length
         self._position = base + start
         return found, needed
 
@@ -179,12 +179,15 @@ class _Scan:
         header = batch.header
         crc_ok = crc32c(batch.view[CRC_START:]) == header.crc if self._check_crcs else None
         problem = self._problem(header, crc_ok)
-        if problem is None or crc_ok:
+        if problem is None:
+            self._last_offset = header.base_offset + header.last_offset_delta
+        elif crc_ok:
             self._last_offset = max(self._last_offset, header.last_offset)
+        transactions = self._transactions
         aborted = (
-            self._transactions is not None
+            transactions is not None
             and header.is_transactional
-            and self._transactions.contain(header.producer_id, header.base_offset)
+            and transactions.contain(header.producer_id, header.base_offset)
         )
         return ScannedBatch(PlacedBatch(header, view, start, position, crc_ok is not False, aborted), problem, crc_ok)
 
