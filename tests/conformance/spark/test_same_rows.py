@@ -72,7 +72,7 @@ def same(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> Dat
 
 
 def test_every_codec_headers_nulls_and_tombstones(spark: SparkSession, bootstrap: str) -> None:
-    create_topic(bootstrap, "everything", 2)
+    create_topic(bootstrap, "everything", 2, {"retention.ms": "-1"})  # Its timestamps are years old.
     fill_with_everything(bootstrap, "everything")
     rows = same(spark, bootstrap, "everything")
     assert rows.count() == 2_000

@@ -37,7 +37,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def everything(kavka_broker: KavkaProcess) -> str:
-    create_topic(kavka_broker.bootstrap, "everything", 2)
+    create_topic(kavka_broker.bootstrap, "everything", 2, {"retention.ms": "-1"})  # Its timestamps are years old.
     fill_with_everything(kavka_broker.bootstrap, "everything")
     return "everything"
 
