@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -56,13 +56,14 @@ def fill(bootstrap: str, *, replicas: int, topic: str = "orders") -> None:
     for number in range(100):
         producer.produce(topic, f"value {number}".encode(), partition=0)
     assert producer.flush(60) == 0
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "enable.auto.commit": False})
-    try:
-        # A coordinator that has just been made answers NOT_COORDINATOR for a moment, which librdkafka hands on.
-        position = Position(topic, 0, 10)
-        eventually("offsets are committed", lambda: consumer.commit(offsets=[position], asynchronous=False))
-    finally:
-        consumer.close()
+    read = ConsumerGroupTopicPartitions("readers", [Position(topic, 0, 10)])
+
+    def commit() -> bool:
+        (done,) = admin.alter_consumer_group_offsets([read]).values()
+        return all(each.error is None for each in done.result(10).topic_partitions)
+
+    # A coordinator that has just been made answers NOT_COORDINATOR for a moment, which librdkafka hands on.
+    assert eventually("offsets are committed", commit, timeout_s=60)
 
 
 @contextlib.asynccontextmanager
@@ -188,6 +189,7 @@ def test_a_cluster_that_goes_away_is_shown_as_it_was_with_the_reason_and_comes_b
         asyncio.run(run(broker))
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_was_never_there_is_waited_for(tmp_path: Path) -> None:
     port = free_port()
 
@@ -299,7 +301,7 @@ def read_until(stream: object, words: str) -> str:
     raise AssertionError(f"no line with {words!r}")
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)])
 def test_kavka_up_starts_the_console_beside_its_brokers_and_it_ends_with_them(
     end: signal.Signals, tmp_path: Path
 ) -> None:
