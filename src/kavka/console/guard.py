@@ -95,6 +95,12 @@ def install(console: Console) -> None:
     settings = console.settings
     ledger = open_ledger(Path(settings.data_directory) / LEDGER)
     console.ledger = ledger
+
+    async def close() -> None:
+        ledger.close()
+
+    # Last of all: what is stopped before it may still write.
+    console.on_stop.insert(0, close)
     console.guard = Guard(
         ledger,
         listens_on=settings.host,

@@ -142,7 +142,11 @@ class JobRunner:
             raise ConnectionFailed("it was not reached yet")
         if job.cluster_id and cluster.cluster_id != job.cluster_id:
             text = f"another cluster ({cluster.cluster_id}) answers under this name: nothing is sent to it"
-            self._store.enter(job, JobState.FAILED, self._now_ms(), remark=text)
+            if job.state is JobState.CONFIRMED:
+                self._store.enter(job, JobState.FAILED, self._now_ms(), remark=text)
+            else:
+                # The one that it was begun on may still have its throttles: the job waits for it.
+                self._say(job, text)
             return
         admin = Admin(cluster)
         match job.state:

@@ -129,6 +129,8 @@ def test_topics_from_creation_to_deletion(live: Live, browser: Browser) -> None:
         eventually("gone", lambda: "made" not in live.topics())
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(240)
 def test_records_are_written_looked_at_and_deleted(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         open_form(page, live, "/do/produce?topic=orders")
@@ -176,6 +178,8 @@ def test_new_records_come_onto_an_open_page(live: Live, browser: Browser) -> Non
         page.get_by_role("button", name="Go on").click()
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(240)
 def test_a_groups_offsets_are_set_and_the_group_deleted(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         open_form(page, live, "/do/reset-offsets?group=billing")
@@ -189,6 +193,8 @@ def test_a_groups_offsets_are_set_and_the_group_deleted(live: Live, browser: Bro
         page.get_by_text("Done.").wait_for(timeout=SOON_MS)
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(240)
 def test_a_job_goes_on_under_the_open_page(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         for kind, fields in (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,9 @@ from kavka.console.jobs_plan import (
     plan_replication_factor,
 )
 from kavka.console.jobs_progress import AWAY_MS, MOST_AT_ONCE, SETTLE_MS, STALLED_MS, step
+from kavka.console.jobs_runner import JobRunner
 from kavka.console.jobs_store import Busy, Job, JobState, JobStore, MoveRow, MoveState, Stale
-from kavka.console.ledger import open_ledger
+from kavka.console.ledger import LEDGER, open_ledger
 from kavka.model import TopicPartition
 
 MB = 1_000_000
@@ -468,6 +471,34 @@ class TestStore:
         moves = store.moves(job.number)
         store.update_moves(job.number, [moves[0]._replace(state=MoveState.SKIPPED, remark="broker 3 is away")], 3000)
         assert store.events(job.number)[-1] == (3000, "orders-0: skipped (broker 3 is away)")
+
+
+async def until(happens: Callable[[], bool]) -> None:
+    while not happens():  # noqa: ASYNC110 - nobody tells a test
+        await asyncio.sleep(0.01)
+
+
+class TestRunner:
+    def runner(self, store: JobStore, directory: Path) -> JobRunner:
+        return JobRunner(store, directory, lambda name: None, lambda job: None, turn_s=0.01)
+
+    def test_of_two_consoles_on_one_ledger_one_carries_out_the_jobs(self, store: JobStore, tmp_path: Path) -> None:
+        job = store.confirm(add(store).number, 1, user="ada", now_ms=2000)
+
+        async def both() -> None:
+            other = JobStore(open_ledger(tmp_path / LEDGER))
+            first, second = self.runner(store, tmp_path), self.runner(other, tmp_path)
+            await first.start()
+            await until(lambda: "knows no cluster main" in store.find(job.number).remark)
+            await second.start()
+            await until(lambda: second.is_elsewhere)
+            assert not first.is_elsewhere
+            await first.stop()
+            await until(lambda: not second.is_elsewhere)
+            await second.stop()
+
+        asyncio.run(asyncio.wait_for(both(), 10))
+        assert store.find(job.number).state is JobState.CONFIRMED, "a cluster that is not known is waited for"
 
 
 class TestThrottles:

@@ -88,7 +88,15 @@ def install(console: Console) -> None:
 
     runner = JobRunner(console.jobs, Path(console.settings.data_directory), cluster_of, changed)
     console.runner = runner
-    console.on_start.append(runner.start)
+
+    async def close_open_entries() -> None:
+        """Jobs that ended just before the console did, and whose line in the audit log is open."""
+        for watch in console.clusters:
+            for job in console.jobs.of_cluster(watch.name):
+                if job.state.is_over:
+                    _close(console, job)
+
+    console.on_start += [close_open_entries, runner.start]
     console.on_stop.append(runner.stop)
 
 

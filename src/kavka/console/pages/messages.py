@@ -121,7 +121,21 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
     )
 
 
-_ASKED = ("start", "number", "time", "until", "partition", "key", "value", "header", "path", "key_as", "value_as", "n")
+_ASKED = (
+    "start",
+    "number",
+    "time",
+    "until",
+    "partition",
+    "key",
+    "value",
+    "header",
+    "path",
+    "key_as",
+    "value_as",
+    "n",
+    "committed",
+)
 
 
 def query_of(request: Request, topic: str) -> Query:
@@ -154,7 +168,7 @@ def query_of(request: Request, topic: str) -> Query:
         min(max(_number(said["n"] or "50", "how many"), 1), MOST_SHOWN),
         key_format,
         value_format,
-        request.query_params.get("committed") == "1",
+        said["committed"] == "1",
         resume,
     )
 
