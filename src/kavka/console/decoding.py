@@ -120,7 +120,7 @@ def _with_schema(data: bytes, schema: Schema) -> Decoded:
     except SchemaMismatch as problem:
         return _auto(data)._replace(problem=f"schema {schema.number} does not read it: {visible(problem)}")
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    shown, is_cut = _cut(visible(text))
+    shown, is_cut = _shown(text)
     return Decoded(schema.kind.lower(), shown, len(data), is_cut, f"{schema.number} {schema.name}".strip(), "", value)
 
 
@@ -134,8 +134,9 @@ def _json(data: bytes) -> Decoded | None:
         return None
     if not isinstance(value, (dict, list)):
         # A lone number or word is JSON, and text just as well.
-        return Decoded("text", visible(text)[:SHOWN_CHARACTERS], len(data), len(text) > SHOWN_CHARACTERS, value=value)
-    shown, is_cut = _cut(visible(laid_out(text)))
+        shown, is_cut = _shown(text)
+        return Decoded("text", shown, len(data), is_cut, value=value)
+    shown, is_cut = _shown(laid_out(text))
     return Decoded("json", shown, len(data), is_cut, value=value)
 
 
@@ -191,7 +192,7 @@ def _text(data: bytes) -> Decoded:
     # Four bytes are enough for any character, so no more than these can be shown.
     is_cut = len(data) > 4 * SHOWN_CHARACTERS
     text = data[: 4 * SHOWN_CHARACTERS].decode("utf-8", "backslashreplace")
-    shown, was_cut = _cut(visible(text))
+    shown, was_cut = _shown(text)
     return Decoded("text", shown, len(data), is_cut or was_cut)
 
 
@@ -219,5 +220,7 @@ def _reads_as_text(data: bytes) -> bool:
     return readable >= _LEAST_PRINTABLE * len(sample)
 
 
-def _cut(text: str) -> tuple[str, bool]:
-    return (text[:SHOWN_CHARACTERS], True) if len(text) > SHOWN_CHARACTERS else (text, False)
+def _shown(text: str) -> tuple[str, bool]:
+    """What is shown of a text, and whether that is not all of it. No more of it is looked at than that."""
+    shown = visible(text[: SHOWN_CHARACTERS + 1])
+    return (shown[:SHOWN_CHARACTERS], True) if len(shown) > SHOWN_CHARACTERS else (shown, False)

@@ -166,6 +166,7 @@ def test_called_off_in_the_middle_everything_is_as_it_was(live: Live) -> None:
     assert "somebody was faster" in late.text
 
 
+@pytest.mark.thorough
 def test_a_throttle_that_was_there_before_is_put_back(live: Live) -> None:
     live.topic("standing", (1, 2), size=200_000)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "standing")
@@ -193,6 +194,7 @@ def test_of_two_jobs_at_once_the_second_is_refused_and_told(live: Live) -> None:
     live.wait(two.path, "done")
 
 
+@pytest.mark.thorough
 def test_a_plan_that_the_cluster_has_left_behind_is_not_run(live: Live) -> None:
     live.topic("moved", (1, 2), size=200_000)
     old = live.plan("reassign", topics="moved", brokers="3,4", throttle="50")
@@ -203,6 +205,7 @@ def test_a_plan_that_the_cluster_has_left_behind_is_not_run(live: Live) -> None:
     assert "out of date" in refused.text
 
 
+@pytest.mark.thorough
 def test_replicas_are_added_and_taken_away(live: Live) -> None:
     live.topic("factor", (1, 2), size=200_000)
     live.wait(live.run(live.plan("replication-factor", topics="factor", factor="3", throttle="")), "done")
@@ -244,6 +247,24 @@ def test_a_broker_that_dies_in_the_middle_is_given_up_and_its_throttle_lifted_wh
     assert "which was to copy it, is away" in live.log(path)
     assert live.throttles("dying", "going") == []
     assert set(live.replicas("dying")[0]) == {1, 2}
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(240)
+def test_a_cluster_that_goes_away_and_comes_back_is_waited_for(live: Live) -> None:
+    live.topic("away", (1, 2))
+    path = live.run(live.plan("reassign", topics="away", brokers="3,4", throttle=SLOW_MB))
+    live.wait(path, "moving")
+    eventually("it copies", lambda: 3 in live.replicas("away")[0])
+    live.cluster.kill(*live.cluster.running)
+    eventually("said", lambda: "does not do its part" in live.log(path), timeout_s=60, every_s=0.5)
+    assert live.state(path) == "moving"
+    live.cluster.start(1, 2, 3, 4)
+    eventually("over", lambda: live.state(path) in ("done", "partial"), timeout_s=90, every_s=0.5)
+    assert live.state(path) == "done", live.log(path)
+    assert set(live.replicas("away")[0]) == {3, 4}
+    assert live.begun("away") == [0]
+    assert live.throttles("away") == []
 
 
 @pytest.mark.timeout(180)
