@@ -89,19 +89,28 @@ def main() -> None:
             },
         )
         try:
-            for topic in topics:
-                results[topic.name] = whole_topic(spark, bootstrap, topic, arguments.rounds)
             if not wanted or "micro-batch" in wanted:
                 results["micro-batch"] = micro_batches(
                     spark, bootstrap, arguments.micro_batches, arguments.rounds, Path(directory)
                 )
+                show_and_keep(results, arguments.broker if arguments.keep else None)
+            for topic in topics:
+                results[topic.name] = whole_topic(spark, bootstrap, topic, arguments.rounds)
+                show_and_keep(results, arguments.broker if arguments.keep else None)
         finally:
             spark.stop()
-    print("\n".join(section(results)))
-    if arguments.keep:
-        broker_name = "Apache Kafka" if arguments.broker == "kafka" else "kavka"
+
+
+def show_and_keep(results: dict[str, Row], broker: str | None) -> None:
+    """Prints what there is, and keeps it where the broker is named. After every row: a run may be ended early."""
+    print("\n".join(section(results)), flush=True)
+    if broker is not None:
         for row in results.values():
-            row["machine"] |= {"against": broker_name, "connector": VERSION, "spark": version("pyspark")}
+            row["machine"] |= {
+                "against": {"kafka": "Apache Kafka 4", "kavka": "kavka"}[broker],
+                "connector": VERSION,
+                "Spark": version("pyspark"),
+            }
         keep(RESULTS / "spark.json", results)
         render()
 
