@@ -137,7 +137,7 @@ def watch_like_a_reader(port: int, ended: threading.Event) -> None:
 
 
 def _drain(stream: http.client.HTTPResponse) -> None:
-    with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+    with contextlib.suppress(OSError, ValueError, AttributeError, http.client.HTTPException):  # closed under it
         while stream.read1(65_536):
             pass
 
