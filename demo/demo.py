@@ -411,7 +411,7 @@ def _feed_and_kill(
     if dead:  # The load was over before its time came.
         come_back()
     step("Write", f"meanwhile {rate(flights, seconds)}, in the order of their time")
-    # A small data set may be through before Spark's second life has said a word.
+    # Spark's second life begins while the load goes on, and may need longer than it.
     seconds = _seconds(pipeline.wait_until_running)
     step("Resume", f"Spark's new driver goes on where the old one was, {seconds:.1f} s after the last write")
 

@@ -11,7 +11,8 @@ table, a sink and a materialized view become.
 I1  A flow's checkpoint is the one that a triggered run uses, so the two ways may take turns: no row is lost or doubled
     by the change.
 I2  A flow is resolved once all that it names is there; when nothing more can be resolved, what is missing is a problem.
-I3  A query that fails ends the session, with its flow named; the others are stopped first.
+I3  A query that fails is started again from its checkpoint, as SDP does it; one that fails `RETRIES` times more without a
+    micro-batch in between ends the session, with its flow named.
 
 Source: SDP's FlowSystemMetadata (paths of checkpoints, tried with 4.3); Structured Streaming's guide.
 """
@@ -29,7 +30,7 @@ from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.definitions import Definitions, Registry, load_definitions
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
-from kavka_spark.pipelines.problems import problem_of, told
+from kavka_spark.pipelines.problems import plain, problem_of, told
 from kavka_spark.pipelines.progress import Figures, short_name
 from kavka_spark.pipelines.spec import PipelineSpec, local_path
 from kavka_spark.pipelines.sql_definitions import Kind
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_S: Final = 0.25
+RETRIES: Final = 2
+"""As often as SDP tries a flow again (spark.sql.pipelines.maxFlowRetryAttempts)."""
 DEFAULT_FORMAT: Final = "parquet"
 _MISSING: Final = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_TABLE")
 
@@ -90,6 +93,9 @@ class LongSession:
         self._spark = spark
         self._definitions = Definitions()
         self._queries: dict[str, StreamingQuery] = {}
+        self._streams: dict[str, _Wanted] = {}
+        self._failures: dict[str, tuple[int, int]] = {}
+        """How often a flow failed, at which number of micro-batches."""
         self._views: dict[str, _Wanted] = {}
         """Materialized ones, in an order in which each comes after those that it reads."""
         self._figures: dict[str, Figures] = {}
@@ -164,7 +170,7 @@ class LongSession:
             case "materialized view":
                 self._create_table(wanted.target, frame, self._layout_of(wanted.target))
                 self._views[wanted.flow] = wanted
-                self._figures[wanted.flow] = Figures(wanted.flow)
+                self._figures.setdefault(wanted.flow, Figures(wanted.flow))
             case "sink":
                 output: Any = self._definitions.outputs[wanted.target]
                 writer = self._writer(wanted, frame).format(output.format).options(**output.options)
@@ -176,7 +182,8 @@ class LongSession:
                 writer = self._writer(wanted, frame).format(layout.format).partitionBy(*layout.partitioned_by)
                 self._queries[wanted.flow] = writer.toTable(wanted.target)
         if wanted.flow in self._queries:
-            self._figures[wanted.flow] = Figures(wanted.flow)
+            self._streams[wanted.flow] = wanted
+            self._figures.setdefault(wanted.flow, Figures(wanted.flow))
             self._journal.write("flow", flow=wanted.flow, state="running", why="")
 
     def _writer(self, wanted: _Wanted, frame: DataFrame) -> Any:
@@ -219,7 +226,7 @@ class LongSession:
         while not is_over.wait(LOOK_S):
             self._tell()
             failed = next((flow for flow, query in self._queries.items() if not query.isActive), None)
-            if failed is not None:
+            if failed is not None and not self._try_again(failed):
                 return self._tell_failure(failed)
             self._maybe_refresh()
             if self._order.for_s is not None and time.monotonic() - began > self._order.for_s:
@@ -232,6 +239,20 @@ class LongSession:
             news = [figures.add_batch(_as_json(progress)) for progress in query.recentProgress]
             if any(news):
                 self._journal.write("progress", **figures.as_json())
+
+    def _try_again(self, flow: str) -> bool:
+        """Starts a query that ended; returns whether it may be tried again (I3)."""
+        batches = self._figures[flow].batches
+        failures, at_batches = self._failures.get(flow, (0, batches))
+        failures = failures + 1 if at_batches == batches else 1
+        self._failures[flow] = failures, batches
+        error = self._queries[flow].exception()
+        if failures > RETRIES or error is None:
+            return False
+        self._journal.write("flow", flow=flow, state="failed", why=plain(str(error))[:500])
+        wanted = self._streams[flow]
+        self._start(wanted, wanted.query())
+        return True
 
     def _tell_failure(self, flow: str) -> bool:
         error = self._queries[flow].exception()
