@@ -22,10 +22,12 @@ from pyspark.sql.datasource import (
     Not,
     StringStartsWith,
 )
+from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryProgress
 
 from kavka.model import TopicPartition
 from kavka_spark.bounds import Bounds
 from kavka_spark.errors import DataLossError
+from kavka_spark.lag import KEPT_QUERIES, Lag, LagListener
 from kavka_spark.offsets import Offsets
 from kavka_spark.plan import SHARED_OFFSETS, OffsetRange, ReadTask, as_tasks, cut
 from kavka_spark.source_options import source_options
@@ -184,6 +186,69 @@ def test_the_tasks_of_a_micro_batch_are_the_same_in_another_process() -> None:
     assert spans(before, grown) == spans(before, grown)
     assert spans(before, grown) == [(0, 10, 17), (0, 17, 25), (0, 25, 32), (0, 32, 40), (1, 0, 7)]
     assert spans(before, anew) == [(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 5)]
+
+
+def progress(name: str, end: str, latest: str) -> StreamingQueryProgress:
+    """As Spark hands it to listeners."""
+    source = {
+        "description": "kavka",
+        "startOffset": "{}",
+        "endOffset": end,
+        "latestOffset": latest,
+        "numInputRows": 0,
+        "inputRowsPerSecond": 0.0,
+        "processedRowsPerSecond": 0.0,
+        "metrics": {},
+    }
+    return StreamingQueryProgress.fromJson(
+        {
+            "id": str(UUID(int=1)),
+            "runId": str(UUID(int=2)),
+            "name": name,
+            "timestamp": "2026-01-01T00:00:00.000Z",
+            "batchId": 7,
+            "batchDuration": 1,
+            "durationMs": {},
+            "eventTime": {},
+            "stateOperators": [],
+            "sources": [source],
+            "sink": {"description": "noop", "numOutputRows": 0, "metrics": {}},
+            "numInputRows": 0,
+            "inputRowsPerSecond": 0.0,
+            "processedRowsPerSecond": 0.0,
+            "observedMetrics": {},
+        }
+    )
+
+
+def test_lag_is_what_lies_between_the_end_of_a_micro_batch_and_the_end_of_the_log() -> None:
+    heard: list[Lag] = []
+    listener = LagListener(heard.append)
+    read = json.dumps(Offsets({TopicPartition("t", 0): 40}, {"t": UUID(int=1)}).to_json())
+    listener.onQueryProgress(QueryProgressEvent(progress("orders", read, '{"t": {"0": 100, "1": 10}}')))
+    (lag,) = heard
+    assert (lag.query, lag.batch_id, lag.total) == ("orders", 7, 70)
+    assert lag.behind == {TopicPartition("t", 0): 60, TopicPartition("t", 1): 10}
+    assert lag.metrics == {
+        "avgOffsetsBehindLatest": 35.0,
+        "maxOffsetsBehindLatest": 60,
+        "minOffsetsBehindLatest": 10,
+    }
+
+
+@pytest.mark.parametrize(("end", "latest"), [("7", "9"), ("null", "null"), ('{"a": 1}', '{"a": 2}'), ("", "")])
+def test_a_source_that_is_no_topic_has_no_lag(end: str, latest: str) -> None:
+    heard: list[Lag] = []
+    LagListener(heard.append).onQueryProgress(QueryProgressEvent(progress("rate", end, latest)))
+    assert heard == []
+
+
+def test_queries_that_were_silent_longest_are_forgotten() -> None:
+    listener = LagListener()
+    for number in range(KEPT_QUERIES + 1):
+        listener.onQueryProgress(QueryProgressEvent(progress(f"q{number}", '{"t": {"0": 1}}', '{"t": {"0": 1}}')))
+    assert len(listener.latest) == KEPT_QUERIES
+    assert "q0" not in listener.latest
 
 
 def test_a_loss_says_what_is_wanted_what_is_there_and_what_to_do() -> None:
