@@ -11,8 +11,8 @@ table, a sink and a materialized view become.
 I1  A flow's checkpoint is the one that a triggered run uses, so the two ways may take turns: no row is lost or doubled
     by the change.
 I2  A flow is resolved once all that it names is there; when nothing more can be resolved, what is missing is a problem.
-I3  A query that fails is started again from its checkpoint, as SDP does it; one that fails `RETRIES` times more without a
-    micro-batch in between ends the session, with its flow named.
+I3  A query that fails is started again from its checkpoint, as SDP does it; one that fails `RETRIES` times more without
+    a micro-batch in between ends the session, with its flow named.
 
 Source: SDP's FlowSystemMetadata (paths of checkpoints, tried with 4.3); Structured Streaming's guide.
 """
