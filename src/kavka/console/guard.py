@@ -47,6 +47,9 @@ MOST_FIELDS = 5_000
 STREAM_S = 300.0
 OPEN_PATHS = ("/login", "/static/")
 METRICS_PATH = "/metrics"
+LIVE_HEADER = "x-kavka-live"
+"""What an open page sends when it asks for itself again."""
+EVENTS = "text/event-stream"
 BASIC_KEPT_S = 60.0
 """How long a name and password that were right for /metrics are not hashed again."""
 Refusal = Callable[[Request, int, str], Response]
@@ -131,7 +134,8 @@ class GuardMiddleware:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         guard, headers = self._guard, Headers(scope=scope)
         cookie = _cookie(headers.get("cookie"))
-        session = guard.sessions.find(cookie, guard.now_ms())
+        is_use = LIVE_HEADER not in headers and EVENTS not in headers.get("accept", "")
+        session = guard.sessions.find(cookie, guard.now_ms(), is_use=is_use)
         is_new = session is None
         session = session or guard.sessions.anonymous()
         user = session.user or (None if guard.login_required else LOCAL_USER)
@@ -164,7 +168,7 @@ class GuardMiddleware:
             if await self._has_basic(request):
                 return None
             return PlainTextResponse("log in", 401, {"www-authenticate": 'Basic realm="kavka console"'})
-        if request.method not in csrf.SAFE_METHODS or "text/event-stream" in headers.get("accept", ""):
+        if request.method not in csrf.SAFE_METHODS or EVENTS in headers.get("accept", ""):
             return guard.refusal(request, 401, "Nobody is logged in, or the session has expired. Nothing was done.")
         target = path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
@@ -230,7 +234,7 @@ class _Answer:
                 headers.setdefault("cache-control", "no-store")
             if self._fresh is not None and not is_static and self._scope["path"] != METRICS_PATH:
                 self._set_first_cookie(headers, self._fresh)
-            if headers.get("content-type", "").startswith("text/event-stream") and self._timeout is not None:
+            if headers.get("content-type", "").startswith(EVENTS) and self._timeout is not None:
                 self._timeout.reschedule(asyncio.get_running_loop().time() + STREAM_S)
             if message["status"] == 403:
                 self._write_down()

@@ -76,8 +76,11 @@ class Sessions:
         self._database.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (_id(number), user.name, now_ms, now_ms))
         return Session(number, user, now_ms + ABSOLUTE_MS)
 
-    def find(self, cookie: str | None, now_ms: int) -> Session | None:
-        """What the cookie stands for; None where it is not ours. A session that has ended has no user any more."""
+    def find(self, cookie: str | None, now_ms: int, *, is_use: bool = True) -> Session | None:
+        """What the cookie stands for; None where it is not ours. A session that has ended has no user any more.
+
+        is_use: whether somebody did something. A page that is open and keeps itself up to date is no use of a session.
+        """
         if not cookie:
             return None
         try:
@@ -93,7 +96,7 @@ class Sessions:
         if user is None:
             self.end(number)
             return Session(number, None, 0)
-        if now_ms - row["seen_ms"] >= SEEN_EVERY_MS:
+        if is_use and now_ms - row["seen_ms"] >= SEEN_EVERY_MS:
             self._database.execute("UPDATE sessions SET seen_ms = ? WHERE id = ?", (now_ms, _id(number)))
         return Session(number, user, row["began_ms"] + ABSOLUTE_MS)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from browser import barriers, chromium, page_of, too_wide_px
 from console_process import ConsoleProcess
 from kavka.testing import Cluster
-from process_cluster import eventually
+from process_cluster import ProcessCluster, eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -31,10 +32,11 @@ HOSTILE = (b"<img src=x onerror='window.hostile=1'>", b"<script>window.hostile=1
 
 
 class Live:
-    def __init__(self, cluster: Cluster, console: ConsoleProcess) -> None:
-        self.cluster = cluster
+    def __init__(self, bootstrap: str, broker_ids: tuple[int, ...], console: ConsoleProcess) -> None:
+        self.bootstrap = bootstrap
+        self.broker_ids = broker_ids
         self.console = console
-        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def url(self, path: str) -> str:
         return f"{self.console.address}/c/live{path}"
@@ -44,25 +46,38 @@ class Live:
         return {name: len(topic.partitions) for name, topic in found.items()}
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with Cluster(brokers=4) as cluster:
-        found = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        for made in found.create_topics([NewTopic("orders", 3, 2), NewTopic("tailed", 1, 1)]).values():
-            made.result(30)
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
-        for number in range(30):
-            producer.produce("orders", b"k%d" % number, b'{"id": %d}' % number, partition=number % 3)
-        producer.produce("orders", *HOSTILE[::-1], partition=0)
-        assert producer.flush(30) == 0
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing"})
-        places = [TopicPartition("orders", partition, 8) for partition in range(3)]
-        eventually("committed", lambda: consumer.commit(offsets=places, asynchronous=False))
-        consumer.close()
-        settings = f'poll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{cluster.bootstrap_servers}"\n'
-        with ConsoleProcess(settings, tmp_path_factory.mktemp("actions")) as console:
-            yield Live(cluster, console)
-            assert not console.failures, console.failures
+KINDS = ["kavka", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.thorough])]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    directory = tmp_path_factory.mktemp("actions")
+    if request.param == "kavka":
+        with Cluster(brokers=4) as cluster:
+            yield from console_over(cluster.bootstrap_servers, cluster.broker_ids, directory)
+    else:
+        with ProcessCluster(directory / "kafka", kind="kafka", brokers=4) as processes:
+            processes.start()
+            yield from console_over(processes.bootstrap, tuple(range(4)), directory)
+
+
+def console_over(bootstrap: str, broker_ids: tuple[int, ...], directory: Path) -> Iterator[Live]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic("orders", 3, 2), NewTopic("tailed", 1, 1)]).values():
+        made.result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for number in range(30):
+        producer.produce("orders", b"k%d" % number, b'{"id": %d}' % number, partition=number % 3)
+    producer.produce("orders", *HOSTILE[::-1], partition=0)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing"})
+    places = [TopicPartition("orders", partition, 8) for partition in range(3)]
+    eventually("committed", lambda: consumer.commit(offsets=places, asynchronous=False))
+    consumer.close()
+    settings = f'poll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{bootstrap}"\n'
+    with ConsoleProcess(settings, directory / "console") as console:
+        yield Live(bootstrap, broker_ids, console)
+        assert not console.failures, console.failures
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +176,7 @@ def test_new_records_come_onto_an_open_page(live: Live, browser: Browser) -> Non
     with page_of(browser) as page:
         page.goto(live.url("/topics/tailed/messages?start=tail"))
         rows = page.locator("#records tr")
-        producer = Producer({"bootstrap.servers": live.cluster.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": live.bootstrap})
 
         def comes() -> bool:
             producer.produce("tailed", *HOSTILE)
@@ -199,8 +214,8 @@ def test_a_job_goes_on_under_the_open_page(live: Live, browser: Browser) -> None
     with page_of(browser) as page:
         for kind, fields in (
             ("replication-factor", {"topics": "orders", "factor": "3"}),
-            ("decommission", {"broker": "4"}),
-            ("reassign", {"topics": "orders", "brokers": "1,2,3,4"}),
+            ("decommission", {"broker": str(live.broker_ids[-1])}),
+            ("reassign", {"topics": "orders", "brokers": ",".join(map(str, live.broker_ids))}),
         ):
             open_form(page, live, f"/do/{kind}")
             look(page)

@@ -151,6 +151,19 @@ class TestLogin:
         site.now_ms += 13 * 3600 * 1000
         assert browser.get("/").status == 303
 
+    def test_a_page_that_is_left_open_does_not_keep_its_session(self, site: Site) -> None:
+        browser = site.browser("viewer")
+        for _ in range(20):
+            site.now_ms += 2 * 60 * 1000
+            status = browser.get("/", **{"x-kavka-live": "1"}).status
+            if status != 200:
+                break
+        assert status == 303
+        worked_with = site.browser("viewer")
+        for _ in range(20):
+            site.now_ms += 2 * 60 * 1000
+            assert worked_with.get("/").status == 200
+
     def test_metrics_take_a_name_and_a_password(self, site: Site) -> None:
         def basic(text: str) -> str:
             return "Basic " + base64.b64encode(text.encode()).decode()
