@@ -85,11 +85,12 @@ class Pipeline:
     def kill(self) -> int:
         """kill -9 of the driver, its JVM and its workers. Returns the driver's pid."""
         assert self._runner is not None
-        pid = self._runner.pid
-        self._runner.kill()
+        # Its listener is told first that this is no problem.
+        runner, self._runner = self._runner, None
+        pid = runner.pid
+        runner.kill()
         self._stack.close()
         self._stack = ExitStack()
-        self._runner = None
         return pid
 
     def stop(self) -> None:

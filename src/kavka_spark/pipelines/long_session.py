@@ -131,9 +131,9 @@ class LongSession:
     def _wanted(self) -> list[_Wanted]:
         definitions = self._definitions
         wanted = [
-            _Wanted(short_name(flow.name), short_name(flow.target), definitions.kind_of(short_name(flow.target)), func)
+            _Wanted(short_name(flow.name), target, definitions.kind_of(target), flow.func)
             for flow in definitions.flows
-            for func in (flow.func,)
+            for target in (short_name(flow.target),)
         ]
         for each in definitions.sql:
             definition = each.definition
