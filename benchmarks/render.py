@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import PROJECT, spark_results
+from benchmarks import PROJECT, decoder_results, spark_results
 from benchmarks.results import Comparison, Run, Spread, compare, read
 
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
@@ -143,6 +143,9 @@ def render(results: Path = RESULTS, document: Path = DOCUMENT) -> None:
     spark = spark_results.read(results / "spark.json")
     if spark:
         parts.append("\n".join(spark_results.section(spark)))
+    decoding = "\n".join(decoder_results.section(results / "spark-decoder.json"))
+    if decoding:
+        parts.append(decoding)
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text("\n".join(parts))
 

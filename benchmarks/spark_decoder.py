@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast record batches and log files become Arrow, on one core and with no Spark.
 
-    python -m benchmarks.spark_decoder [--megabytes 128] [--rounds 7] [--json]
+    python -m benchmarks.spark_decoder [--megabytes 64] [--rounds 9] [--write]
 
 Every row is decoded to Arrow batches as Spark takes them (10,000 rows, 8 MiB). "memory" is a Fetch answer, "file" are
 segments of 64 MiB in the page cache, read as `format("kavka-log")` reads them. Bytes are those on disk, deflated where
@@ -13,8 +13,8 @@ half zeros, of a length between half and one and a half times the size that the 
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import platform
 import random
 import statistics
 import sys
@@ -25,6 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from benchmarks import decoder_results
 from kavka.records.builder import BatchBuilder
 from kavka.records.compression import Compression
 from kavka_spark.columns import SOURCE_TYPES
@@ -34,6 +38,7 @@ from kavka_spark.log_segments import find_segments
 
 ALL = tuple(name for name in SOURCE_TYPES if name != "headers")
 SEGMENT_BYTES = 64 << 20
+RESULTS = Path(__file__).parent / "results" / "spark-decoder.json"
 
 
 class Load(NamedTuple):
@@ -154,7 +159,7 @@ def figures(megabytes: int, rounds: int) -> Iterator[Figure]:
         for check_crcs in (True, False):
             crc = "CRC checked" if check_crcs else "CRC not checked"
             assert decoded(contents, ("offset",), check_crcs=check_crcs) == contents.records
-            for columns, what in ((ALL, "7 columns"), (("value",), "value only")):
+            for columns, what in ((ALL, "7 columns"), (("value",), "value only"))[: 2 if check_crcs else 1]:
                 run = partial(decoded, contents, columns, check_crcs=check_crcs)
                 yield measured(f"memory, {load}, {what}, {crc}", run, contents, rounds)
         if load.codec is not Compression.NONE:
@@ -173,22 +178,26 @@ def figures(megabytes: int, rounds: int) -> Iterator[Figure]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabytes", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--megabytes", type=int, default=64, help="of records for each row, inflated")
+    parser.add_argument("--rounds", type=int, default=9, help="one more is run first, and not counted")
+    parser.add_argument("--write", action="store_true", help="keep the figures for docs/benchmarks.md")
     arguments = parser.parse_args()
-    if not arguments.json:
-        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; CPU time, best and median; GB = 10^9 bytes")
+    load = os.getloadavg()[0]
+    found: list[Figure] = []
     for figure in figures(arguments.megabytes, arguments.rounds):
-        if arguments.json:
-            print(json.dumps(figure._asdict()), flush=True)
-        else:
-            print(
-                f"{figure.name:66} {figure.records_per_s / 1e6:6.2f} {figure.median_records_per_s / 1e6:6.2f} M rec/s"
-                f" {figure.gb_per_s:6.2f} {figure.median_gb_per_s:6.2f} GB/s"
-                f" (inflated {figure.inflated_gb_per_s:5.2f}, wall {figure.wall_gb_per_s:5.2f})",
-                flush=True,
-            )
+        found.append(figure)
+        print(
+            f"{figure.name:72} {figure.records_per_s / 1e6:6.2f} {figure.median_records_per_s / 1e6:6.2f} M rec/s"
+            f" {figure.gb_per_s:6.2f} {figure.median_gb_per_s:6.2f} GB/s"
+            f" (inflated {figure.inflated_gb_per_s:5.2f}, wall {figure.wall_gb_per_s:5.2f})",
+            flush=True,
+        )
+    if arguments.write:
+        machine = (
+            f"{os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}, "
+            f"pyarrow {pa.__version__}; load average {load:.0f} at the start, {os.getloadavg()[0]:.0f} at the end"
+        )
+        decoder_results.write(RESULTS, machine, [figure._asdict() for figure in found])
     return 0
 
 
