@@ -38,8 +38,8 @@ DAY_S: Final = 86_400
 FINE_S, MIDDLE_S, COARSE_S = 10, 60, 600
 KEPT_S: Final = {FINE_S: 3_600, MIDDLE_S: DAY_S}
 MAX_SERIES: Final = 200
-MAX_ISR_CHANGES: Final = 50_000
-MAX_PENDING_ISR_CHANGES: Final = 20_000
+MAX_ISR_CHANGES: Final = 20_000
+MAX_PENDING_ISR_CHANGES: Final = 10_000
 """Of a cluster whose changes come faster than they are written; the oldest are dropped."""
 DEFAULT_POINTS: Final = 300
 MOST_ISR_CHANGES_READ: Final = 2_000

@@ -139,12 +139,12 @@ def test_isr_changes_are_kept_by_partition_and_time_written_or_not(tmp_path: Pat
 
 def test_isr_changes_are_bounded_the_oldest_go(tmp_path: Path) -> None:
     async def work(store: HistoryStore) -> None:
-        for first in range(0, MAX_ISR_CHANGES + 1_000, 10_000):
+        for first in range(0, MAX_ISR_CHANGES + 10_000, 10_000):
             store.add_isr_changes("c", [change(START_S * 1000 + first + number) for number in range(10_000)])
             await store.write(START_S)
         await store.write(START_S + 1_000)
         found = await store.of("c").isr_changes(since_ms=0, until_ms=START_S * 2_000, limit=10**6)
         assert len(found) == MAX_ISR_CHANGES
-        assert found[-1].at_ms == START_S * 1000 + 59_999
+        assert found[-1].at_ms == START_S * 1000 + MAX_ISR_CHANGES + 9_999
 
     with_store(tmp_path, work)
