@@ -110,7 +110,7 @@ def lines(
         "{title}, {first} to {last}", title=title, first=_clock(first, look.zone), last=_clock(last, look.zone)
     )
     body = _svg(TOP + PLOT + BOTTOM, described, Markup("").join(parts))
-    legend = Markup("").join(_legend_entry(number, each, shown, look) for number, each in enumerate(drawn))
+    legend = Markup("").join(_legend_entry(number, each, last, shown, look) for number, each in enumerate(drawn))
     more = Markup("")
     if left_out > 0:
         more = Markup("<li>{}</li>").format(_("and {n} more that are not drawn", n=left_out))
@@ -360,8 +360,11 @@ def _probes(
     return Markup("").join(parts)
 
 
-def _legend_entry(number: int, series: Series, shown: Callable[[float], str], look: Look) -> Markup:
+def _legend_entry(number: int, series: Series, last: int, shown: Callable[[float], str], look: Look) -> Markup:
+    """What a line is, with its latest value; that of a line which ended before the chart does is not known any more."""
     latest = series.points[-1][1] if series.points else None
+    if series.points and last - series.points[-1][0] > GAP_FACTOR * _usual_step(series.points):
+        latest = None
     value = shown(latest) if latest is not None else look.translate("unknown")
     return Markup(
         '<li><svg viewBox="0 0 26 10" aria-hidden="true"><line class="curve s{}" x1="0" x2="26" y1="5" y2="5"/></svg>'

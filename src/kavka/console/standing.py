@@ -5,7 +5,8 @@ Decides words and links only. The score is health.py's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from jinja2 import pass_context
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from kavka.console.clusters import ClusterWatch
     from kavka.console.health import Finding, Statement
+    from kavka.console.i18n import Translator
 
-PAGES = {"broker": "brokers", "topic": "topics", "group": "groups"}
+PAGES: Final = {"broker": "brokers", "topic": "topics", "group": "groups"}
 
 
 def level_of(watch: ClusterWatch) -> str:
@@ -49,6 +51,22 @@ def finding_link(watch: ClusterWatch, finding: Finding) -> str:
 @pass_context
 def say(context: Context, statement: Statement) -> Markup:
     """A statement of a check, in the reader's language, its values escaped."""
-    values = {name: visible(value) if isinstance(value, str) else value for name, value in statement.values.items()}
-    said: Markup = context["_"](statement.text, **values)
-    return said
+    translate: Translator = context["_"]
+    values = {
+        name: _in_words(visible(value), translate) if isinstance(value, str) else value
+        for name, value in statement.values.items()
+    }
+    return translate(statement.text, **values)
+
+
+def _in_words(value: str, translate: Translator) -> str:
+    """A value that is a phrase of the checks' own (`for 12 s`, `3: 40 records behind`) as the reader says it."""
+    since = _SINCE.fullmatch(value)
+    if since is not None:
+        return str(translate(" for {t}", t=translate(_UNITS[since[2]], n=since[1])))
+    return _BEHIND.sub(lambda found: str(translate("{n} records behind", n=found[1])), value)
+
+
+_SINCE: Final = re.compile(r" for ([\d.]+) (s|min|h)")
+_BEHIND: Final = re.compile(r"([\d,]+) records behind")
+_UNITS: Final = {"s": "{n} s", "min": "{n} min", "h": "{n} h"}

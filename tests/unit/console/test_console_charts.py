@@ -107,3 +107,10 @@ def test_an_axis_of_bytes_goes_in_their_units() -> None:
     drawn = lines("A", [Series("a", steps(1_000_000, 3_000_000))], LOOK, unit="B/s")
     texts = [each.text for each in ElementTree.fromstring(drawn).iter("text")]
     assert "4 MiB" in texts
+
+
+def test_the_latest_value_of_a_line_that_ended_is_not_known() -> None:
+    ended, goes_on = Series("ended", steps(7, 7, 7)), Series("goes on", steps(*[8] * 30))
+    tree = ElementTree.fromstring(lines("A", [ended, goes_on], LOOK, unit=""))
+    told = ["".join(each.itertext()) for each in tree.iter("li")]
+    assert told == ["ended unknown", "goes on 8"]

@@ -7,9 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("jinja2")
+pytest.importorskip("starlette")
 
 from kavka.console.health import Check, CheckResult, Finding, Outcome, Severity, Statement, report
-from kavka.console.standing import finding_link, level_of
+from kavka.console.i18n import translator
+from kavka.console.standing import finding_link, level_of, say
+from kavka.console.templating import environment
 
 
 def watch(*outcomes: tuple[Outcome, Severity]) -> SimpleNamespace:
@@ -48,3 +51,12 @@ def test_the_worst_failure_gives_the_level(outcomes: list[tuple[Outcome, Severit
 )
 def test_an_object_of_a_failed_check_leads_to_its_page(kind: str, name: str, page: str) -> None:
     assert finding_link(watch(), Finding(kind, name, Statement(""))) == page  # type: ignore[arg-type]
+
+
+def test_a_statement_is_said_in_the_readers_language_with_the_phrases_in_it() -> None:
+    text = "replicas {missing} have been out of sync{since}{behind}"
+    statement = Statement(text, {"missing": "<3>", "since": " for 66 s", "behind": " (3: 1,200 records behind)"})
+    said = environment().from_string("{{ say(it) }}", {"say": say})
+    english, chinese = (said.render(it=statement, _=translator(language)) for language in ("en", "zh"))
+    assert english == "replicas &lt;3&gt; have been out of sync for 66 s (3: 1,200 records behind)"
+    assert chinese == "副本 &lt;3&gt; 不同步（已 66 秒） (3: 落后 1,200 条记录)"
