@@ -20,6 +20,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from browser import barriers, chromium, page_of, too_wide_px
 from console_process import ConsoleProcess
+from kavka.console.auth import Role, Users
+from kavka.console.ledger import LEDGER, open_ledger
 from kavka.testing import Cluster
 from process_cluster import ProcessCluster, eventually
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 SOON_MS = 20_000
 NARROW = 390
+PASSWORD = "correct horse battery"
 HOSTILE = (b"<img src=x onerror='window.hostile=1'>", b"<script>window.hostile=1</script>")
 
 
@@ -238,3 +241,33 @@ def test_chinese_reads_chinese(live: Live, browser: Browser) -> None:
         open_form(page, live, "/do/create-topic")
         assert "创建主题" in page.inner_text("h1")
         look(page)
+
+
+def test_logging_in_and_out(tmp_path: Path, browser: Browser) -> None:
+    users = Users(open_ledger(tmp_path / "data" / LEDGER))
+    users.add("ada", PASSWORD, Role.OPERATOR)
+    settings = 'login = true\n[[cluster]]\nname = "away"\nbootstrap = "127.0.0.1:1"\n'
+    with ConsoleProcess(settings, tmp_path) as console, page_of(browser) as page:
+        page.goto(console.address + "/c/away/jobs")
+        look(page)
+        fill(page, name="ada", password="no such password")
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_text("Name or password is wrong.").wait_for(timeout=SOON_MS)
+        look(page)
+        fill(page, password=PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.locator("h1").filter(has_text="Jobs").wait_for(timeout=SOON_MS)
+        assert page.url.endswith("/c/away/jobs"), "back to where the login was asked for"
+        page.goto(console.address + "/c/away/do/delete-topic?topic=x")
+        assert "takes the role admin" in page.inner_text("main")
+        look(page)
+        page.get_by_role("button", name="Log out").click()
+        page.locator("h1").filter(has_text="Log in").wait_for(timeout=SOON_MS)
+        fill(page, name="ada", password=PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.goto(console.address + "/c/away/do/elect")
+        users.remove("ada")
+        page.get_by_role("button", name="Make the plan").click()
+        page.get_by_text("the session has expired. Nothing was done.").wait_for(timeout=SOON_MS)
+        look(page)
+        assert not console.failures, console.failures
