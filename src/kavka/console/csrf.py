@@ -74,7 +74,7 @@ def is_loopback(name: str) -> bool:
     if name.lower() == "localhost":
         return True
     try:
-        return ip_address(name).is_loopback
+        return ip_address(name.strip("[]")).is_loopback
     except ValueError:
         return False
 

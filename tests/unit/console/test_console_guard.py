@@ -107,7 +107,7 @@ class TestLogin:
     def test_beyond_loopback_it_does_not_start_without_a_user(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="kavka console user add"):
             Site(tmp_path, listens_on=EVERYWHERE, users=False)
-        for address in ("127.0.0.1", "::1", "localhost"):
+        for address in ("127.0.0.1", "::1", "[::1]", "localhost"):
             assert not Site(tmp_path, listens_on=address, users=False).guard.login_required
 
     def test_a_page_sends_who_is_not_logged_in_to_the_login_and_back(self, site: Site) -> None:
