@@ -53,7 +53,9 @@ def main() -> None:
     parser.add_argument("--themes", nargs="*", default=["light", "dark"], choices=["light", "dark"])
     parser.add_argument("--widths", nargs="*", default=["wide", "narrow"], choices=["wide", "narrow"])
     parser.add_argument("--language", default="en", choices=["en", "zh"])
-    parser.add_argument("--first-screen", action="store_true", help="what is seen without scrolling, not the whole page")
+    parser.add_argument(
+        "--first-screen", action="store_true", help="what is seen without scrolling, not the whole page"
+    )
     wishes = parser.parse_args()
     wishes.into.mkdir(parents=True, exist_ok=True)
     browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
