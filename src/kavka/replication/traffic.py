@@ -1,7 +1,7 @@
 """Traffic: how much was written to and read from each topic here, and how often ISRs changed, since the broker began.
 
 Decides nothing: it counts. On the hot path it costs one look into a dictionary and a few additions for each partition
-of a request, 0.2 us. Must not know who reads it, nor a clock: rates are the reader's matter.
+of a request, 0.3 us. Must not know who reads it, nor a clock: rates are the reader's matter.
 
 Source: Kafka's BrokerTopicMetrics; its per-second meters are counters here.
 """

@@ -26,12 +26,23 @@ def asked_metrics() -> set[str]:
     return names
 
 
+def values(port: int) -> dict[str, float]:
+    """Each line's number by what stands before it."""
+    lines = (line.rpartition(" ") for line in text_of(port).splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
 def shown_metrics(port: int) -> set[str]:
+    lines = text_of(port).splitlines()
+    return {line.partition("{")[0].partition(" ")[0] for line in lines if not line.startswith("#")}
+
+
+def text_of(port: int) -> str:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
     connection.close()
-    return {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    return text
 
 
 def test_the_file_is_what_its_table_makes() -> None:
@@ -61,4 +72,12 @@ def test_every_metric_that_it_asks_for_is_shown(tmp_path: Path) -> None:
                 missing = asked_metrics() - shown_metrics(metrics_port) - shown_metrics(console.port)
                 time.sleep(0.2)
             assert not missing
+        counted = values(metrics_port)
+        of_topic = 'kafka_server_brokertopicmetrics_{}persec_total{{topic="orders"}}'
+        assert counted[of_topic.format("messagesin")] == 1
+        assert counted[of_topic.format("bytesin")] == counted[of_topic.format("bytesout")] > 0
+        assert counted[of_topic.format("replicationbytesout")] == 0
+        assert counted[of_topic.format("failedproducerequests")] == 0
+        assert counted['kafka_log_log_logendoffset{topic="orders",partition="0"}'] == 1
+        assert 0 <= counted["kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"] <= 1
         consumer.close()
