@@ -96,6 +96,10 @@ class ClusterWatch:
                 numbers.append((Series.TOPIC_BYTES_IN, topic.name, topic.in_bytes_per_s))
         for group in after.groups.values():
             numbers.append((Series.GROUP_LAG, group.group_id, group.lag))
+            if len(group.topics) > 1:
+                numbers += [
+                    (Series.GROUP_TOPIC_LAG, f"{group.group_id}/{topic}", group.lag_of(topic)) for topic in group.topics
+                ]
             numbers.append(
                 (
                     Series.GROUP_LAG_MS,

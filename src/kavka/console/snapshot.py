@@ -331,6 +331,10 @@ class GroupView:
         """Of all partitions together; None where it is unknown of one."""
         return _total(each.lag for each in self.offsets)
 
+    def lag_of(self, topic: str) -> int | None:
+        """Of one topic's partitions; None where it is unknown of one."""
+        return _total(each.lag for each in self.offsets if each.partition.topic == topic)
+
     @property
     def max_lag(self) -> int | None:
         return max((each.lag for each in self.offsets if each.lag is not None), default=None)

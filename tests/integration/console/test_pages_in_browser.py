@@ -101,6 +101,7 @@ def fill(bootstrap: str) -> None:
     for group in ("billing", HOSTILE):
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
         offsets = [TopicPartition(TOPIC, partition, 40) for partition in range(6)]
+        offsets.append(TopicPartition("payments.eu-1", 0, 0))
         eventually("the group's offsets", lambda: consumer.commit(offsets=offsets, asynchronous=False))  # noqa: B023
         consumer.close()
 
@@ -252,6 +253,13 @@ def test_a_long_list_is_sorted_filtered_and_cut(live: Live, browser: Browser) ->
         page.keyboard.press("Enter")
         page.wait_for_url(re.compile("q=eu-1"))
         assert page.locator("tbody tr").count() == 1
+
+
+def test_the_lag_of_a_group_is_drawn_for_each_of_its_topics(live: Live, browser: Browser) -> None:
+    with page_of(browser) as page:
+        go(page, live, f"{C}/groups/billing")
+        for name in ("all topics", TOPIC, "payments.eu-1"):
+            see(page, "#charts .legend", name, timeout_ms=40_000)
 
 
 def test_the_tree_of_znodes_is_walked(live: Live, browser: Browser) -> None:

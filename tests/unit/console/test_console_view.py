@@ -10,8 +10,10 @@ pytest.importorskip("jinja2")
 from starlette.requests import Request
 
 from kavka.console.pages.preferences import own_path
+from kavka.console.snapshot import GroupOffset, GroupView
 from kavka.console.view import cut, links, number, ordered
 from kavka.console.znodes import MAX_DATA, meaning, readable
+from kavka.model import TopicPartition
 
 
 def request(query: str) -> Request:
@@ -89,3 +91,15 @@ def test_known_znodes_say_what_they_are_for() -> None:
     assert "ISR" in meaning("/brokers/topics/orders/partitions/0/state")
     assert meaning("/controller")
     assert meaning("/somebody/elses") == ""
+
+
+def test_the_lag_of_one_topic_of_a_group() -> None:
+    offsets = (
+        GroupOffset(TopicPartition("orders", 0), 40, 100),
+        GroupOffset(TopicPartition("orders", 1), 40, 45),
+        GroupOffset(TopicPartition("clicks", 0), 7, None),
+    )
+    group = GroupView("billing", "classic", "Stable", "consumer", "range", 1, offsets=offsets)
+    assert group.lag_of("orders") == 65
+    assert group.lag_of("clicks") is None
+    assert group.lag_of("elsewhere") == 0

@@ -97,8 +97,9 @@ async def _group(console: Console, request: Request) -> Response:
     look, window = look_of(request), panels.window_of(request)
     _ = look.translate
     items, sort, order = ordered(found.offsets, request, _OFFSET_COLUMNS, "partition")
-    of_topics = [(topic, Series.GROUP_TOPIC_LAG, f"{name}/{topic}") for topic in found.topics]
-    lines = of_topics if len(of_topics) > 1 else [(str(_("lag")), Series.GROUP_LAG, name)]
+    lines = [(str(_("all topics")), Series.GROUP_LAG, name)]
+    if len(found.topics) > 1:
+        lines += [(topic, Series.GROUP_TOPIC_LAG, f"{name}/{topic}") for topic in found.topics]
     late = [(str(_("behind")), Series.GROUP_LAG_MS, name)]
     return show(
         console,
