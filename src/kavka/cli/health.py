@@ -54,7 +54,8 @@ def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str 
 
 
 async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, HealthReport]:
-    from kavka.console.health_checks import Thresholds, check_health
+    from kavka.console.health_checks import check_health
+    from kavka.console.health_look import Thresholds
     from kavka.console.watcher import Watcher
 
     watcher = Watcher(settings, poll_ms=POLL_MS, client_id="kavka-health")

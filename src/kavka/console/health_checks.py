@@ -1,7 +1,7 @@
 """The checks: what is looked at in a snapshot, when it fails, and what to do then.
 
-Decides thresholds, weights, evidence and advice. Pure: a snapshot and the time in, results out. Must not import the
-console's extra: `kavka health` runs them without it.
+Decides weights, evidence and advice; thresholds are health_look.py's, ZooKeeper's checks health_zookeeper.py's. Pure: a
+snapshot and the time in, results out. Must not import the console's extra: `kavka health` runs them without it.
 
     I1  Each check gives one result, always; where its part of the snapshot is unknown, UNKNOWN with that reason.
     I2  A finding names an object and says why it fails, with the numbers.
@@ -11,60 +11,15 @@ Source: the checks of KnowStreaming 3.4; Kafka's monitoring documentation; KIP-9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final
 
-from kavka.console.health import (
-    MAX_FINDINGS,
-    Check,
-    CheckResult,
-    Finding,
-    HealthReport,
-    Outcome,
-    Severity,
-    Statement,
-    report,
-)
-from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part, PartitionView
+from kavka.console import health_zookeeper
+from kavka.console.health import Check, CheckResult, HealthReport, Outcome, Severity, Statement, report
+from kavka.console.health_look import Look, Thresholds, for_how_long, how_far_behind, listed, of_part, result, unknown
+from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """From when on something counts."""
-
-    under_replicated_ms: int = 60_000
-    """A follower that restarts is back sooner."""
-    imbalance_percent: float = 20.0
-    """Of the partitions that a broker should lead."""
-    disk_free_percent: float = 15.0
-    idle_percent: float = 30.0
-    """Kafka's documentation: request handlers and network threads should be idle more than this."""
-    request_queue: float = 400.0
-    """Requests; queued.max.requests is 500."""
-    rebalances_per_hour: int = 12
-    stuck_ms: int = 120_000
-    zookeeper_outstanding: float = 50.0
-    zookeeper_watches: float = 100_000.0
-    zookeeper_connections: float = 1_000.0
-
-
-@dataclass(slots=True)
-class _Look:
-    """What a check has looked at so far."""
-
-    looked_at: int = 0
-    failed: int = 0
-    findings: list[Finding] | None = None
-
-    def found(self, kind: str, name: str, text: str, **values: object) -> None:
-        self.failed += 1
-        if self.findings is None:
-            self.findings = []
-        if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(Finding(kind, name, Statement(text, values)))
 
 
 _Ask = Callable[[ClusterSnapshot, Thresholds, int], CheckResult]
@@ -94,14 +49,14 @@ def _reachable(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
         "See whether the brokers run and listen where the console looks for them, and whether the network lets it in.",
     )
     if snapshot.state is ClusterState.CONNECTING and not snapshot.why:
-        return _unknown(check, "it was not asked yet")
-    look = _Look(1)
+        return unknown(check, "it was not asked yet")
+    look = Look(1)
     if snapshot.state is not ClusterState.REACHABLE:
         since_s = (now_ms - snapshot.state_since_ms) // 1000
         look.found(
             "cluster", snapshot.name, "no broker has answered for {seconds} s: {why}", seconds=since_s, why=snapshot.why
         )
-    return _result(check, look, Statement("{count} brokers answer", {"count": len(snapshot.alive_brokers)}))
+    return result(check, look, Statement("{count} brokers answer", {"count": len(snapshot.alive_brokers)}))
 
 
 def _controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -114,10 +69,10 @@ def _controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> C
         "Without one nobody is elected and nothing is created: see why its successor cannot take the seat "
         "(kavka why controller), and whether ZooKeeper or the controller quorum answers.",
     )
-    look = _Look(1)
+    look = Look(1)
     if snapshot.controller is None or not snapshot.controller.is_alive:
         look.found("cluster", snapshot.name, "no live broker is the controller")
-    return _result(check, look, Statement("broker {broker} is the controller", {"broker": snapshot.controller_id}))
+    return result(check, look, Statement("broker {broker} is the controller", {"broker": snapshot.controller_id}))
 
 
 def _brokers(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -129,12 +84,12 @@ def _brokers(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Chec
         Statement("none is missing"),
         "Start it again; if it will not come back, move its replicas to others (decommission).",
     )
-    look = _Look(len(snapshot.brokers))
+    look = Look(len(snapshot.brokers))
     for broker in snapshot.brokers.values():
         if not broker.is_alive:
             text = "it is not alive, and {replicas} replicas are assigned to it"
             look.found("broker", str(broker.broker_id), text, replicas=broker.replicas)
-    return _result(check, look, Statement("{count} brokers are alive", {"count": len(snapshot.alive_brokers)}))
+    return result(check, look, Statement("{count} brokers are alive", {"count": len(snapshot.alive_brokers)}))
 
 
 def _request_queue(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -199,7 +154,7 @@ def _by_metric(
     fails: Callable[[float], bool],
     text: str,
 ) -> CheckResult:
-    look = _Look()
+    look = Look()
     for broker in snapshot.alive_brokers:
         value = None if broker.metrics is None else value_of(broker.metrics)
         if value is None or not broker.metrics_reading.is_current:
@@ -209,8 +164,8 @@ def _by_metric(
             look.found("broker", str(broker.broker_id), text, value=value)
     if not look.looked_at:
         why = snapshot.reading(Part.BROKER_METRICS).unknown_because
-        return _unknown(check, why or "no broker shows this metric")
-    return _result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))
+        return unknown(check, why or "no broker shows this metric")
+    return result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))
 
 
 def _log_directories(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -222,7 +177,7 @@ def _log_directories(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         Statement("none is offline"),
         "Look at the disk and the broker's log; once it is repaired restart the broker, or move its replicas.",
     )
-    look = _Look()
+    look = Look()
     for broker in snapshot.alive_brokers:
         for directory in broker.log_directories:
             look.looked_at += 1
@@ -230,7 +185,7 @@ def _log_directories(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
                 look.found(
                     "broker", str(broker.broker_id), "{path}: {error}", path=directory.path, error=directory.error
                 )
-    return _of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "{count} log directories are online")
+    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "{count} log directories are online")
 
 
 def _disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -242,7 +197,7 @@ def _disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> C
         Statement("more than {limit:.0f} % free", {"limit": limits.disk_free_percent}),
         "Shorten the retention of the largest topics, move replicas away, or make the disk larger.",
     )
-    look = _Look()
+    look = Look()
     for broker in snapshot.alive_brokers:
         for directory in broker.log_directories:
             if directory.used_percent is None:
@@ -254,8 +209,8 @@ def _disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> C
                 values = {"usable": directory.usable_bytes, "total": directory.total_bytes}
                 look.found("broker", str(broker.broker_id), text, path=directory.path, free=free, **values)
     if not look.looked_at and snapshot.reading(Part.LOG_DIRECTORIES).is_known:
-        return _unknown(check, "the brokers do not tell how large their disks are (before Kafka 3.3)")
-    return _of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "{count} log directories looked at")
+        return unknown(check, "the brokers do not tell how large their disks are (before Kafka 3.3)")
+    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "{count} log directories looked at")
 
 
 # -- partitions
@@ -270,13 +225,13 @@ def _offline(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Chec
         Statement("none is without"),
         "Start the brokers of its ISR. Only if they are lost for good: an unclean election, which loses records.",
     )
-    look = _Look(snapshot.counts.partitions)
+    look = Look(snapshot.counts.partitions)
     for each in snapshot.partitions() if snapshot.counts.offline else ():
         if each.is_offline:
             text = "no leader{since}: its in-sync replicas {in_sync} are not alive"
-            since = _since(each.offline_since_ms, now_ms)
-            look.found("partition", str(each.name), text, since=since, in_sync=_ids(each.in_sync_replicas))
-    return _result(check, look, Statement("{count} partitions have a leader", {"count": look.looked_at}))
+            since = for_how_long(each.offline_since_ms, now_ms)
+            look.found("partition", str(each.name), text, since=since, in_sync=listed(each.in_sync_replicas))
+    return result(check, look, Statement("{count} partitions have a leader", {"count": look.looked_at}))
 
 
 def _below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -289,8 +244,8 @@ def _below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
         "Bring the replicas that are out of sync back: see why they left the ISR (kavka why TOPIC-PARTITION).",
     )
     if not snapshot.reading(Part.TOPIC_CONFIGS).is_known:
-        return _unknown(check, snapshot.reading(Part.TOPIC_CONFIGS).unknown_because)
-    look = _Look(snapshot.counts.partitions)
+        return unknown(check, snapshot.reading(Part.TOPIC_CONFIGS).unknown_because)
+    look = Look(snapshot.counts.partitions)
     for each in snapshot.partitions() if snapshot.counts.under_min_isr else ():
         if each.is_under_min_isr and not each.is_offline:
             text = "{count} in sync ({in_sync}), {least} needed{since}: producers with acks=all are refused"
@@ -299,11 +254,11 @@ def _below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
                 str(each.name),
                 text,
                 count=len(each.in_sync_replicas),
-                in_sync=_ids(each.in_sync_replicas),
+                in_sync=listed(each.in_sync_replicas),
                 least=each.min_insync_replicas,
-                since=_since(each.out_of_sync_since_ms, now_ms),
+                since=for_how_long(each.out_of_sync_since_ms, now_ms),
             )
-    return _result(check, look, Statement("{count} partitions looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("{count} partitions looked at", {"count": look.looked_at}))
 
 
 def _under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -315,7 +270,7 @@ def _under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int
         Statement("for at most {seconds:.0f} s", {"seconds": limits.under_replicated_ms / 1000}),
         "See which broker is out of sync everywhere (it is slow or gone), and why (kavka why TOPIC-PARTITION).",
     )
-    look = _Look(snapshot.counts.partitions)
+    look = Look(snapshot.counts.partitions)
     for each in snapshot.partitions() if snapshot.counts.under_replicated else ():
         since = each.out_of_sync_since_ms
         if not each.is_under_replicated or each.is_offline or each.is_reassigning or since is None:
@@ -326,12 +281,12 @@ def _under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int
                 "partition",
                 str(each.name),
                 text,
-                missing=_ids(each.out_of_sync),
-                since=_since(since, now_ms),
-                behind=_behind(each),
+                missing=listed(each.out_of_sync),
+                since=for_how_long(since, now_ms),
+                behind=how_far_behind(each),
             )
     count = snapshot.counts.under_replicated
-    return _result(check, look, Statement("{count} partitions are under-replicated just now", {"count": count}))
+    return result(check, look, Statement("{count} partitions are under-replicated just now", {"count": count}))
 
 
 def _last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -343,23 +298,23 @@ def _last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
         Statement("at least two in sync, of two or more replicas"),
         "Do not restart that broker: what it alone has would be out of reach. Bring another replica back first.",
     )
-    look = _Look()
+    look = Look()
     for each in snapshot.partitions():
         if len(each.replicas) < 2:
             continue
         look.looked_at += 1
         if each.is_under_replicated and len(each.in_sync_replicas) == 1 and not each.is_offline:
-            since = _since(each.out_of_sync_since_ms, now_ms)
+            since = for_how_long(each.out_of_sync_since_ms, now_ms)
             text = "only broker {broker} of {replicas} is in sync{since}"
             look.found(
                 "partition",
                 str(each.name),
                 text,
                 broker=each.in_sync_replicas[0],
-                replicas=_ids(each.replicas),
+                replicas=listed(each.replicas),
                 since=since,
             )
-    return _result(check, look, Statement("{count} replicated partitions looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("{count} replicated partitions looked at", {"count": look.looked_at}))
 
 
 def _imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -371,7 +326,7 @@ def _imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
         Statement("at most {limit:.0f} % of a broker's elsewhere", {"limit": limits.imbalance_percent}),
         "Have the preferred replicas elected (kavka elect), or let auto.leader.rebalance.enable do it.",
     )
-    look = _Look()
+    look = Look()
     elsewhere: dict[int, int] = {}
     for each in snapshot.partitions() if snapshot.counts.not_led_by_preferred else ():
         if not each.is_led_by_preferred and each.preferred_leader in each.in_sync_replicas:
@@ -384,7 +339,7 @@ def _imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
             text = "others lead {missing} of {preferred} partitions that it should lead, and could ({percent:.0f} %)"
             values = {"missing": missing, "preferred": broker.preferred, "percent": percent}
             look.found("broker", str(broker.broker_id), text, **values)
-    return _result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))
 
 
 # -- topics
@@ -399,9 +354,9 @@ def _single_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
         Statement("replication factor of at least 2, where there are several brokers"),
         "Raise the replication factor (kavka reassign), unless losing the topic with a disk is acceptable.",
     )
-    look = _Look()
+    look = Look()
     if len(snapshot.brokers) < 2:
-        return _result(check, look, Statement("there is one broker only"))
+        return result(check, look, Statement("there is one broker only"))
     for topic in snapshot.topics.values():
         look.looked_at += 1
         if topic.replication_factor == 1:
@@ -411,7 +366,7 @@ def _single_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
                 "one replica: with its broker all {count} partitions are gone",
                 count=topic.partition_count,
             )
-    return _result(check, look, Statement("{count} topics looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("{count} topics looked at", {"count": look.looked_at}))
 
 
 def _no_room_for_failure(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -423,7 +378,7 @@ def _no_room_for_failure(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: 
         Statement("min.insync.replicas below the replication factor"),
         "Lower min.insync.replicas or raise the replication factor: 2 of 3 is usual.",
     )
-    look = _Look()
+    look = Look()
     for topic in snapshot.topics.values():
         least = next((each.min_insync_replicas for each in topic.partitions), None)
         if least is None or topic.replication_factor < 2:
@@ -432,7 +387,7 @@ def _no_room_for_failure(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: 
         if least >= topic.replication_factor:
             text = "min.insync.replicas is {least}, of {replicas} replicas: with any of them down acks=all is refused"
             look.found("topic", topic.name, text, least=least, replicas=topic.replication_factor)
-    return _of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "{count} topics looked at")
+    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "{count} topics looked at")
 
 
 def _unclean(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -444,7 +399,7 @@ def _unclean(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Chec
         Statement("unclean.leader.election.enable is false"),
         "Set unclean.leader.election.enable=false: with it a replica that lacks acknowledged records may lead.",
     )
-    look = _Look()
+    look = Look()
     name = "unclean.leader.election.enable"
     for topic in snapshot.topics.values():
         if topic.configs is None:
@@ -456,7 +411,7 @@ def _unclean(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Chec
         if broker.configs.get(name) == "true":
             look.looked_at += 1
             look.found("broker", str(broker.broker_id), "it allows unclean elections by default")
-    return _of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "{count} topics and brokers looked at")
+    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "{count} topics and brokers looked at")
 
 
 # -- groups, transactions
@@ -472,12 +427,12 @@ def _rebalances(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> C
         "Members leave and come back: see whether they poll in time (max.poll.interval.ms), are restarted, or lose "
         "their connections; static membership (group.instance.id) keeps restarts from counting.",
     )
-    look = _Look()
+    look = Look()
     for group in snapshot.groups.values():
         look.looked_at += 1
         if group.rebalances > limits.rebalances_per_hour:
             look.found("group", group.group_id, "{count} rebalances in the last hour", count=group.rebalances)
-    return _of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
+    return of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
 
 
 def _stuck(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -490,15 +445,17 @@ def _stuck(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckR
         "See what its members do: an error that is tried again for ever, a record that cannot be read, an open "
         "transaction that holds the last stable offset back.",
     )
-    look = _Look()
+    look = Look()
     for group in snapshot.groups.values():
         look.looked_at += 1
         since = group.stuck_since_ms
         if since is not None and now_ms - since > limits.stuck_ms:
             text = "{members} members, lag {lag}, nothing committed{since}"
             lag = "unknown" if group.lag is None else f"{group.lag:,}"
-            look.found("group", group.group_id, text, members=len(group.members), lag=lag, since=_since(since, now_ms))
-    return _of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
+            look.found(
+                "group", group.group_id, text, members=len(group.members), lag=lag, since=for_how_long(since, now_ms)
+            )
+    return of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
 
 
 def _hanging(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -510,7 +467,7 @@ def _hanging(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Chec
         Statement("every open transaction has a coordinator that will end it"),
         "Readers of committed data wait for it: end it with `kavka transactions abort`.",
     )
-    look = _Look()
+    look = Look()
     for each in snapshot.transactions:
         look.looked_at += 1
         if each.hangs:
@@ -518,90 +475,7 @@ def _hanging(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Chec
             partitions = ", ".join(map(str, each.partitions[:5]))
             name = each.transactional_id or f"producer {each.producer_id}"
             look.found("transaction", name, text, producer=each.producer_id, partitions=partitions)
-    return _of_part(snapshot, Part.TRANSACTIONS, check, look, "{count} transactions looked at")
-
-
-# -- ZooKeeper
-
-
-def _zookeeper_brain(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
-    check = Check(
-        "zookeeper-leader",
-        "ZooKeeper has one leader",
-        10,
-        CRITICAL,
-        Statement("one server leads the ensemble, or stands alone"),
-        "More than one leader is a split brain, none is no quorum: see whether all servers have the same ensemble in "
-        "their configuration, and reach each other.",
-    )
-    answered = [server for server in snapshot.zookeeper if server.reading.is_current]
-    if not answered:
-        return _unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because)
-    leaders = [server.address for server in answered if server.mode in ("leader", "standalone")]
-    look = _Look(1)
-    if len(leaders) > 1:
-        look.found("zookeeper", ", ".join(leaders), "{count} servers say that they lead", count=len(leaders))
-    elif not leaders and len(answered) == len(snapshot.zookeeper):
-        look.found("zookeeper", snapshot.zookeeper[0].address, "no server leads")
-    for server in snapshot.zookeeper:
-        if not server.reading.is_current:
-            look.looked_at += 1
-            look.found("zookeeper", server.address, "it does not answer: {why}", why=server.reading.unknown_because)
-    return _result(check, look, Statement("{leader} leads", {"leader": leaders[0] if leaders else "nobody"}))
-
-
-def _zookeeper_outstanding(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
-    check = Check(
-        "zookeeper-outstanding",
-        "ZooKeeper answers without a queue",
-        5,
-        WARNING,
-        Statement("at most {limit:.0f} requests outstanding", {"limit": limits.zookeeper_outstanding}),
-        "Its disk is slow or it has too much to do: give its log a disk of its own.",
-    )
-    return _by_server(
-        snapshot, check, "zk_outstanding_requests", limits.zookeeper_outstanding, "{value:.0f} requests wait"
-    )
-
-
-def _zookeeper_watches(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
-    check = Check(
-        "zookeeper-watches",
-        "ZooKeeper has few watches",
-        2,
-        WARNING,
-        Statement("at most {limit:.0f}", {"limit": limits.zookeeper_watches}),
-        "See which client sets them: Kafka itself needs some for each topic and broker.",
-    )
-    return _by_server(snapshot, check, "zk_watch_count", limits.zookeeper_watches, "{value:.0f} watches")
-
-
-def _zookeeper_connections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
-    check = Check(
-        "zookeeper-connections",
-        "ZooKeeper has few connections",
-        2,
-        WARNING,
-        Statement("at most {limit:.0f}", {"limit": limits.zookeeper_connections}),
-        "See who connects (the command `cons`): a client that does not close its sessions, most often.",
-    )
-    return _by_server(
-        snapshot, check, "zk_num_alive_connections", limits.zookeeper_connections, "{value:.0f} connections"
-    )
-
-
-def _by_server(snapshot: ClusterSnapshot, check: Check, metric: str, limit: float, text: str) -> CheckResult:
-    look = _Look()
-    for server in snapshot.zookeeper:
-        value = server.number(metric)
-        if value is None or not server.reading.is_current:
-            continue
-        look.looked_at += 1
-        if value > limit:
-            look.found("zookeeper", server.address, text, value=value)
-    if not look.looked_at:
-        return _unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because or "no server tells")
-    return _result(check, look, Statement("{count} servers looked at", {"count": look.looked_at}))
+    return of_part(snapshot, Part.TRANSACTIONS, check, look, "{count} transactions looked at")
 
 
 _OTHERS: Final[tuple[_Ask, ...]] = (
@@ -623,10 +497,10 @@ _OTHERS: Final[tuple[_Ask, ...]] = (
     _rebalances,
     _stuck,
     _hanging,
-    _zookeeper_brain,
-    _zookeeper_outstanding,
-    _zookeeper_watches,
-    _zookeeper_connections,
+    health_zookeeper.zookeeper_brain,
+    health_zookeeper.zookeeper_outstanding,
+    health_zookeeper.zookeeper_watches,
+    health_zookeeper.zookeeper_connections,
 )
 
 
@@ -634,51 +508,3 @@ def all_checks() -> tuple[Check, ...]:
     """Every check there is, for documentation."""
     nothing, limits = ClusterSnapshot("", ""), Thresholds()
     return tuple(each(nothing, limits, 0).check for each in (_reachable, *_OTHERS))
-
-
-# -- results
-
-
-def _result(check: Check, look: _Look, evidence: Statement) -> CheckResult:
-    findings = tuple(look.findings or ())
-    if not findings:
-        return CheckResult(check, Outcome.PASSED, evidence, (), look.looked_at, 0)
-    first = f"{findings[0].kind} {findings[0].name}: {findings[0].why}"
-    more = f" (and {look.failed - 1:,} more)" if look.failed > 1 else ""
-    said = Statement("{first}{more}", {"first": first, "more": more})
-    return CheckResult(check, Outcome.FAILED, said, findings, look.looked_at, look.failed)
-
-
-def _of_part(snapshot: ClusterSnapshot, part: Part, check: Check, look: _Look, text: str) -> CheckResult:
-    reading = snapshot.reading(part)
-    if not reading.is_known:
-        return _unknown(check, reading.unknown_because)
-    return _result(check, look, Statement(text, {"count": look.looked_at}))
-
-
-def _unknown(check: Check, why: str) -> CheckResult:
-    return CheckResult(check, Outcome.UNKNOWN, Statement("{why}", {"why": why or "not read yet"}))
-
-
-def _since(since_ms: int | None, now_ms: int) -> str:
-    """' for 12 s', or nothing where it is not known since when."""
-    if since_ms is None:
-        return ""
-    seconds = max(now_ms - since_ms, 0) // 1000
-    if seconds < 120:
-        return f" for {seconds} s"
-    return f" for {seconds // 60} min" if seconds < 7_200 else f" for {seconds / 3600:.1f} h"
-
-
-def _behind(partition: PartitionView) -> str:
-    """How far the replicas that are out of sync lie behind, where that is known."""
-    parts = []
-    for replica in partition.out_of_sync:
-        records = partition.records_behind(replica)
-        if records is not None:
-            parts.append(f"{replica}: {records:,} records behind")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ", ".join(map(str, brokers)) or "none"

@@ -6,7 +6,8 @@ import pytest
 import snapshots as make
 
 from kavka.console.health import CRITICAL_CAP, WARNING_CAP, CheckResult, HealthReport, Outcome, Severity
-from kavka.console.health_checks import Thresholds, all_checks, check_health
+from kavka.console.health_checks import all_checks, check_health
+from kavka.console.health_look import Thresholds
 from kavka.console.snapshot import (
     BrokerMetrics,
     BrokerView,

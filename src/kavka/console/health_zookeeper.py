@@ -1,0 +1,95 @@
+"""The checks of ZooKeeper: one leader, no queue, few watches and connections.
+
+Decides what is looked at in the servers' own words (zookeeper_readings.py). Where the console knows of no ZooKeeper all
+of them are unknown, with that reason.
+
+Source: KnowStreaming's checks of ZooKeeper; ZooKeeper's administrator's guide.
+"""
+
+from __future__ import annotations
+
+from kavka.console.health import Check, CheckResult, Severity, Statement
+from kavka.console.health_look import Look, Thresholds, result, unknown
+from kavka.console.snapshot import ClusterSnapshot, Part
+
+CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
+
+
+def zookeeper_brain(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "zookeeper-leader",
+        "ZooKeeper has one leader",
+        10,
+        CRITICAL,
+        Statement("one server leads the ensemble, or stands alone"),
+        "More than one leader is a split brain, none is no quorum: see whether all servers have the same ensemble in "
+        "their configuration, and reach each other.",
+    )
+    answered = [server for server in snapshot.zookeeper if server.reading.is_current]
+    if not answered:
+        return unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because)
+    leaders = [server.address for server in answered if server.mode in ("leader", "standalone")]
+    look = Look(1)
+    if len(leaders) > 1:
+        look.found("zookeeper", ", ".join(leaders), "{count} servers say that they lead", count=len(leaders))
+    elif not leaders and len(answered) == len(snapshot.zookeeper):
+        look.found("zookeeper", snapshot.zookeeper[0].address, "no server leads")
+    for server in snapshot.zookeeper:
+        if not server.reading.is_current:
+            look.looked_at += 1
+            look.found("zookeeper", server.address, "it does not answer: {why}", why=server.reading.unknown_because)
+    return result(check, look, Statement("{leader} leads", {"leader": leaders[0] if leaders else "nobody"}))
+
+
+def zookeeper_outstanding(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "zookeeper-outstanding",
+        "ZooKeeper answers without a queue",
+        5,
+        WARNING,
+        Statement("at most {limit:.0f} requests outstanding", {"limit": limits.zookeeper_outstanding}),
+        "Its disk is slow or it has too much to do: give its log a disk of its own.",
+    )
+    return _by_server(
+        snapshot, check, "zk_outstanding_requests", limits.zookeeper_outstanding, "{value:.0f} requests wait"
+    )
+
+
+def zookeeper_watches(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "zookeeper-watches",
+        "ZooKeeper has few watches",
+        2,
+        WARNING,
+        Statement("at most {limit:.0f}", {"limit": limits.zookeeper_watches}),
+        "See which client sets them: Kafka itself needs some for each topic and broker.",
+    )
+    return _by_server(snapshot, check, "zk_watch_count", limits.zookeeper_watches, "{value:.0f} watches")
+
+
+def zookeeper_connections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "zookeeper-connections",
+        "ZooKeeper has few connections",
+        2,
+        WARNING,
+        Statement("at most {limit:.0f}", {"limit": limits.zookeeper_connections}),
+        "See who connects (the command `cons`): a client that does not close its sessions, most often.",
+    )
+    return _by_server(
+        snapshot, check, "zk_num_alive_connections", limits.zookeeper_connections, "{value:.0f} connections"
+    )
+
+
+def _by_server(snapshot: ClusterSnapshot, check: Check, metric: str, limit: float, text: str) -> CheckResult:
+    look = Look()
+    for server in snapshot.zookeeper:
+        value = server.number(metric)
+        if value is None or not server.reading.is_current:
+            continue
+        look.looked_at += 1
+        if value > limit:
+            look.found("zookeeper", server.address, text, value=value)
+    if not look.looked_at:
+        return unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because or "no server tells")
+    return result(check, look, Statement("{count} servers looked at", {"count": look.looked_at}))
