@@ -18,6 +18,7 @@ from topic_contents import contents
 from topic_filler import CODECS, create_topic, fill_with_everything, produce
 
 EVERYTHING = 400 * len(CODECS)
+pytestmark = pytest.mark.timeout(300)  # A busy machine takes long to start a JVM and its workers.
 
 
 @pytest.fixture(scope="module")
