@@ -96,7 +96,7 @@ class SparkCluster:
         """The driver's own processes get no --py-files, so kavka is on their path."""
         return {**self.environment, "PYTHONPATH": f"{self.environment['PYTHONPATH']}:{self.zip}"}
 
-    def submit(self, *, packages: str = "", conf: Mapping[str, str] | None = None) -> list[str]:
+    def submit(self) -> list[str]:
         """The command that hands a script in."""
         settings = {
             **SMALL,
@@ -106,10 +106,8 @@ class SparkCluster:
             "spark.executor.extraJavaOptions": SMALL["spark.driver.extraJavaOptions"],
             "spark.pyspark.python": self.environment["PYSPARK_PYTHON"],
             "spark.executorEnv.PYTHONPATH": self.environment["PYTHONPATH"],
-            **(conf or {}),
         }
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, "--py-files", str(self.zip)]
-        command += ["--packages", packages] if packages else []
         return command + [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
 
     def executors(self) -> list[Found]:

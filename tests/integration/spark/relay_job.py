@@ -1,15 +1,33 @@
-"""A Spark job to be killed: moves a topic's records to another topic, or to Parquet files, and ends when all are moved.
+"""A Spark job to be killed: moves a topic's records to another topic, to Parquet files or to a Delta table, and ends
+when all are moved.
 
-python relay_job.py '{"bootstrap": ..., "source": ..., "target": topic or directory, "format": "kavka" | "parquet",
-                      "checkpoint": ..., "rows_per_batch": ..., "conf": {...}, "sink": {...}}'
+    python relay_job.py '{"bootstrap": ..., "source": ..., "target": topic or directory,
+                          "format": "kavka" | "parquet" | "delta", "checkpoint": ..., "rows_per_batch": ...,
+                          "conf": {...}, "sink": {...}}'
 """
 
 import json
 import sys
+from collections.abc import Callable
 
-from pyspark.sql import SparkSession
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyspark.sql import DataFrame, SparkSession
 
 from kavka_spark import session
+
+
+def into_delta(path: str, name: str) -> Callable[[DataFrame, int], None]:
+    """Appends micro-batches to a Delta table, each with its number in the same commit: one that comes again is left
+    out."""
+
+    def append(frame: DataFrame, batch: int) -> None:
+        last = DeltaTable(path).transaction_version(name) if DeltaTable.is_deltatable(path) else None
+        if last is not None and last >= batch:
+            return
+        number = CommitProperties(app_transactions=[Transaction(name, batch)])
+        write_deltalake(path, frame.toArrow(), mode="append", commit_properties=number)
+
+    return append
 
 
 def run(spark: SparkSession, job: dict) -> None:
@@ -23,15 +41,14 @@ def run(spark: SparkSession, job: dict) -> None:
         .select("key", "value")
     )
     writer = frame.writeStream.option("checkpointLocation", job["checkpoint"]).trigger(availableNow=True)
-    if job["format"] == "iceberg":
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {job['target']} (key BINARY, value BINARY) USING iceberg")
+    if job["format"] == "delta":
+        writer.foreachBatch(into_delta(job["target"], job["checkpoint"])).start().awaitTermination()
+        return
     if job["format"] == "kavka":
         writer = writer.option("kafka.bootstrap.servers", job["bootstrap"]).option("topic", job["target"])
     else:
         writer = writer.option("path", job["target"])
     writer.format(job["format"]).options(**job.get("sink", {})).start().awaitTermination()
-    if "read_back" in job:
-        spark.read.format(job["format"]).load(job["target"]).write.mode("overwrite").parquet(job["read_back"])
 
 
 if __name__ == "__main__":

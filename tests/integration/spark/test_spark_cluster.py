@@ -1,13 +1,13 @@
 """On Spark's own cluster manager, a master and two workers: files shipped as users ship them, executors killed with -9,
-topics and an Iceberg table as targets."""
+topics and a Delta table as targets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from test_kill_spark import JOB, PARTITIONS, check_once, numbered, values_of
 
 from kavka_process import KavkaProcess
@@ -16,8 +16,6 @@ from spark_job import SparkJob, kill_process
 from topic_contents import create
 
 ROWS = 60_000
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
-"""Of the newest Spark that there is one for; spark-submit fetches it."""
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(2400)]
 
@@ -59,27 +57,21 @@ def test_rows_are_written_once_though_executors_are_killed(
     check_once(values_of(kavka_broker.bootstrap, "once"), ROWS)
 
 
-def test_an_iceberg_table_holds_every_row_once_though_an_executor_is_killed(
+def test_a_delta_table_holds_every_row_once_though_an_executor_is_killed(
     cluster: SparkCluster, kavka_broker: KavkaProcess, tmp_path: Path
 ) -> None:
     numbered(kavka_broker.bootstrap, "table-numbers", ROWS)
     job = {
         "bootstrap": kavka_broker.bootstrap,
         "source": "table-numbers",
-        "target": "lake.db.numbers",
-        "format": "iceberg",
+        "target": str(tmp_path / "table"),
+        "format": "delta",
         "checkpoint": str(tmp_path / "checkpoint"),
         "rows_per_batch": 10_000,
-        "read_back": str(tmp_path / "seen"),
     }
-    catalog = {
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
-    }
-    launcher, environment = cluster.submit(packages=ICEBERG, conf=catalog), cluster.drivers_environment
+    launcher, environment = cluster.submit(), cluster.drivers_environment
     with SparkJob(JOB, job, tmp_path / "job.log", launcher=launcher, environment=environment) as running:
         running.start()
         kill_an_executor(cluster, running)
         running.finish(restarts=1)
-    check_once(pq.read_table(tmp_path / "seen")["value"].to_pylist(), ROWS)
+    check_once(DeltaTable(tmp_path / "table").to_pyarrow_table()["value"].to_pylist(), ROWS)
