@@ -109,3 +109,15 @@ def test_what_starts_before_the_brokers_serve_imports_no_console() -> None:
     program = "import sys, kavka.cli.start, kavka.cli.console_beside; print([n for n in sys.modules if 'console' in n])"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "['kavka.cli.console_beside']"
+
+
+def test_health_and_top_need_no_extra() -> None:
+    import subprocess
+
+    extra = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous", "fastavro", "google.protobuf")
+    program = (
+        "import sys, kavka.cli.health, kavka.cli.top, kavka.console.watcher, kavka.console.health_checks; "
+        f"print([name for name in {extra!r} if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
