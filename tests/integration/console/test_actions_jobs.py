@@ -27,9 +27,9 @@ from kavka.runtime.network import SocketNetwork
 from kavka.testing import Cluster
 from process_cluster import eventually
 
-SIZE_BYTES = 3_000_000
+SIZE_BYTES = 1_600_000
 SLOW_MB = "0.3"
-"""Ten seconds for one partition."""
+"""Five seconds for one partition."""
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
