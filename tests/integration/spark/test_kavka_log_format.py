@@ -1,9 +1,11 @@
-"""`format("kavka-log")` on the logs that brokers write: kavka's and Apache Kafka's, the rows that a consumer reads."""
+"""`format("kavka-log")` on the logs that brokers write: kavka's and Apache Kafka's, the rows that a consumer reads.
+
+The reader's tasks are run without Spark; test_fsck.py runs them in Spark.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from apache_kafka import ApacheKafka
 from kavka_process import KavkaProcess
-from kavka_spark import session
 from kavka_spark.log_format import KavkaLogReader, log_options
 from topic_filler import create_topic, fill_with_everything, fill_with_transactions
 
-pytestmark = pytest.mark.timeout(400)  # a session of Spark's takes minutes to start on a machine with other work
 Row = tuple[Any, ...]
 SEGMENT_BYTES = "16384"
 """So that every topic has several segments, and transactions go over their ends."""
@@ -98,39 +98,3 @@ def log_home(directory: Path, topic: str) -> Path:
     """The log directory under `directory` that holds the topic."""
     (partition,) = directory.rglob(f"{topic}-0")
     return partition.parent
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    conf = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    found = session("kavka-log", **conf)
-    yield found
-    found.stop()
-
-
-def test_spark_finds_the_format_and_takes_its_columns(spark: Any, kavka_broker: KavkaProcess) -> None:
-    topic = "log-in-spark"
-    create_topic(kavka_broker.bootstrap, topic, 2, {"segment.bytes": SEGMENT_BYTES})
-    fill_with_everything(kavka_broker.bootstrap, topic, rows=100)
-    reader = spark.read.format("kavka-log").option("topics", topic)
-    home = str(log_home(kavka_broker.data_dir, topic))
-    records = reader.load(home)
-    assert records.columns[:8] == [
-        "key",
-        "value",
-        "topic",
-        "partition",
-        "offset",
-        "timestamp",
-        "timestampType",
-        "headers",
-    ]
-    found = records.selectExpr(
-        "count(*)", "count(DISTINCT partition, offset)", "count(headers)", "min(crc_ok)", "count(value)"
-    ).first()
-    assert tuple(found) == (500, 500, 170, True, 425)
-    by_batch = reader.option("rows", "batches").load(home)
-    assert by_batch.selectExpr("sum(record_count)", "count(problem)").first() == (500, 0)
-    asked = spark.read.format("kavka-log").schema("value binary, offset bigint").option("topics", topic).load(home)
-    assert asked.columns == ["value", "offset"]
-    assert asked.count() == 500
