@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.console.decision_tail import DecisionTail
     from kavka.console.health import HealthReport
+    from kavka.console.health_look import Thresholds
     from kavka.console.settings import ClusterSettings, ConsoleSettings
     from kavka.console.snapshot import ClusterSnapshot
     from kavka.network import Network
@@ -35,13 +36,14 @@ logger = Logger(__name__)
 class ClusterWatch:
     """One cluster as pages see it."""
 
-    def __init__(self, watcher: Watcher, store: HistoryStore) -> None:
+    def __init__(self, watcher: Watcher, store: HistoryStore, thresholds: Thresholds) -> None:
         self.name = watcher.settings.name
         self.settings: ClusterSettings = watcher.settings
         self.history: History = store.of(self.name)
         self.changes: Changes = watcher.changes
         self._watcher = watcher
         self._store = store
+        self._thresholds = thresholds
         self._sampled_ms = 0
         self._health: tuple[int, HealthReport] | None = None
         watcher.on_snapshot.append(self._keep)
@@ -65,7 +67,7 @@ class ClusterWatch:
         """Of the newest snapshot; each snapshot is checked at most once."""
         snapshot = self.snapshot
         if self._health is None or self._health[0] != snapshot.number:
-            self._health = snapshot.number, check_health(snapshot, snapshot.at_ms or now_ms())
+            self._health = snapshot.number, check_health(snapshot, snapshot.at_ms or now_ms(), self._thresholds)
         return self._health[1]
 
     def refresh(self) -> None:
@@ -146,7 +148,9 @@ class Clusters:
         self._watchers = {
             each.name: Watcher(each, poll_ms=settings.poll_ms, network=network) for each in settings.clusters
         }
-        self._watches = {name: ClusterWatch(watcher, self.store) for name, watcher in self._watchers.items()}
+        self._watches = {
+            name: ClusterWatch(watcher, self.store, settings.thresholds) for name, watcher in self._watchers.items()
+        }
         for watcher in self._watchers.values():
             watcher.on_snapshot.append(lambda before, after: self.changes.publish(after.at_ms, after.state.value))
         self._tasks: list[asyncio.Task[None]] = []

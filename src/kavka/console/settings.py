@@ -13,6 +13,10 @@ The file is TOML:
     language = "en"                 # where a reader asks for none
     poll_ms = 2000
 
+    [health]                        # from when on something counts: the names of health_look.Thresholds
+    under_replicated_ms = 60000
+    disk_free_percent = 15.0
+
     [[cluster]]
     name = "orders"
     bootstrap = "broker-1:9092,broker-2:9092"
@@ -37,6 +41,7 @@ from typing import Any, Final
 
 from kavka.client.cluster import parse_bootstrap
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.console.health_look import Thresholds
 from kavka.errors import ConfigError
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -44,6 +49,7 @@ DEFAULT_PORT: Final = 8090
 DEFAULT_DATA: Final = "kavka-console"
 HISTORY_FILE: Final = "history.sqlite"
 MAX_CLUSTERS: Final = 100
+DEFAULT_THRESHOLDS: Final = Thresholds()
 CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """It stands in addresses of pages."""
 VARIABLES: Final = {
@@ -91,6 +97,8 @@ class ConsoleSettings:
     poll_ms: int = 2_000
     """How often a cluster is asked who leads what; everything else is a multiple of it."""
     history_days: int = 30
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
+    """Of the health checks."""
     clusters: tuple[ClusterSettings, ...] = ()
 
     def __post_init__(self) -> None:
@@ -120,9 +128,10 @@ def parse_settings(text: str, *, where: str = "settings") -> ConsoleSettings:
     clusters = [_cluster(each, where) for each in _tables(found.pop("cluster", []), "cluster", where)]
     if "data" in found:
         found["data_directory"] = found.pop("data")
-    known = {each.name: each for each in fields(ConsoleSettings) if each.name != "clusters"}
+    thresholds = _thresholds(found.pop("health", {}), f"{where}: [health]")
+    known = {each.name: each for each in fields(ConsoleSettings) if each.name not in ("clusters", "thresholds")}
     _check(found, {name: type(each.default) for name, each in known.items()}, where)
-    return ConsoleSettings(**found, clusters=tuple(clusters))
+    return ConsoleSettings(**found, clusters=tuple(clusters), thresholds=thresholds)
 
 
 def with_environment(settings: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:
@@ -170,6 +179,22 @@ def _cluster(table: dict[str, Any], where: str) -> ClusterSettings:
         _check(table["tls"], wanted, f"{where}: tls of {table['name']}")
         made["tls"] = TlsSettings(**table["tls"])
     return ClusterSettings(**made)
+
+
+def _thresholds(table: object, where: str) -> Thresholds:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where}: expected name = number")
+    types = {each.name: type(each.default) for each in fields(Thresholds)}
+    # 15 is a number as good as 15.0.
+    numbers: dict[str, Any] = {
+        name: float(value) if types.get(name) is float and type(value) is int else value
+        for name, value in table.items()
+    }
+    _check(numbers, types, where)
+    for name, value in numbers.items():
+        if value < 0:
+            raise ConfigError(f"{where}: {name} is {value}, expected 0 or more")
+    return Thresholds(**numbers)
 
 
 def _sasl(table: Mapping[str, Any], where: str) -> SaslSettings:

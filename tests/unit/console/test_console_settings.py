@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
+from kavka.console.health_look import Thresholds
 from kavka.console.settings import (
     ClusterSettings,
     ConsoleSettings,
@@ -46,6 +47,10 @@ def test_a_file_has_clusters_and_settings() -> None:
         ("port = 70000", "port is 70000, expected 0 to 65535"),
         ("poll_ms = 1", "poll_ms is 1"),
         ("cluster = 1", "[[cluster]]"),
+        ("health = 1", "[health]: expected name = number"),
+        ("[health]\nstuck = 1", "unknown setting 'stuck'"),
+        ("[health]\nstuck_ms = 1.5", "stuck_ms is 1.5, expected int"),
+        ("[health]\ndisk_free_percent = -1", "expected 0 or more"),
         ('[[cluster]]\nname = "a"', "bootstrap is missing"),
         ('[[cluster]]\nname = "a/b"\nbootstrap = "h:1"', "cluster name 'a/b'"),
         ('[[cluster]]\nname = "a"\nbootstrap = "h:x"', "'h:x' is no host:port"),
@@ -89,6 +94,11 @@ def test_a_cluster_may_ask_who_the_console_is_and_speak_tls() -> None:
         with pytest.raises(ConfigError) as refused:
             parse_settings(text.replace(before, after))
         assert words in str(refused.value)
+
+
+def test_thresholds_of_the_health_checks_are_settings() -> None:
+    found = parse_settings("[health]\nunder_replicated_ms = 5000\ndisk_free_percent = 10").thresholds
+    assert found == Thresholds(under_replicated_ms=5_000, disk_free_percent=10.0)
 
 
 def test_there_is_a_bound_on_clusters() -> None:
