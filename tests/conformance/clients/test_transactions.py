@@ -156,8 +156,8 @@ def test_aiokafka_commits_aborts_and_reads_what_is_committed(
 
 
 def open_transaction(bootstrap: str, topic: str, name: str) -> Producer:
-    """A producer with a record in a transaction that is open."""
-    producer = transactional(bootstrap, name)
+    """A producer with a record in a transaction that is open, longer than a tool on a JVM takes to start."""
+    producer = transactional(bootstrap, name, **{"transaction.timeout.ms": 600_000})
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
     producer.flush(TIMEOUT_S)
