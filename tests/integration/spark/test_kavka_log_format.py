@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from apache_kafka import ApacheKafka
 from kavka_process import KavkaProcess
 from kavka_spark.log_format import KavkaLogReader, log_options
+from kavka_spark.pipelines.replica_directories import broker_of, replicas_in
 from topic_filler import create_topic, fill_with_everything, fill_with_transactions
 
 Row = tuple[Any, ...]
@@ -81,6 +82,21 @@ def compare(bootstrap: str, directory: Path, topic: str) -> None:
     sealed = {row["file"] for row in logged(directory, topic, sealedOnly="true")}
     active = {row["file"] for row in rows} - sealed
     assert len(active) == 2
+    has_nothing_to_complain_of(directory, topic)
+
+
+def has_nothing_to_complain_of(directory: Path, topic: str) -> None:
+    """What fsck starts from: the brokers' own files beside the logs, and a row for each batch."""
+    assert broker_of(str(directory)).isdigit()
+    replicas = list(replicas_in("1", str(directory), [topic]))
+    assert [replica.partition for replica in replicas] == [0, 1]
+    assert all(replica.log_start_offset == 0 < replica.last_segment for replica in replicas)
+    columns = ("problem", "record_count", "control", "marker", "active")
+    reader = KavkaLogReader(log_options({"path": str(directory), "topics": topic, "rows": "batches"}), columns)
+    rows = [row for task in reader.partitions() for table in reader.read(task) for row in table.to_pylist()]
+    assert {row["problem"] for row in rows if not row["active"]} == {None}
+    assert {row["marker"] for row in rows} == {None, "commit", "abort"}
+    assert all((row["marker"] is not None) == bool(row["control"]) for row in rows)
 
 
 def test_the_logs_of_kavka_hold_what_a_consumer_reads(kavka_broker: KavkaProcess) -> None:
