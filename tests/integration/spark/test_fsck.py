@@ -1,4 +1,7 @@
-"""fsck over the logs of a cluster: nothing on healthy ones, and each kind of damage by its name and place."""
+"""fsck over the logs of a cluster: nothing on healthy ones, and each kind of damage by its name and place.
+
+And Spark's own look at the format that it reads by.
+"""
 
 from __future__ import annotations
 
@@ -286,6 +289,26 @@ def outcome(spark: SparkSession, healthy: Path, tmp_path_factory: pytest.TempPat
         finding = Finding(row.severity, row.kind, row.broker, row.offset, row.batches)
         (found[row.partition] if row.topic == "orders" else elsewhere).add(finding)
     return Outcome(expected, found, elsewhere)
+
+
+def test_spark_finds_the_format_and_takes_its_columns(spark: SparkSession, healthy: Path) -> None:
+    home = log_directory(healthy, 1)
+    stored = [
+        batch.header for path in home.glob("orders-*/*.log") for batch in iterate_batches(memoryview(path.read_bytes()))
+    ]
+    records = sum(header.record_count for header in stored if not header.is_control)
+    reader = spark.read.format("kavka-log").option("topics", "orders")
+    counts = ("count(*)", "count(DISTINCT partition, offset)", "min(crc_ok)", "max(position) > 0")
+    assert tuple(reader.load(str(home)).selectExpr(*counts).first()) == (records, records, True, True)
+    by_batch = reader.option("rows", "batches").load(str(home))
+    assert by_batch.selectExpr("count(*)", "count(problem)", "count(marker)").first() == (
+        len(stored),
+        0,
+        sum(header.is_control for header in stored),
+    )
+    asked = spark.read.format("kavka-log").schema("value binary, offset bigint").option("topics", "orders")
+    assert asked.load(str(home)).columns == ["value", "offset"]
+    assert asked.load(str(home)).where("startswith(value, X'312D3700')").count() == 2 * PARTITIONS
 
 
 def test_healthy_logs_have_no_findings(spark: SparkSession, healthy: Path) -> None:
