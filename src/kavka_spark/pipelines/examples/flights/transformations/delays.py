@@ -40,8 +40,8 @@ def delays() -> DataFrame:
         F.max("departure_delay").cast("bigint").alias("worst_departure_delay"),
         F.sum("arrival_delay").cast("bigint").alias("arrival_delay_minutes"),
     )
-    # An inner join: what is no airline's (the demo's last record, which ends the last hours) falls out here. Records with
-    # no carrier at all fall out before the watermark sees them: Spark pushes that part of the join down.
+    # An inner join: what is no airline's (the demo's last record, which ends the last hours) falls out here. Records
+    # with no carrier at all fall out before the watermark sees them: Spark pushes that part of the join down.
     return per_hour.join(F.broadcast(airlines), "carrier").select(
         F.col("window.start").alias("hour"),
         "carrier",
