@@ -173,7 +173,7 @@ def test_rows_are_written_once_though_brokers_are_killed_while_they_are_read_and
             cluster.start_broker(broker)
             return 1
 
-        once = {"sink": {"exactlyOnce": "true"}, "rows_per_batch": 20_000}
+        once = {"sink": {"exactlyOnce": "true"}, "rows_per_batch": 10_000}
         with relay(cluster.bootstrap, "once", tmp_path, **once) as job:
             run_with_kills(job, [a_broker, a_broker, the_driver, a_broker, the_workers], seed=3)
         check_once(values_of(cluster.bootstrap, "once"), rows)
