@@ -147,8 +147,10 @@ class Pipeline:
         return [delay_of_row(row) for file in sorted(files) for row in parquet.ParquetFile(file).read().to_pylist()]
 
     def finish(self, flights: Sequence[Flight]) -> None:
-        """Writes the record that ends the last hours (I1). It has a carrier that is no airline: Spark joins by carriers,
-        and takes records without one out before it looks at their time."""
+        """Writes the record that ends the last hours (I1).
+
+        Its carrier is no airline, but there is one: Spark joins by it, and takes records without one out before it
+        looks at their time."""
         ahead_ms = max(flight.timestamp_ms for flight in flights) + AHEAD_MS
         producer = Producer({"bootstrap.servers": self._bootstrap, "log_level": 2})
         producer.produce(self._topic, b'{"carrier":"nobody"}', b"end", timestamp=ahead_ms)
