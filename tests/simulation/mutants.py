@@ -378,7 +378,7 @@ MUTANTS = [
             Change(
                 "kavka.coordinator.group_coordinator:GroupCoordinator.load",
                 "self.unload(partition)",
-                "return _nothing()",
+                "if known is not None: return nothing_to_load()",
             ),
         ),
         ("S29",),
