@@ -81,10 +81,11 @@ def test_of_a_damaged_recording_the_rest_is_replayed_and_the_damage_is_named(sta
     client = start_cluster(brokers=2, settings={"kavka.decisions.topic.enable": "false"})
     cluster = client.cluster
     client.create_topic(replicas=((0, 1),))
+    ring = cluster.data_dir(0) / FLIGHT_FILES[1]
     with checked_load(client, partitions=1) as workload:
         wait_for_progress(workload, {0})
+        eventually("some blocks are written", lambda: ring.read_bytes().count(MAGIC) > 5)
     cluster.kill(0, 1)
-    ring = cluster.data_dir(0) / FLIGHT_FILES[1]
     whole = ring.read_bytes()
     second = whole.index(MAGIC, 4)
     ring.write_bytes(whole[: second + 30] + bytes(5) + whole[second + 35 : -5])

@@ -49,11 +49,14 @@ def move(cluster: Cluster, *targets: tuple[int, ...]) -> None:
     rests_on(cluster, *targets)
 
 
-def rests_on(cluster: Cluster, *targets: tuple[int, ...]) -> None:
+def rests_on(cluster: Cluster, *targets: tuple[int, ...], with_disks: bool = True) -> None:
     for number, target in enumerate(targets):
         until(lambda n=number, t=target: replicas(cluster, TOPIC, n) == t, f"{TOPIC}-{number} on {target}")  # type: ignore[misc]
         until(lambda n=number, t=target: cluster.isr(TOPIC, n) == sorted(t), f"{TOPIC}-{number} in sync on {target}")  # type: ignore[misc]
-        until(lambda n=number, t=target: holders(cluster, TOPIC, n) == sorted(t), f"{TOPIC}-{number} on no other disk")  # type: ignore[misc]
+        if with_disks:
+            until(
+                lambda n=number, t=target: holders(cluster, TOPIC, n) == sorted(t), f"{TOPIC}-{number} on no other disk"
+            )  # type: ignore[misc]
 
 
 def test_every_replica_moves_and_back_under_load(cluster: Cluster) -> None:
@@ -79,7 +82,8 @@ def test_controllers_die_while_partitions_move(cluster: Cluster) -> None:
             until(lambda gone=controller: cluster.controller() not in (-1, gone), "another controller")  # type: ignore[misc]
             load.go_on(50)
             cluster.start(controller)
-            rests_on(cluster, *round_targets)
+            # A broker that was away may keep what it was to delete, if who was to tell it died meanwhile.
+            rests_on(cluster, *round_targets, with_disks=False)
         load.go_on()
     load.check()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from multiprocessing import get_context
@@ -20,7 +20,6 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from conftest import StartKavka
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.testing import Cluster
@@ -231,7 +230,9 @@ def test_leaders_that_move_and_die_while_a_range_is_read_cost_no_row(three: Clus
     assert [offset for _, offset, _ in batch(three.bootstrap_servers, topic)] == list(range(3_000))
 
 
-def test_a_broker_that_answers_nothing_ends_a_task_in_time(start_kavka: StartKavka, topic: str) -> None:
+def test_a_broker_that_answers_nothing_ends_a_task_in_time(
+    start_kavka: Callable[..., KavkaProcess], topic: str
+) -> None:
     broker = start_kavka()
     create_topic(broker.bootstrap, topic, 1)
     produce(broker.bootstrap, topic, 10, partitions=1)
@@ -426,7 +427,7 @@ def test_a_topic_that_is_deleted_is_told_soon(kavka_broker: KavkaProcess, topic:
     assert tolerant.drain() == [5]
 
 
-def test_a_corrupt_batch_is_named(start_kavka: StartKavka, tmp_path: Path, topic: str) -> None:
+def test_a_corrupt_batch_is_named(start_kavka: Callable[..., KavkaProcess], tmp_path: Path, topic: str) -> None:
     broker = start_kavka(data_dir=tmp_path / "data")
     create_topic(broker.bootstrap, topic, 1)
     for _ in range(3):
