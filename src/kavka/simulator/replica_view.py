@@ -95,8 +95,9 @@ class Seen:
         while offset < log.log_end_offset:
             with self._disk.without_faults():
                 result = log.read(offset, READ_BYTES, max_offset=log.log_end_offset, min_one_batch=True)
-            for chunk in result.chunks:
-                for batch in iterate_batches(memoryview(chunk.tobytes())):
+                read = [memoryview(chunk.tobytes()) for chunk in result.chunks]
+            for data in read:
+                for batch in iterate_batches(data):
                     if not batch.crc_is_right():
                         return f"the batch at {batch.header.base_offset} is damaged"
                     if batch.header.base_offset < expected:
