@@ -112,7 +112,8 @@ def measure(
         for number in range(1, rounds + 1):
             for one in candidates:
                 for measurement in live(one, place / f"{name}-{number}-{one.name}", group, sizes):
-                    run["broker_commands"].setdefault(one.name, " ".join(one.command))
+                    # Without the machine's directories: they say nothing about the measurement.
+                    run["broker_commands"].setdefault(one.name, " ".join(Path(word).name for word in one.command))
                     yield Measured(
                         row=measurement.row,
                         candidate=one.name,
