@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kavka.cli import console_commands
+from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, buffer_output, report, usage
 from kavka.cli.pipeline import pipeline_app
 from kavka.cli.spark import spark_app
@@ -55,17 +56,6 @@ app.add_typer(console_commands.console_app, name="console", context_settings=HEL
 app.add_typer(spark_app, name="spark", context_settings=HELP_NAMES)
 app.add_typer(pipeline_app, name="pipeline", context_settings=HELP_NAMES)
 
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        "-b",
-        metavar="HOST:PORT,...",
-        envvar="KAVKA_BOOTSTRAP",
-        help="Brokers to ask first; 127.0.0.1:9092 without it.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No remarks and no progress on standard error.")]
 SetOption = Annotated[
     list[str] | None,

@@ -10,22 +10,12 @@ from typing import Annotated
 import typer
 
 from kavka.cli.console_users import users_app
+from kavka.cli.options import Bootstrap, Json
 from kavka.cli.start import LOG_LEVELS
 
 console_app = typer.Typer(help="Serve the console: pages about clusters, for a browser.", invoke_without_command=True)
 console_app.add_typer(users_app, name="user")
 
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        "-b",
-        metavar="HOST:PORT,...",
-        envvar="KAVKA_BOOTSTRAP",
-        help="Brokers to ask first; 127.0.0.1:9092 without it.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ZooKeeper = Annotated[
     str | None, typer.Option("--zookeeper", metavar="HOST:PORT,...", help="Servers of the ensemble, to be checked too.")
 ]
