@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
@@ -47,10 +47,10 @@ from kavka.broker.metadata_cache import (
 )
 from kavka.broker.predecessor import (
     NEVER_ACTED_ON,
-    FormerLife,
     former_lives,
     has_untold_loss,
     lost_nothing,
+    present_life,
     remember_life,
     sessions_from,
 )
@@ -167,7 +167,6 @@ class Broker:
         self._is_unclean = False
         """Whether registrations say that the last stop was not clean; only with eligible leader replicas."""
         self._predecessors: list[int] = []
-        self._life: FormerLife | None = None
         self._announced_directories: dict[str, None] = {}
         self._fetchers: FetcherManager | None = None
         self._patient_until = 0.0
@@ -668,8 +667,17 @@ class Broker:
             predecessors=self._predecessors,
         )
         self._former_sessions.append(zookeeper.session_id)
-        self._life = FormerLife(zookeeper.session_id, self._ports.place, self.broker_epoch, self._is_unclean)
-        remember_life(self._ports.filesystem, self.logs.live_directories, self._life)
+        self._remember_life(self.logs.live_directories)
+
+    def _remember_life(self, directories: Iterable[str]) -> None:
+        life = present_life(
+            self._ports.zookeeper.session_id,
+            self._ports.place,
+            self.broker_epoch,
+            is_unclean=self._is_unclean,
+            has_failed_directory=bool(self.logs.offline_directories),
+        )
+        remember_life(self._ports.filesystem, directories, life)
 
     async def _unclean_stop_acted_on(self) -> int:
         """For which of this broker's epochs a controller acted on its unclean stop last; NEVER_ACTED_ON for none."""
@@ -926,10 +934,10 @@ class Broker:
 
         The controller hears of it, and has others lead what was led from there.
         """
+        failed_before = len(self.logs.offline_directories)
         self.logs.on_storage_error(failure.path, failure)
-        if self._life is not None:
-            lost = self._life._replace(broker_epoch=NEVER_ACTED_ON, may_lack=True)
-            remember_life(self._ports.filesystem, self._static_config.log_directories, lost)
+        if self._former_sessions and len(self.logs.offline_directories) > failed_before:
+            self._remember_life(self._static_config.log_directories)
         gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
         self.state_changes.take_offline(gone)
         if not self.logs.live_directories:

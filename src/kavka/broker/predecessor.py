@@ -45,6 +45,14 @@ class FormerLife(NamedTuple):
     may_lack: bool
 
 
+def present_life(
+    session_id: int, place: str, broker_epoch: int, *, is_unclean: bool, has_failed_directory: bool
+) -> FormerLife:
+    """What is to be written down of this process (I4), however often it registers anew."""
+    epoch = NEVER_ACTED_ON if has_failed_directory else broker_epoch
+    return FormerLife(session_id, place, epoch, is_unclean or has_failed_directory)
+
+
 def former_lives(filesystem: FileSystem, directories: Iterable[str]) -> list[FormerLife | None]:
     """For each directory the process that had it; None where that cannot be read."""
     return [_read(filesystem, f"{directory}/{SESSION_FILE}") for directory in directories]

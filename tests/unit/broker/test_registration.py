@@ -16,6 +16,7 @@ from kavka.broker.predecessor import (
     former_lives,
     has_untold_loss,
     lost_nothing,
+    present_life,
     remember_life,
     sessions_from,
 )
@@ -212,3 +213,14 @@ def test_a_loss_is_told_until_it_was_acted_on() -> None:
     failed = [life(7, "boot-1/4", NEVER_ACTED_ON, may_lack=True)]
     assert has_untold_loss(failed, NEVER_ACTED_ON)
     assert has_untold_loss(failed, 5)
+
+
+def test_a_directory_that_failed_is_told_of_after_another_registration_too() -> None:
+    """A session that expires makes the broker write its life down again; what the disk may lack is not less then."""
+    again = present_life(8, "boot-1/4", 9, is_unclean=False, has_failed_directory=True)
+    assert has_untold_loss([again], 9)
+    assert has_untold_loss([again], NEVER_ACTED_ON)
+    assert present_life(8, "boot-1/4", 9, is_unclean=True, has_failed_directory=False) == life(
+        8, "boot-1/4", 9, may_lack=True
+    )
+    assert present_life(8, "boot-1/4", 9, is_unclean=False, has_failed_directory=False) == life(8, "boot-1/4", 9)
