@@ -221,8 +221,10 @@ class Server:
 
     def abort(self) -> None:
         """Lets go of sockets, tasks and locks, and writes nothing."""
-        self._let_go()
+        self.abort_sockets()
+        # Before the broker is taken apart: a worker may be about to add to what is walked through there.
         self._workers.shutdown(cancel_futures=True)
+        self._let_go()
 
     def _let_go(self) -> None:
         self.abort_sockets()

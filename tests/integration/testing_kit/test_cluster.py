@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 
 from broker_client import BrokerClient, Closed, batch
 from kavka.errors import ConfigError, KavkaError
+from kavka.runtime.server import Server
 from kavka.testing import BrokerHalted, Cluster
 
 QUICK_S = 10.0
@@ -155,6 +156,19 @@ def test_a_killed_leader_is_followed_by_another_and_what_was_acknowledged_is_the
     assert cluster.isr("t") == [1, 2, 3]
     assert cluster.log_end_offset(leader, "t") == 2
     assert read(cluster, "t") == [b"before", b"after"]
+
+
+def test_a_killed_broker_holds_no_lock_whatever_fails_while_it_is_taken_apart(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_server: Server) -> None:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Server, "abort", fail)
+        cluster.kill(2)
+    cluster.start(2)
+    assert 2 in cluster.running
 
 
 @pytest.mark.parametrize("whose", ["the controller", "another"])
