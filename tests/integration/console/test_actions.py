@@ -22,10 +22,11 @@ import fastavro
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from apache_kafka import ApacheKafka, PeerMissing
 from console_client import ConsoleClient
 from console_process import ConsoleProcess
 from kavka.testing import Cluster
-from process_cluster import ProcessCluster, eventually
+from process_cluster import eventually
 from schema_registry_server import RegistryServer
 
 PERSON = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}'
@@ -86,13 +87,20 @@ def brokers(kind: str, directory: Path) -> Iterator[str]:
     if kind == "kavka":
         with Cluster(brokers=3) as cluster:
             yield cluster.bootstrap_servers
-    else:
-        with ProcessCluster(directory / "kafka", kind=kind) as processes:
-            processes.start()
-            yield processes.bootstrap
+        return
+    try:
+        kafka = ApacheKafka(directory / kind, mode=kind, brokers=3, settings=KAFKA_SETTINGS, heap=HEAP)
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    with kafka:
+        yield kafka.bootstrap
 
 
-KINDS = ["kavka", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.thorough])]
+KAFKA = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]
+KINDS = ["kavka", pytest.param("zk", marks=KAFKA), pytest.param("kraft", marks=KAFKA)]
+"""kavka, and Apache Kafka with ZooKeeper (3.9) and without (4)."""
+KAFKA_SETTINGS = {"auto.create.topics.enable": "false"}
+HEAP = "-Xmx256M -Xms128M"
 
 
 @pytest.fixture(scope="module", params=KINDS)
