@@ -34,9 +34,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from kavka.errors import ConfigError
+from kavka_spark.push_down import filters_may_come
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,7 +151,8 @@ class KavkaLogSource(DataSource):
         return ", ".join(f"{name} {known[name]}" for name in _checked(names, known))
 
     def reader(self, schema: StructType) -> KavkaLogReader:
-        return KavkaLogReader(self._read, _checked(schema.names, _known_columns(self._read.rows)))
+        columns = _checked(schema.names, _known_columns(self._read.rows))
+        return FilteredLogReader(self._read, columns) if filters_may_come() else KavkaLogReader(self._read, columns)
 
 
 @dataclass
@@ -166,14 +168,19 @@ class KavkaLogReader(DataSourceReader):
     def __init__(self, options: LogOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = list(columns)
+        self._filters: list[Filter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
+        from kavka_spark.log_filters import LogFilters
         from kavka_spark.log_segments import find_segments, packed, split
 
         options = self._options
+        filters = LogFilters()
+        for condition in self._filters:
+            filters.heed(condition)
         pieces = [
             piece
-            for segment in find_segments(options.paths, options.topics)
+            for segment in filters.wanted(find_segments(options.paths, options.topics))
             if not (options.sealed_only and segment.is_active)
             for piece in split(segment, options.split_bytes)
         ]
@@ -183,6 +190,15 @@ class KavkaLogReader(DataSourceReader):
         assert isinstance(partition, _Pieces)
         for piece in partition.pieces:
             yield from read_piece(piece, self._options, self._columns)
+
+
+class FilteredLogReader(KavkaLogReader):
+    """One that Spark may give filters: Spark refuses a reader that takes them where that is switched off."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's
+        """Files that the filters refuse are not opened; Spark applies all of them to the rows of the others."""
+        self._filters += filters
+        return filters
 
 
 def read_piece(piece: LogPiece, options: LogOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,6 @@ Source: pyspark.sql.datasource (Spark 4.2 and 4.3).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from pyspark.sql.datasource import (
 
 from kavka.errors import ConfigError
 from kavka_spark.bounds import Bounds
+from kavka_spark.push_down import filters_may_come
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,6 @@ COLUMNS = {
     "headers": "array<struct<key: string, value: binary>>",
 }
 """Those of Spark's "kafka" source, with the types that it gives them; headers only with includeHeaders."""
-_PUSHING_WORKER = "data_source_pushdown_filters"
 
 
 class KavkaSource(DataSource):
@@ -85,7 +84,7 @@ class KavkaSource(DataSource):
 
         options = source_options(self._options, streaming=False)
         columns = checked_columns(schema)
-        return FilteredReader(options, columns) if _filters_may_come() else KavkaReader(options, columns)
+        return FilteredReader(options, columns) if filters_may_come() else KavkaReader(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from kavka_spark.source_options import source_options
@@ -167,22 +166,6 @@ def read_task(options: SourceOptions, columns: tuple[str, ...], partition: Input
     if not partition.spans:
         return iter(())
     return read_ranges(connection(options.connection), options, partition.spans, columns)
-
-
-def _filters_may_come() -> bool:
-    """Whether it is Spark's worker for filters that asks for the reader: then they are switched on.
-
-    Spark tells nobody `spark.sql.python.filterPushdown.enabled`, and fails a reader that takes filters where it is
-    false, so the caller's file is the one sign there is.
-    """
-    frame = sys._getframe(1)
-    for _ in range(3):
-        if _PUSHING_WORKER in frame.f_code.co_filename:
-            return True
-        if frame.f_back is None:
-            return False
-        frame = frame.f_back
-    return False
 
 
 async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bounds) -> list[OffsetRange]:
