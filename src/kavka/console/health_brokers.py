@@ -1,0 +1,145 @@
+"""The checks of a cluster as a whole and of its brokers: they answer, one is the controller, they keep up.
+
+Decides weights, evidence and advice of these; thresholds are health_look.py's. Pure, as health_checks.py says.
+
+Source: the checks of KnowStreaming 3.4; Kafka's monitoring documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kavka.console.health import Check, CheckResult, Severity, Statement
+from kavka.console.health_look import Look, Thresholds, result, unknown
+from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part
+
+CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
+
+
+def reachable(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "reachable",
+        "The cluster answers",
+        10,
+        CRITICAL,
+        Statement("one broker answers"),
+        "See whether the brokers run and listen where the console looks for them, and whether the network lets it in.",
+    )
+    if snapshot.state is ClusterState.CONNECTING and not snapshot.why:
+        return unknown(check, "it was not asked yet")
+    look = Look(1)
+    if snapshot.state is not ClusterState.REACHABLE:
+        since_s = (now_ms - snapshot.state_since_ms) // 1000
+        look.found(
+            "cluster", snapshot.name, "no broker has answered for {seconds} s: {why}", seconds=since_s, why=snapshot.why
+        )
+    return result(check, look, Statement("{count} brokers answer", {"count": len(snapshot.alive_brokers)}))
+
+
+def controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "controller",
+        "There is a controller",
+        10,
+        CRITICAL,
+        Statement("one broker is it"),
+        "Without one nobody is elected and nothing is created: see why its successor cannot take the seat "
+        "(kavka why controller), and whether ZooKeeper or the controller quorum answers.",
+    )
+    look = Look(1)
+    if snapshot.controller is None or not snapshot.controller.is_alive:
+        look.found("cluster", snapshot.name, "no live broker is the controller")
+    return result(check, look, Statement("broker {broker} is the controller", {"broker": snapshot.controller_id}))
+
+
+def brokers_alive(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "brokers-alive",
+        "All brokers that hold replicas are alive",
+        8,
+        WARNING,
+        Statement("none is missing"),
+        "Start it again; if it will not come back, move its replicas to others (decommission).",
+    )
+    look = Look(len(snapshot.brokers))
+    for broker in snapshot.brokers.values():
+        if not broker.is_alive:
+            text = "it is not alive, and {replicas} replicas are assigned to it"
+            look.found("broker", str(broker.broker_id), text, replicas=broker.replicas)
+    return result(check, look, Statement("{count} brokers are alive", {"count": len(snapshot.alive_brokers)}))
+
+
+def request_queue(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "request-queue",
+        "Request queues are not full",
+        5,
+        WARNING,
+        Statement("at most {limit:.0f} requests wait", {"limit": limits.request_queue}),
+        "The broker does not keep up: see which API takes its time (the broker's page), and add request handlers or "
+        "brokers.",
+    )
+    return _by_metric(
+        snapshot,
+        check,
+        lambda metrics: metrics.request_queue_size,
+        lambda value: value > limits.request_queue,
+        "{value:.0f} requests wait in its queue",
+    )
+
+
+def handler_idle(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "request-handlers",
+        "Request handlers have time left",
+        5,
+        WARNING,
+        Statement("idle more than {limit:.0f} % of the time", {"limit": limits.idle_percent}),
+        "Raise num.io.threads, or move leaders to other brokers.",
+    )
+    return _by_metric(
+        snapshot,
+        check,
+        lambda metrics: metrics.handler_idle_percent,
+        lambda value: value <= limits.idle_percent,
+        "its request handlers are idle only {value:.1f} % of the time",
+    )
+
+
+def network_idle(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "network-processors",
+        "Network processors have time left",
+        5,
+        WARNING,
+        Statement("idle more than {limit:.0f} % of the time", {"limit": limits.idle_percent}),
+        "Raise num.network.threads, or spread the connections over more brokers.",
+    )
+    return _by_metric(
+        snapshot,
+        check,
+        lambda metrics: metrics.network_idle_percent,
+        lambda value: value <= limits.idle_percent,
+        "its network processors are idle only {value:.1f} % of the time",
+    )
+
+
+def _by_metric(
+    snapshot: ClusterSnapshot,
+    check: Check,
+    value_of: Callable[..., float | None],
+    fails: Callable[[float], bool],
+    text: str,
+) -> CheckResult:
+    look = Look()
+    for broker in snapshot.alive_brokers:
+        value = None if broker.metrics is None else value_of(broker.metrics)
+        if value is None or not broker.metrics_reading.is_current:
+            continue
+        look.looked_at += 1
+        if fails(value):
+            look.found("broker", str(broker.broker_id), text, value=value)
+    if not look.looked_at:
+        why = snapshot.reading(Part.BROKER_METRICS).unknown_because
+        return unknown(check, why or "no broker shows this metric")
+    return result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))

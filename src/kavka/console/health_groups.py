@@ -1,0 +1,75 @@
+"""The checks of groups and of transactions: they get on, and hold nobody up.
+
+Decides weights, evidence and advice of these; thresholds are health_look.py's. Pure, as health_checks.py says.
+
+Source: the checks of KnowStreaming 3.4; KIP-664 (hanging transactions).
+"""
+
+from __future__ import annotations
+
+from kavka.console.health import Check, CheckResult, Severity, Statement
+from kavka.console.health_look import Look, Thresholds, for_how_long, of_part
+from kavka.console.snapshot import ClusterSnapshot, Part
+
+WARNING = Severity.WARNING
+
+
+def rebalances(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "rebalances",
+        "Groups do not rebalance all the time",
+        4,
+        WARNING,
+        Statement("at most {limit} an hour", {"limit": limits.rebalances_per_hour}),
+        "Members leave and come back: see whether they poll in time (max.poll.interval.ms), are restarted, or lose "
+        "their connections; static membership (group.instance.id) keeps restarts from counting.",
+    )
+    look = Look()
+    for group in snapshot.groups.values():
+        look.looked_at += 1
+        if group.rebalances > limits.rebalances_per_hour:
+            look.found("group", group.group_id, "{count} rebalances in the last hour", count=group.rebalances)
+    return of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
+
+
+def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "stuck-groups",
+        "No group stands still",
+        5,
+        WARNING,
+        Statement("with members and lag, for at most {seconds:.0f} s", {"seconds": limits.stuck_ms / 1000}),
+        "See what its members do: an error that is tried again for ever, a record that cannot be read, an open "
+        "transaction that holds the last stable offset back.",
+    )
+    look = Look()
+    for group in snapshot.groups.values():
+        look.looked_at += 1
+        since = group.stuck_since_ms
+        if since is not None and now_ms - since > limits.stuck_ms:
+            text = "{members} members, lag {lag}, nothing committed{since}"
+            lag = "unknown" if group.lag is None else f"{group.lag:,}"
+            look.found(
+                "group", group.group_id, text, members=len(group.members), lag=lag, since=for_how_long(since, now_ms)
+            )
+    return of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
+
+
+def hanging_transactions(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "hanging-transactions",
+        "No transaction hangs",
+        7,
+        WARNING,
+        Statement("every open transaction has a coordinator that will end it"),
+        "Readers of committed data wait for it: end it with `kavka transactions abort`.",
+    )
+    look = Look()
+    for each in snapshot.transactions:
+        look.looked_at += 1
+        if each.hangs:
+            text = "producer {producer} has a transaction in {partitions} that nobody will end"
+            partitions = ", ".join(map(str, each.partitions[:5]))
+            name = each.transactional_id or f"producer {each.producer_id}"
+            look.found("transaction", name, text, producer=each.producer_id, partitions=partitions)
+    return of_part(snapshot, Part.TRANSACTIONS, check, look, "{count} transactions looked at")
