@@ -238,6 +238,7 @@ class Broker:
                 is_enabled=self.serves_consumer_groups,
                 wall_ms=ports.wall_ms,
                 random=ports.random,
+                on_rebalance=lambda rebalance: self.record(rebalance.as_decision(self.now_ms(), self.broker_id)),
             ),
         )
         self._transaction_room = TransactionRoom(

@@ -231,7 +231,7 @@ class Elections:
                 controller_epoch=self._context.epoch,
                 before={"leader": known.state.leader, "isr": known.state.isr},
                 after={"leader": known.state.leader, "isr": known.state.isr},
-                evidence={"kind": wish.value, "candidates": result.candidates, "live": result.live},
+                evidence={"election": wish.value, "candidates": result.candidates, "live": result.live},
             )
         )
         return ElectionOutcome(

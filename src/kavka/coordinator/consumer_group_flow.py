@@ -38,11 +38,13 @@ from kavka.coordinator.consumer_heartbeat import (
     check_request,
     decide_heartbeat,
     decide_leave,
+    is_new_subscription,
     remove_members,
 )
 from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState, JoinAnswer, JoinRequest
 from kavka.coordinator.group_migration import may_downgrade, may_upgrade, to_classic_group, to_consumer_group
 from kavka.coordinator.group_records import CoordinatorRecord, group_record, group_tombstone
+from kavka.coordinator.rebalance import Causes, Rebalance, because
 from kavka.coordinator.target_assignment import Topics
 from kavka.coordinator.topic_pattern import InvalidPattern, TopicPattern
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
@@ -83,7 +85,8 @@ class Carrier(Protocol):
 
 
 class Surroundings(NamedTuple):
-    """What consumer groups need of the broker. `limits` are a group's, with its own settings."""
+    """What groups need of the broker. `limits` are a group's, with its own settings; `on_rebalance` is told of each
+    rebalance."""
 
     topics: Topics
     limits: Callable[[str], ConsumerGroupLimits]
@@ -91,16 +94,19 @@ class Surroundings(NamedTuple):
     is_enabled: Callable[[], bool]
     wall_ms: Callable[[], int]
     random: Random
+    on_rebalance: Callable[[Rebalance], None] = lambda _rebalance: None
 
 
 class Change(NamedTuple):
     """What is to be written in a group's turn. `frozen` is the classic group whose place is taken; `becomes` the one
-    that takes the group's place, and which has its members join again if it `rebalances`."""
+    that takes the group's place, and which has its members join again if it `rebalances`. `why` is the cause of a
+    rebalance, if there is one."""
 
     records: Sequence[CoordinatorRecord]
     frozen: ClassicGroup | None = None
     becomes: ClassicGroup | None = None
     rebalances: bool = True
+    why: str = ""
 
 
 class ConsumerGroupFlow:
@@ -140,7 +146,8 @@ class ConsumerGroupFlow:
             decision = decide_leave(group, request, self._now(group_id, {}))
             logger.info("consumer group member left", group=group_id, member=request.member_id)
             if decision.member is None:
-                return self._removal(group, [decision.answer.member_id]), decision.answer
+                why = f"member {decision.answer.member_id} leaves"
+                return self._removal(group, [decision.answer.member_id], why), decision.answer
             return Change(decision.records), decision.answer
         resolved = await self._resolve(group or ConsumerGroup(group_id), request.topic_regex)
         records: list[CoordinatorRecord] = []
@@ -154,7 +161,8 @@ class ConsumerGroupFlow:
         group.checked_version = -1 if decision.records else now.topics.version
         if decision.answer.member_id in group.members:
             group.untold.add(decision.answer.member_id)  # until the answer goes out
-        return Change([*records, *decision.records], frozen), decision.answer
+        why = _cause(group, decision.member)
+        return Change([*records, *decision.records], frozen, why=why), decision.answer
 
     def _new_group(
         self,
@@ -259,9 +267,16 @@ class ConsumerGroupFlow:
         return answer
 
     async def _carry_out(self, active: ActiveShard, group_id: str, change: Change) -> ErrorCode:
+        before = active.shard.consumer_groups.get(group_id)
+        epoch, size = (0, 0) if before is None else (before.epoch, len(before.members))
         try:
             error = await self._carrier.write_change(active, change.records)
             self._take_over(active, group_id, change)
+            after = active.shard.consumer_groups.get(group_id)
+            if after is not None and after.epoch > epoch:
+                self._around.on_rebalance(
+                    Rebalance(group_id, "consumer", change.why, epoch, after.epoch, size, len(after.members), None)
+                )
             if change.frozen is not None and active.shard.groups.get(group_id) is change.frozen:
                 self._thaw(active, change.frozen)
             return error
@@ -285,11 +300,12 @@ class ConsumerGroupFlow:
                 self._carrier.deliver(effects)
         self._carrier.arm(active, group_id)
 
-    def _removal(self, group: ConsumerGroup, member_ids: Sequence[str]) -> Change:
+    def _removal(self, group: ConsumerGroup, member_ids: Sequence[str], why: str) -> Change:
         """Takes members out; where only those are left who speak the classic protocol, the group becomes classic."""
         group_id = group.group_id
         left = [member for member_id, member in group.members.items() if member_id not in member_ids]
-        return self._downgrade(group, left) or Change(remove_members(group, member_ids, self._now(group_id, {})))
+        records = remove_members(group, member_ids, self._now(group_id, {}))
+        return self._downgrade(group, left) or Change(records, why=why)
 
     def _downgrade(
         self, group: ConsumerGroup, left: Sequence[ConsumerMember], *, rebalances: bool = True
@@ -338,10 +354,11 @@ class ConsumerGroupFlow:
             if downgrade is not None and downgrade.becomes is not None:
                 answer = joined.answer._replace(generation=downgrade.becomes.generation)
                 return downgrade, answer
-        return Change(joined.records), joined.answer
+        why = because(_cause(group, joined.member), request.reason)
+        return Change(joined.records, why=why), joined.answer
 
     async def classic_leave(
-        self, active: ActiveShard, group_id: str, member_id: str, instance_id: str | None
+        self, active: ActiveShard, group_id: str, member_id: str, instance_id: str | None, reason: str = ""
     ) -> str | None:
         """Takes a member out that speaks the classic protocol; None where the group is a classic one by now."""
 
@@ -350,7 +367,8 @@ class ConsumerGroupFlow:
             if group is None:
                 return Change(()), None
             member, _classic = require_classic_member(group, member_id, instance_id, None)
-            return self._removal(group, [member.member_id]), member.member_id
+            why = because(f"member {member.member_id} leaves", reason)
+            return self._removal(group, [member.member_id], why), member.member_id
 
         return await self.in_turn(active, group_id, decide)
 
@@ -379,9 +397,11 @@ class ConsumerGroupFlow:
             late = {} if group is None else group.overdue(self._carrier.now_ms())
             if group is None or not late:
                 return Change(()), None
+            causes = Causes()
             for member_id, why in late.items():
                 logger.info("consumer group member removed", group=group_id, member=member_id, why=why)
-            return self._removal(group, list(late)), None
+                causes.add(f"member {member_id} is thrown out: {why}")
+            return self._removal(group, list(late), causes.take()), None
 
         try:
             await self.in_turn(active, group_id, decide)
@@ -391,6 +411,18 @@ class ConsumerGroupFlow:
             if group is not None:
                 group.put_off(self._carrier.now_ms() + RETRY_MS)
         self._carrier.arm(active, group_id)
+
+
+def _cause(group: ConsumerGroup, member: ConsumerMember | None) -> str:
+    """Why a group's epoch rises, if it does, when this member is as it is now."""
+    if member is None:
+        return "a member is gone"
+    known = group.members.get(member.member_id)
+    if known is None:
+        return f"member {member.member_id} joins from {member.client_host}"
+    if is_new_subscription(known, member):
+        return f"member {member.member_id} subscribes to something else"
+    return "the topics that its members read have changed"
 
 
 RETRY_MS: Final = 1_000

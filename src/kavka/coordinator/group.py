@@ -30,6 +30,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from kavka.coordinator.rebalance import Causes, Rebalance, because, shortened
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
 NO_MEMBER = ""
@@ -148,6 +149,8 @@ class Effects:
     syncs: list[tuple[int, SyncAnswer]] = field(default_factory=list)
     write_group: bool = False
     """The group's record must be written: a generation was assigned, or the group became empty."""
+    rebalances: list[Rebalance] = field(default_factory=list)
+    """Generations that began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,9 @@ class ClassicGroup:
         self._new_member_since_delay = False
         self._sync_deadline_ms: int | None = None
         self._writing_generation: int | None = None
+        self._causes = Causes()
+        self._generation_size = 0
+        """Members that the present generation began with."""
         self.written_at_wall_ms: int | None = None
         """When its record was last written: for an empty group, since when it is empty."""
 
@@ -245,6 +251,8 @@ class ClassicGroup:
                 raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._hold_join(member, request, token, now_ms, effects)
         if self.state is not GroupState.PREPARING_REBALANCE:
+            does = "asks for it" if unchanged else "subscribes to something else"
+            self._causes.add(because(f"member {member.member_id} {does}", request.reason))
             self._prepare_rebalance(now_ms, effects)
         self._maybe_complete_join(now_ms, effects)
         return None
@@ -296,6 +304,7 @@ class ClassicGroup:
                 return answer._replace(leader=old.member_id, members=())
             return answer._replace(skip_assignment=was_leader)
         replacement.join_token = token
+        self._causes.add(f"static member {shortened(instance)} came back with another subscription")
         if self.state is not GroupState.PREPARING_REBALANCE:
             self._prepare_rebalance(now_ms, effects)
         self._maybe_complete_join(now_ms, effects)
@@ -324,6 +333,7 @@ class ClassicGroup:
             self._static[request.group_instance_id] = member_id
         if self.leader_id is None:
             self.leader_id = member_id
+        self._causes.add(because(f"member {member_id} joins from {request.client_host}", request.reason))
         if self.state is GroupState.PREPARING_REBALANCE:
             self._new_member_since_delay = True
         else:
@@ -435,6 +445,7 @@ class ClassicGroup:
         """Ends the joining: who has not joined is out (static members stay for their session), a generation begins."""
         for member in list(self.members.values()):
             if member.join_token is None and member.group_instance_id is None:
+                self._causes.add(f"member {member.member_id} did not join again in time")
                 self._remove(member, effects)
         joined = [member for member in self.members.values() if member.join_token is not None]
         self._initial_delay_until_ms = None
@@ -445,6 +456,7 @@ class ClassicGroup:
             return
         self._join_deadline_ms = None
         self.generation += 1
+        self._tell_rebalance(now_ms, effects)
         if not self.members:
             self.protocol = None
             self.leader_id = None
@@ -463,6 +475,21 @@ class ClassicGroup:
             member.is_new = False
             self._renew(member, now_ms)
         self._sync_deadline_ms = now_ms + max(member.rebalance_timeout_ms for member in self.members.values())
+
+    def _tell_rebalance(self, now_ms: int, effects: Effects) -> None:
+        size, self._generation_size = self._generation_size, len(self.members)
+        effects.rebalances.append(
+            Rebalance(
+                self.group_id,
+                "classic",
+                self._causes.take(),
+                self.generation - 1,
+                self.generation,
+                size,
+                self._generation_size,
+                now_ms - self.state_since_ms,
+            )
+        )
 
     # -- syncing
 
@@ -537,6 +564,7 @@ class ClassicGroup:
                 if member.sync_token is not None:
                     effects.syncs.append((member.sync_token, SyncAnswer(error)))
                     member.sync_token = None
+            self._causes.add(f"the record of generation {generation} was not written: {error.name}")
             self._prepare_rebalance(now_ms, effects)
             return
         self._move(GroupState.STABLE, now_ms)
@@ -560,10 +588,12 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def leave(self, member_id: str, group_instance_id: str | None, now_ms: int, effects: Effects) -> str:
+    def leave(
+        self, member_id: str, group_instance_id: str | None, now_ms: int, effects: Effects, *, reason: str = ""
+    ) -> str:
         """Takes a member out, by its id or (static, id unknown) by its instance id. Returns the member's id.
 
-        Raises `RequestError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        `reason` is what it says of it (KIP-800). Raises `RequestError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
         if member_id == NO_MEMBER and group_instance_id is not None:
             member_id = self._static.get(group_instance_id, NO_MEMBER)
@@ -576,6 +606,7 @@ class ClassicGroup:
             self._maybe_complete_join(now_ms, effects)
             return member_id
         member = self.require_member(member_id, group_instance_id)
+        self._causes.add(because(f"member {member_id} leaves", reason))
         self._remove_and_rebalance(member, now_ms, effects)
         return member_id
 
@@ -609,6 +640,7 @@ class ClassicGroup:
                     member.session_deadline_ms = now_ms + member.session_timeout_ms
                     continue
             removed.append(member.member_id)
+            self._causes.add(f"member {member.member_id} was silent for its session of {member.session_timeout_ms} ms")
             self._remove_and_rebalance(member, now_ms, effects)
         self._on_join_time(now_ms, effects)
         if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
@@ -637,6 +669,7 @@ class ClassicGroup:
             return []
         late = [member for member in self.members.values() if member.sync_token is None]
         for member in late:
+            self._causes.add(f"member {member.member_id} did not ask for its assignment in time")
             self._remove(member, effects)
         if late:
             self._prepare_rebalance(now_ms, effects)
@@ -788,6 +821,7 @@ class ClassicGroup:
         self._static = {
             member.group_instance_id: member.member_id for member in members if member.group_instance_id is not None
         }
+        self._generation_size = len(members)
         self.state = GroupState.STABLE if members else GroupState.EMPTY
         self.state_since_ms = now_ms
         for member in members:
@@ -796,10 +830,12 @@ class ClassicGroup:
     def on_loaded(self, now_ms: int, effects: Effects) -> None:
         """The log is read to its end: a group that is larger than is allowed by now must shrink in a rebalance."""
         if len(self.members) > self.limits.max_size and self.state is GroupState.STABLE:
+            self._causes.add(f"{len(self.members)} members are more than group.max.size of {self.limits.max_size}")
             self._prepare_rebalance(now_ms, effects)
 
     def rebalance(self, now_ms: int, effects: Effects) -> None:
-        """Has all members join again."""
+        """It was one of the newer protocol: has all members join again."""
+        self._causes.add("its last member of the newer protocol is gone")
         self._prepare_rebalance(now_ms, effects)
 
     def freeze(self, now_ms: int, effects: Effects) -> None:
@@ -815,6 +851,7 @@ class ClassicGroup:
         """The records of `freeze` could not be written: it is as it was, and its members must join again."""
         self._move(GroupState.EMPTY, now_ms)
         if self.members:
+            self._causes.add("its end or its change to the newer protocol was not written")
             self._prepare_rebalance(now_ms, effects)
             self._initial_delay_until_ms = None
 

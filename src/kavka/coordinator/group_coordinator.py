@@ -344,13 +344,13 @@ class GroupCoordinator:
         """Returns the id of the member that left; `reason` is what it says of it (KIP-800). Raises `RequestError`."""
         active = self._shard(group_id)
         if self._consumers.concerns(active, group_id):
-            gone = await self._consumers.classic_leave(active, group_id, member_id, group_instance_id)
+            gone = await self._consumers.classic_leave(active, group_id, member_id, group_instance_id, reason)
             if gone is not None:
                 logger.info("group member left", group=group_id, member=gone, why=reason or "it did not say")
                 return gone
         group = active.shard.group(group_id)
         effects = Effects()
-        left = group.leave(member_id, group_instance_id, self.now_ms(), effects)
+        left = group.leave(member_id, group_instance_id, self.now_ms(), effects, reason=reason)
         logger.info("group member left", group=group_id, member=left, why=reason or "it did not say")
         self._settle(active, group, effects)
         return left
@@ -695,6 +695,8 @@ class GroupCoordinator:
             waiting_sync = self._syncs.pop(token, None)
             if waiting_sync is not None and not waiting_sync.done():
                 waiting_sync.set_result(sync)
+        for rebalance in effects.rebalances:
+            self._around.on_rebalance(rebalance)
 
     def arm(self, active: ActiveShard, group_id: str) -> None:
         """Sees to it that `_on_time` comes no later than the group's next deadline.

@@ -17,7 +17,7 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topics import TopicWish
-from kavka.decisions import DECISIONS_TOPIC, decode_decision
+from kavka.decisions import DECISIONS_TOPIC, Decision, DecisionKind, decode_decision
 from kavka.errors import ConfigError, RequestError
 from kavka.model import TopicPartition
 
@@ -206,6 +206,31 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(tmp_path: Path) 
             assert await client.find_coordinator("group") != coordinator
 
     runs(tmp_path, scenario, {"offsets.topic.replication.factor": "3", "min.insync.replicas": "1"})
+
+
+def test_a_rebalance_leaves_a_record_that_says_why(tmp_path: Path) -> None:
+    async def scenario(cluster: InProcessCluster) -> None:
+        async with cluster.client() as client:
+            await create(client)
+            settings = ConsumerSettings(group_id="g", auto_offset_reset=OffsetReset.EARLIEST)
+            async with Consumer(client, settings) as consumer:
+                await consumer.subscribe([TOPIC])
+                member_id, generation = consumer.membership
+            told: list[Decision] = []
+            async with Consumer(client, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
+                await consumer.assign_topic(DECISIONS_TOPIC)
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(told) < 2:
+                        found = [decode_decision(record.value or b"").decision for record in await consumer.poll()]
+                        told += [each for each in found if each.kind is DecisionKind.GROUP_REBALANCED]
+        joined, left = told
+        assert joined.subject == left.subject == "group g"
+        assert f"member {member_id} joins from " in joined.why
+        assert joined.after == {"generation": generation, "members": 1}
+        assert f"member {member_id} leaves: the consumer is closed" in left.why
+        assert left.after == {"generation": generation + 1, "members": 0}
+
+    runs(tmp_path, scenario)
 
 
 def test_every_broker_names_the_same_coordinator(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kavka.coordinator.consumer_protocol import decode_assignment, encode_assign
 from kavka.coordinator.group import GroupLimits, GroupState, JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
 from kavka.coordinator.group_coordinator import GroupCoordinator
 from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.rebalance import Rebalance
 from kavka.coordinator.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
@@ -54,6 +55,7 @@ class Case:
     def __init__(self, **limits: object) -> None:
         self.log = Log()
         self.topics = HandMadeTopics(t=4)
+        self.rebalances: list[Rebalance] = []
         self._limits = limits
 
     async def start(self) -> GroupCoordinator:
@@ -62,6 +64,7 @@ class Case:
         def wall_ms() -> int:
             return 1_700_000_000_000 + int(loop.time() * 1000)
 
+        around = group_surroundings(self.topics, wall_ms=wall_ms, **self._limits)
         self.groups = GroupCoordinator(
             loop,
             self.log,
@@ -69,7 +72,7 @@ class Case:
             wall_ms=wall_ms,
             random=random.Random(1),
             offset_metadata_max_bytes=16,
-            around=group_surroundings(self.topics, wall_ms=wall_ms, **self._limits),
+            around=around._replace(on_rebalance=self.rebalances.append),
         )
         self.groups.set_partition_count(1)
         await self.groups.load(0, leader_epoch=0)
@@ -369,5 +372,29 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_out() -> None:
             groups.heartbeat(GROUP, old.member_id, None, old.generation)
         assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
         assert told(await case.beat("new", new.member_epoch, owned={})) == [0, 1, 2, 3]
+
+    in_virtual_time(scenario)
+
+
+def test_each_epoch_of_the_group_says_what_it_comes_from() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        first = await case.beat("one")
+        await case.beat("two")
+        case.topics.put("t", 6)
+        await case.beat("one", first.member_epoch)
+        await case.beat("two", -1)
+        await asyncio.sleep(SESSION_S + 1)
+        told = case.rebalances
+        assert [each.why for each in told[:4]] == [
+            "member one joins from /127.0.0.1",
+            "member two joins from /127.0.0.1",
+            "the topics that its members read have changed",
+            "member two leaves",
+        ]
+        assert told[4].why.startswith("member one is thrown out: ")
+        assert [(each.members_before, each.members) for each in told] == [(0, 1), (1, 2), (2, 2), (2, 1), (1, 0)]
+        assert [each.generation for each in told[:-1]] == [each.generation_before for each in told[1:]]
 
     in_virtual_time(scenario)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kavka.coordinator.group import (
@@ -14,6 +16,7 @@ from kavka.coordinator.group import (
     JoinRequest,
     SyncAnswer,
 )
+from kavka.coordinator.rebalance import MOST_CAUSES, Rebalance
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 
 LIMITS = GroupLimits(
@@ -32,6 +35,7 @@ class Driver:
         self.joins: dict[int, JoinAnswer] = {}
         self.syncs: dict[int, SyncAnswer] = {}
         self.writes = 0
+        self.rebalances: list[Rebalance] = []
         self._token = 0
 
     def join(
@@ -89,9 +93,9 @@ class Driver:
         self.group.on_written(self.group.generation, error, self.now_ms, effects)
         self.take(effects)
 
-    def leave(self, member_id: str) -> None:
+    def leave(self, member_id: str, reason: str = "") -> None:
         effects = Effects()
-        self.group.leave(member_id, None, self.now_ms, effects)
+        self.group.leave(member_id, None, self.now_ms, effects, reason=reason)
         self.take(effects)
 
     def pass_time(self, ms: int) -> list[str]:
@@ -109,6 +113,7 @@ class Driver:
             assert token not in self.syncs, "a sync was answered twice"
             self.syncs[token] = sync
         self.writes += effects.write_group
+        self.rebalances.extend(effects.rebalances)
 
     def stable_with(self, *members: str) -> None:
         """Brings the group to a generation with these members."""
@@ -199,6 +204,46 @@ def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance() -> 
     driver.group.heartbeat("a", None, driver.group.generation, driver.now_ms)
     assert driver.pass_time(1) == ["b"]
     assert driver.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_each_generation_says_what_it_comes_from() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    driver.join(new_id="b")
+    driver.now_ms += 50
+    driver.join("a")
+    driver.sync("a", {})
+    driver.sync("b")
+    driver.written(ErrorCode.NOT_COORDINATOR)
+    driver.leave("b", "the consumer is closed")
+    driver.pass_time(REBALANCE_MS)
+    assert driver.rebalances == [
+        Rebalance("orders", "classic", "member a joins from /127.0.0.1", 0, 1, 0, 1, 0),
+        Rebalance("orders", "classic", "member b joins from /127.0.0.1", 1, 2, 1, 2, 50),
+        Rebalance(
+            "orders",
+            "classic",
+            "the record of generation 2 was not written: NOT_COORDINATOR; member b leaves: the consumer is closed; "
+            f"member a was silent for its session of {SESSION_MS} ms",
+            2,
+            3,
+            2,
+            0,
+            REBALANCE_MS,
+        ),
+    ]
+
+
+def test_of_many_causes_a_few_are_told_and_the_others_counted() -> None:
+    driver = Driver(replace(LIMITS, initial_rebalance_delay_ms=3_000, max_size=50))
+    for number in range(MOST_CAUSES + 6):
+        driver.join(new_id=f"m{number}")
+    driver.pass_time(3_000)
+    driver.pass_time(3_000)
+    (rebalance,) = driver.rebalances
+    assert rebalance.why.count(" joins ") == MOST_CAUSES
+    assert rebalance.why.endswith("; and 6 more")
+    assert (rebalance.members, rebalance.took_ms) == (MOST_CAUSES + 6, 6_000)
 
 
 def test_the_last_member_to_leave_leaves_an_empty_group_of_the_next_generation() -> None:
