@@ -18,6 +18,7 @@ from typing import Final
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
+from kavka.client.decisions import read_decisions
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.console.snapshot import NOT_READ, Reading
 from kavka.decisions import DECISIONS_TOPIC, Decision, MalformedDecision, RecordedDecision, decode_decision
@@ -25,6 +26,8 @@ from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 
 MAX_DECISIONS: Final = 20_000
+LAST_HOUR_MS: Final = 3_600_000
+CATCH_UP_S: Final = 10.0
 LOOK_BACK_MS: Final = 24 * 3_600_000
 POLL_RECORDS: Final = 1_000
 LOOK_AGAIN_S: Final = 5.0
@@ -113,6 +116,19 @@ class DecisionTail:
             except (KavkaError, TimeoutError) as problem:
                 self.reading = Reading(self.reading.read_at_ms, 0, str(problem) or "the cluster did not answer in time")
                 await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def catch_up(self, cluster: Cluster) -> None:
+        """Reads what was decided within the last LAST_HOUR_MS, once: for commands that look once."""
+        began_ms = self._now_ms()
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                found = await read_decisions(cluster, began_ms - LAST_HOUR_MS)
+        except (KavkaError, TimeoutError) as problem:
+            self.reading = Reading(self.reading.read_at_ms, 0, str(problem) or "the cluster did not answer in time")
+            return
+        for recorded in found[-MAX_DECISIONS:]:
+            self.take(recorded)
+        self.reading = Reading(self._now_ms(), self._now_ms() - began_ms, "")
 
     async def _read(self, cluster: Cluster, on_new: Callable[[], None]) -> None:
         settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)

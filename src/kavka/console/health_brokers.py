@@ -8,12 +8,17 @@ Source: the checks of KnowStreaming 3.4; Kafka's monitoring documentation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kavka.console.health import Check, CheckResult, Severity, Statement
 from kavka.console.health_look import Look, Thresholds, result, unknown
 from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
+LEAST_WATCHED_MS: Final = 60_000
+"""Before that nobody can say that the controller stays."""
+QUORUM_SILENT_MS: Final = 15_000
+"""A broker that is restarted takes an answer or two with it."""
 
 
 def reachable(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -46,10 +51,42 @@ def controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
         "Without one nobody is elected and nothing is created: see why its successor cannot take the seat "
         "(kavka why controller), and whether ZooKeeper or the controller quorum answers.",
     )
-    look = Look(1)
+    reading, quorum, look = snapshot.reading(Part.CONTROLLER), snapshot.quorum, Look(1)
+    if not reading.is_known:
+        return unknown(check, reading.unknown_because)
+    if quorum is not None:
+        if not reading.is_current and now_ms - reading.read_at_ms > QUORUM_SILENT_MS:
+            look.found(
+                "cluster", snapshot.name, "the controller quorum does not answer: {why}", why=reading.unknown_because
+            )
+        elif quorum.leader < 0:
+            look.found("cluster", snapshot.name, "the controller quorum has no leader")
+        said = Statement("node {node} leads {count} controllers", {"node": quorum.leader, "count": len(quorum.voters)})
+        return result(check, look, said)
     if snapshot.controller is None or not snapshot.controller.is_alive:
         look.found("cluster", snapshot.name, "no live broker is the controller")
     return result(check, look, Statement("broker {broker} is the controller", {"broker": snapshot.controller_id}))
+
+
+def controller_changes(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
+    check = Check(
+        "controller-changes",
+        "The controller stays the same",
+        5,
+        WARNING,
+        Statement("at most {limit} elections an hour", {"limit": limits.controller_elections_per_hour}),
+        "While it changes nobody is elected: see why it lost its seat (kavka why controller; the broker's or the "
+        "quorum's log). Long pauses of its process, a slow disk or network, and restarts are the usual reasons.",
+    )
+    reading, seen, look = snapshot.reading(Part.CONTROLLER), snapshot.controllers, Look(1)
+    if not reading.is_known:
+        return unknown(check, reading.unknown_because)
+    if seen.elections > limits.controller_elections_per_hour:
+        text = "{count} controllers were elected within the last hour"
+        look.found("cluster", snapshot.name, text, count=seen.elections)
+    elif not seen.is_recorded and now_ms - seen.watched_since_ms < LEAST_WATCHED_MS:
+        return unknown(check, "the cluster does not record its elections, and was watched for less than a minute")
+    return result(check, look, Statement("{count} elections were seen in the last hour", {"count": seen.elections}))
 
 
 def brokers_alive(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:

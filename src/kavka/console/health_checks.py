@@ -44,6 +44,7 @@ def check_health(snapshot: ClusterSnapshot, now_ms: int, thresholds: Thresholds 
 
 _OTHERS: Final[tuple[_Ask, ...]] = (
     health_brokers.controller,
+    health_brokers.controller_changes,
     health_brokers.brokers_alive,
     health_partitions.offline,
     health_partitions.below_min_isr,

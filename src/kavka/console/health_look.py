@@ -19,6 +19,7 @@ class Thresholds:
 
     under_replicated_ms: int = 60_000
     """A follower that restarts is back sooner."""
+    controller_elections_per_hour: int = 3
     imbalance_percent: float = 20.0
     """Of the partitions that a broker should lead."""
     disk_free_percent: float = 15.0

@@ -21,6 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from kavka.console.health import Outcome
+from kavka.console.snapshot import Part
 from kavka.metrics import Member, Registry, prometheus_pieces
 
 if TYPE_CHECKING:
@@ -172,6 +173,9 @@ _FAMILIES: Final[dict[tuple[str, str, str], Read]] = {
     ("kavka", "cluster", "partitions_offline"): lambda watch: _one(watch.snapshot.counts.offline),
     ("kavka", "cluster", "partitions_under_replicated"): lambda watch: _one(watch.snapshot.counts.under_replicated),
     ("kavka", "cluster", "partitions_under_min_isr"): lambda watch: _one(watch.snapshot.counts.under_min_isr),
+    ("kavka", "cluster", "controller_elections_last_hour"): lambda watch: (
+        _one(watch.snapshot.controllers.elections) if watch.snapshot.reading(Part.CONTROLLER).is_known else ()
+    ),
     ("kavka", "cluster", "records_in_per_second"): lambda watch: _one(watch.snapshot.in_records_per_s),
     ("kavka", "cluster", "bytes_in_per_second"): lambda watch: _one(watch.snapshot.in_bytes_per_s),
     ("kavka", "broker", "alive"): _brokers(lambda broker: float(broker.is_alive)),

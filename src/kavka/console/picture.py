@@ -25,6 +25,7 @@ from kavka.console.snapshot import (
     Counts,
     LogDirectoryView,
     PartitionView,
+    QuorumView,
     Reading,
     TopicView,
     count,
@@ -95,6 +96,8 @@ class Picture:
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.controller_id = -1
+        self.quorum: QuorumView | None = None
+        self._knows_controller = False
         self.reassignments: Mapping[TopicPartition, Reassignment] = {}
         self._topics: dict[str, _Topic] = {}
         self._brokers: dict[int, _Broker] = {}
@@ -113,9 +116,8 @@ class Picture:
         if self.cluster_id is not None and described.cluster_id != self.cluster_id:
             self.__init__()  # type: ignore[misc]  # all that is kept is of the cluster that was there
         self.cluster_id = described.cluster_id
-        if described.controller_id != self.controller_id:
-            self.controller_id = described.controller_id
-            self._brokers_changed = True
+        if self._knows_controller and self.quorum is None:
+            self._take_controller_id(described.controller_id)
         for name in [name for name in self._topics if name not in described.topics]:
             del self._topics[name]
             self._changed.add(name)
@@ -135,6 +137,18 @@ class Picture:
                 self._changed.add(name)
                 self._note_since(known, now_ms)
         self._take_brokers(described, now_ms)
+
+    def take_controller(self, quorum: QuorumView | None, named: int) -> None:
+        """Who the controller is: the leader of the quorum, where there is one, else the one whom Metadata `named`. In a
+        cluster with a quorum Metadata names anybody."""
+        self._knows_controller = True
+        self.quorum = quorum
+        self._take_controller_id(named if quorum is None else quorum.leader)
+
+    def _take_controller_id(self, found: int) -> None:
+        if found != self.controller_id:
+            self.controller_id = found
+            self._brokers_changed = True
 
     def _note_since(self, topic: _Topic, now_ms: int) -> None:
         for each in topic.metadata.partitions:

@@ -41,6 +41,7 @@ class Part(Enum):
     """What is read by itself, and therefore is known or unknown by itself."""
 
     METADATA = "metadata"
+    CONTROLLER = "controller"
     OFFSETS = "offsets"
     REPLICA_ENDS = "replica ends"
     LOG_DIRECTORIES = "log directories"
@@ -374,6 +375,25 @@ class ZooKeeperView:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """The controllers of a cluster without ZooKeeper; they need not be brokers. `leader` is -1 where none leads."""
+
+    leader: int
+    epoch: int
+    voters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerView:
+    """How often another controller was elected within the last hour, as far as was seen or `is_recorded`."""
+
+    elections: int = 0
+    watched_since_ms: int = 0
+    is_recorded: bool = False
+    """The brokers write each election down, so that none is missed."""
+
+
 class Counts(NamedTuple):
     """Totals over all partitions, counted once for each snapshot."""
 
@@ -406,6 +426,9 @@ class ClusterSnapshot:
     """kavka, Apache Kafka, or '' where that is not known."""
     cluster_id: str | None = None
     controller_id: int = -1
+    """In a cluster without ZooKeeper the leader of the controller quorum, which need not be a broker."""
+    quorum: QuorumView | None = None
+    controllers: ControllerView = ControllerView()
     brokers: Mapping[int, BrokerView] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     groups: Mapping[str, GroupView] = field(default_factory=dict)

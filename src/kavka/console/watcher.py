@@ -26,6 +26,7 @@ from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.settings import ClientSettings
 from kavka.console.broker_metrics import MetricsScraper
 from kavka.console.changes import Changes
+from kavka.console.controllers import Controllers, read_quorum
 from kavka.console.decision_tail import DecisionTail
 from kavka.console.group_picture import GroupPicture
 from kavka.console.group_readings import list_groups, read_groups
@@ -103,6 +104,7 @@ class Watcher:
         self._poll_s = poll_ms / 1000
         self._picture = Picture()
         self._groups = GroupPicture()
+        self._controllers = Controllers()
         self._transactions = TransactionReader(self.cluster)
         self._metrics = MetricsScraper(settings.metrics)
         self._shown_transactions: tuple[TransactionView, ...] = ()
@@ -115,6 +117,7 @@ class Watcher:
         self._wanted = asyncio.Event()
         self._published_s = 0.0
         self._tasks = [
+            _Task(Part.CONTROLLER, 1, self._read_controller),
             _Task(Part.OFFSETS, 2, self._read_offsets),
             _Task(Part.TOPIC_CONFIGS, 30, self._read_topic_configs),
             _Task(Part.GROUPS, 3, self._read_groups),
@@ -153,6 +156,8 @@ class Watcher:
         if self._state is ClusterState.REACHABLE:
             for task in self._tasks:
                 await self._attempt(task)
+            if self._has_decisions():
+                await self.decisions.catch_up(self.cluster)
         self._publish()
         return self.snapshot
 
@@ -230,6 +235,11 @@ class Watcher:
             self._readings[part] = Reading(before.read_at_ms, took_ms, why)
         else:
             self._readings[part] = Reading(now_ms(), took_ms, "")
+
+    async def _read_controller(self) -> None:
+        quorum = await read_quorum(self.cluster)
+        self._picture.take_controller(quorum, self.cluster.controller_id)
+        self._controllers.take(self._picture.controller_id, quorum, now_ms())
 
     async def _read_offsets(self) -> None:
         by_leader = self._picture.by_leader()
@@ -314,6 +324,8 @@ class Watcher:
             kind=self._kind(),
             cluster_id=picture.cluster_id,
             controller_id=picture.controller_id,
+            quorum=picture.quorum,
+            controllers=self._controllers.view(self.decisions, at_ms),
             brokers=brokers,
             topics=topics,
             groups=self._groups.views(picture.high_watermark, at_ms),

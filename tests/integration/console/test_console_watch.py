@@ -354,6 +354,8 @@ def test_every_part_of_apache_kafka_is_read_and_what_only_kavka_tells_says_so(
             assert checks["below-min-isr"].outcome.value == "passed"
             if mode == "zk":
                 assert checks["zookeeper-leader"].outcome.value == "passed", checks["zookeeper-leader"].evidence
+            assert (snapshot.quorum is not None) == (mode == "kraft"), "without ZooKeeper the quorum says who it is"
+            assert checks["controller"].outcome.value == "passed", checks["controller"].evidence
             partition = snapshot.partition(TopicPartition("orders", 1))
             assert partition is not None
             assert partition.high_watermark == 0

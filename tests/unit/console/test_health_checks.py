@@ -13,11 +13,13 @@ from kavka.console.snapshot import (
     BrokerView,
     ClusterSnapshot,
     ClusterState,
+    ControllerView,
     GroupOffset,
     GroupView,
     LogDirectoryView,
     MemberView,
     Part,
+    QuorumView,
     Reading,
     TransactionView,
     ZooKeeperView,
@@ -115,6 +117,49 @@ def test_what_endangers_records_or_writes_is_critical(
     assert found.check.advice
     assert report.score is not None
     assert report.score <= CRITICAL_CAP
+
+
+def test_a_controller_that_changes_again_and_again_is_told_with_the_number() -> None:
+    often = make.snapshot(controllers=ControllerView(4, NOW_MS - 600_000))
+    found = result_of(look(often), "controller-changes")
+    assert found.outcome is Outcome.FAILED
+    assert str(found.findings[0].why) == "4 controllers were elected within the last hour"
+    assert found.check.advice
+    assert "controller-changes" not in failed_names(look(often, Thresholds(controller_elections_per_hour=4)))
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (ControllerView(0, NOW_MS - 30_000), Outcome.UNKNOWN),
+        (ControllerView(0, NOW_MS - 61_000), Outcome.PASSED),
+        (ControllerView(1, NOW_MS - 30_000, is_recorded=True), Outcome.PASSED),
+        (ControllerView(9, NOW_MS - 30_000), Outcome.FAILED),
+    ],
+)
+def test_that_the_controller_stays_is_known_after_a_while_or_where_elections_are_recorded(
+    seen: ControllerView, outcome: Outcome
+) -> None:
+    assert result_of(look(make.snapshot(controllers=seen)), "controller-changes").outcome is outcome
+
+
+def test_a_controller_of_a_quorum_need_not_be_a_broker() -> None:
+    apart = make.snapshot(controller_id=100, quorum=QuorumView(100, 7, (100, 101, 102)))
+    found = result_of(look(apart), "controller")
+    assert found.outcome is Outcome.PASSED
+    assert str(found.evidence) == "node 100 leads 3 controllers"
+    without = make.snapshot(controller_id=-1, quorum=QuorumView(-1, 7, (100, 101, 102)))
+    assert "controller" in failed_names(look(without))
+
+
+def test_a_quorum_that_does_not_answer_for_long_is_no_controller() -> None:
+    def silent(ms: int) -> ClusterSnapshot:
+        readings = {Part.CONTROLLER: Reading(NOW_MS - ms, 1, "no answer")}
+        return make.snapshot(controller_id=100, quorum=QuorumView(100, 7, (100,)), readings=readings)
+
+    assert "controller" not in failed_names(look(silent(5_000)))
+    found = result_of(look(silent(20_000)), "controller")
+    assert str(found.findings[0].why) == "the controller quorum does not answer: no answer"
 
 
 def test_a_partition_is_under_replicated_only_after_the_time_that_a_restart_takes() -> None:
