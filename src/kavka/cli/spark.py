@@ -35,13 +35,15 @@ def doctor(
 
     kavka spark doctor --try --json
     """
-    from kavka_spark.doctor import examine, is_well
+    from kavka_spark.doctor import Finding, Verdict, examine, is_well
 
     findings = examine()
     if try_it and is_well(findings):
         from kavka_spark.trial import try_session
 
         findings.append(try_session())
+    elif try_it:
+        findings.append(Finding("session", Verdict.DOUBTFUL, "not tried", "mend the above, and try again"))
     if as_json:
         show_json({"well": is_well(findings), "findings": [finding.as_json() for finding in findings]})
     else:
