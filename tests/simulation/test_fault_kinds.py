@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 STRIKES: Mapping[str, Mapping[str, Argument]] = {
-    "create topic": {"topic": "returns", "partitions": 1},
+    "create topic": {"topic": "returns", "partitions": 1, "replicas": 2},
     "kill": {"broker": 1, "back_ms": 500, "regardless": False},
     "cut": {"one": "broker-2", "other": "broker-3", "both": False, "ms": 500},
     "isolate": {"broker": 2, "brokers": True, "zookeeper": False, "way": "in", "ms": 500},
@@ -24,8 +24,9 @@ STRIKES: Mapping[str, Mapping[str, Argument]] = {
     "add partitions": {"topic": "returns", "partitions": 2},
     "configure": {"topic": "returns", "setting": "retention.bytes", "value": "20000"},
     "delete records": {"topic": "orders", "partition": 0, "share": 0.5},
-    "move": {"topic": "orders", "partition": 0, "to": [3, 1, 2], "cancelled_ms": 0},
+    "move": {"topic": "orders", "partition": 0, "to": [3, 1, 2], "then": "new controller", "then_ms": 50},
     "elect": {},
+    "new controller": {},
     "session": {"broker": 3},
     "clock": {"broker": 3, "skew_ms": 60_000},
     "slow disk": {"broker": 2, "flush_ms": 300, "ms": 500},

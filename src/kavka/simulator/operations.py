@@ -1,7 +1,9 @@
 """What administrators do to a simulated cluster, by lot, in the middle of its faults.
 
-    move            a partition goes to other brokers, or in another order; some moves are cancelled half-way
+    move            a partition goes to other brokers, or in another order, of topics that come and go also to more or
+                    fewer; some moves are cancelled half-way, some get another target, some see the controller change
     elect           the preferred leaders are elected
+    new controller  the controller's znode is deleted, as operators do to have another one
     create topic    one of a few names: some are deleted and come again
     delete topic    one of those
     add partitions  to one of those
@@ -24,15 +26,20 @@ from kavka.client.admin import ConfigChange, ConfigResource, ElectionType, NewTo
 from kavka.model import TopicPartition
 from kavka.simulator.fault_group import FaultGroup
 from kavka.simulator.transaction_rules import LEDGER
+from kavka.zookeeper.znodes import CONTROLLER_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from kavka.simulator.fault_group import Arguments
+    from kavka.simulator.fault_group import Argument, Arguments
 
+CANCEL: Final = "cancel"
+REPLACE: Final = "replace"
+DEPOSE: Final = "new controller"
 KINDS: Final = (
     "move",
     "elect",
+    "new controller",
     "create topic",
     "delete topic",
     "add partitions",
@@ -41,7 +48,9 @@ KINDS: Final = (
 )
 NAMES: Final = ("invoices", "shipments", "returns")
 MOST_PARTITIONS: Final = 4
-CANCELLED: Final = 0.3
+LEAST_REPLICAS: Final = 2
+HALF_WAY: Final[Mapping[str, float]] = {"": 0.4, CANCEL: 0.3, REPLACE: 0.15, DEPOSE: 0.15}
+"""What becomes of a move that is under way, and of what share of them."""
 RETENTION: Final = "retention.bytes"
 THIN: Final = ("min.insync.replicas", "1")
 SETTINGS: Final = (
@@ -61,21 +70,34 @@ class Operations(FaultGroup):
         if partition is None:
             return None
         replicas = min(len(self.world.observer.assigned[partition]), self.world.replicas)
+        if partition.topic in NAMES:
+            replicas = self._draw_replicas()
         to = self.random.sample(sorted(self.world.brokers), replicas)
-        cancelled_ms = self.draw_ms(0.01, 4.0) if self.random.random() < CANCELLED else 0
         topic, number = partition
-        return {"topic": topic, "partition": number, "to": to, "cancelled_ms": cancelled_ms}
+        then = self.random.choices(list(HALF_WAY), list(HALF_WAY.values()))[0]
+        drawn: dict[str, Argument] = {"topic": topic, "partition": number, "to": to, "then": then}
+        if then:
+            drawn["then_ms"] = self.draw_ms(0.002, 4.0 if self.random.random() < 0.3 else 0.08)
+        if then == REPLACE:
+            drawn["instead"] = self.random.sample(sorted(self.world.brokers), replicas)
+        return drawn
 
-    def move(self, topic: str, partition: int, to: list[int], cancelled_ms: int = 0) -> bool:
+    def move(
+        self, topic: str, partition: int, to: list[int], then: str = "", then_ms: int = 0, instead: Sequence[int] = ()
+    ) -> bool:
         moved = TopicPartition(topic, partition)
-        self.world.administer(lambda admin: admin.alter_partition_reassignments({moved: to}))
-        if cancelled_ms:
-            self.later(
-                lambda: self.world.administer(lambda admin: admin.alter_partition_reassignments({moved: None})),
-                cancelled_ms,
-                lambda: self.world.faults.is_active,
-            )
+        self._reassign(moved, to)
+        if then:
+            follow_up: dict[str, Callable[[], object]] = {
+                CANCEL: lambda: self._reassign(moved, None),
+                REPLACE: lambda: self._reassign(moved, list(instead)),
+                DEPOSE: self.new_controller,
+            }
+            self.later(follow_up[then], then_ms, lambda: self.world.faults.is_active)
         return True
+
+    def _reassign(self, partition: TopicPartition, to: list[int] | None) -> None:
+        self.world.administer(lambda admin: admin.alter_partition_reassignments({partition: to}))
 
     def draw_elect(self) -> Arguments | None:
         return {}
@@ -83,6 +105,13 @@ class Operations(FaultGroup):
     def elect(self) -> bool:
         partitions = list(self.world.observer.stored)
         self.world.administer(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions))
+        return True
+
+    def draw_new_controller(self) -> Arguments | None:
+        return {}
+
+    def new_controller(self) -> bool:
+        self.world.delete_znode(CONTROLLER_PATH)
         return True
 
     def _draw_partition(self) -> TopicPartition | None:
@@ -94,10 +123,17 @@ class Operations(FaultGroup):
     def draw_create_topic(self) -> Arguments | None:
         missing = [name for name in NAMES if self.world.observer.topic_id(name) is None]
         name = self._one_name(missing)
-        return None if name is None else {"topic": name, "partitions": 1 + int(self.random.random() * 2)}
+        if name is None:
+            return None
+        partitions = 1 + int(self.random.random() * 2)
+        return {"topic": name, "partitions": partitions, "replicas": self._draw_replicas()}
 
-    def create_topic(self, topic: str, partitions: int) -> bool:
-        new = NewTopic(topic, partitions, self.world.replicas)
+    def _draw_replicas(self) -> int:
+        """Where a topic has fewer replicas than there are brokers, to move it is to copy it."""
+        return min(LEAST_REPLICAS + int(self.random.random() * 2), self.world.replicas)
+
+    def create_topic(self, topic: str, partitions: int, replicas: int) -> bool:
+        new = NewTopic(topic, partitions, replicas)
         self.world.administer(lambda admin: admin.create_topics([new]))
         return True
 

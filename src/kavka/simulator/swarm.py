@@ -40,6 +40,7 @@ class Plan:
     members: int = 0
     transactors: int = 0
     core_first: bool = False
+    hasty: bool = False
 
     @staticmethod
     def draw(seed: int, *, brokers: int | None = None) -> Plan:
@@ -77,6 +78,7 @@ class Plan:
             members=random.choice((0, 0, 0, 2, 3)),
             transactors=random.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
             core_first=random.random() < 0.5,
+            hasty=random.random() < 0.3,
         )
 
 
@@ -144,6 +146,7 @@ def run_plan(
             hours=hours,
             producers=plan.producers,
             mean_pause_s=plan.mean_pause_s,
+            hasty=plan.hasty,
             members=plan.members,
             transactors=plan.transactors,
         )

@@ -1,4 +1,5 @@
-"""Clients of a simulated cluster: producers that number their records, a reader that never stops, their memories.
+"""Clients of a simulated cluster: producers that number their records, a reader that never stops, a monitor that asks
+how far readers are behind, and the producers' and the reader's memories.
 
 Decides what is written and read, and tells the observer what was acknowledged and seen. The clients are kavka's own
 (client/), with their retries, idempotence and metadata. A record's value names its producer and number, so that a lost,
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
+from kavka.client.group import GroupMember
+from kavka.client.offsets import LATEST, list_offsets
 from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.errors import KavkaError
@@ -26,6 +29,7 @@ from kavka.simulator.transaction_rules import LEDGER
 from kavka.simulator.zookeeper import WALL_CLOCK_START_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
     from uuid import UUID
 
@@ -36,6 +40,7 @@ CLIENT_SETTINGS = ClientSettings(
 FETCH_WAIT_MS: Final = 3_000
 """How long a consumer's fetch waits for records: Kafka's half second makes long polls most of what happens, and nothing
 of it depends on how long they are."""
+MONITOR_PAUSE_S: Final = 10.0
 READER: Final = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, fetch_max_wait_ms=FETCH_WAIT_MS)
 
 
@@ -76,17 +81,25 @@ class Clients:
         network = self._network.port_of(loop.name, loop)
         return Cluster(network, self._bootstrap, CLIENT_SETTINGS, random=self._scheduler.new_random())
 
-    def add_producer(self, *, mean_pause_s: float) -> None:
-        """A producer that writes a few records at a time, to all partitions, until `is_writing` is False."""
+    def add_producer(self, *, mean_pause_s: float, acks: int = -1) -> None:
+        """A producer that writes a few records at a time, to all partitions, until `is_writing` is False.
+
+        What is not acknowledged by all in sync (`acks`) is not promised to last, and its writer promises nothing on.
+        """
         loop = self.node("producer")
         self.writers += 1
-        work = self._produce(loop, self._scheduler.new_random(), mean_pause_s)
+        work = self._produce(loop, self._scheduler.new_random(), mean_pause_s, acks)
         self.watch(loop.create_task(work))
 
     def add_consumer(self) -> None:
         """A reader of all partitions, from their beginnings on, for good."""
         loop = self.node("consumer")
         self.watch(loop.create_task(self._consume(loop)))
+
+    def add_monitor(self, topic: str, groups: Sequence[str]) -> None:
+        """Asks for the ends of the topic's partitions, and for what the groups have committed, every now and then."""
+        loop = self.node("monitor")
+        self.watch(loop.create_task(self._monitor(loop, self._scheduler.new_random(), topic, groups)))
 
     def watch(self, task: asyncio.Task[None]) -> None:
         """A failure of the task that is none of kavka's errors is a bug."""
@@ -96,11 +109,11 @@ class Clients:
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._bugs.append(failure)
 
-    async def _produce(self, loop: NodeLoop, random: Random, mean_pause_s: float) -> None:
+    async def _produce(self, loop: NodeLoop, random: Random, mean_pause_s: float, acks: int) -> None:
         name = loop.name
         number = 0
         cluster = self.cluster(loop)
-        settings = ProducerSettings(acks=-1, linger_ms=0, delivery_timeout_ms=20_000, timeout_ms=3_000)
+        settings = ProducerSettings(acks=acks, linger_ms=0, delivery_timeout_ms=20_000, timeout_ms=3_000)
         producer = Producer(cluster, settings, now_ms=lambda: WALL_CLOCK_START_MS + self._scheduler.now_ms)
         waiting: dict[asyncio.Task[None], None] = {}
         while self.is_writing:
@@ -111,7 +124,7 @@ class Clients:
                 number += 1
                 self.sent += 1
                 value = f"{name}:{number}".encode()
-                task = loop.create_task(self._send(producer, partition, value))
+                task = loop.create_task(self._send(producer, partition, value, is_promised=acks == -1))
                 self.watch(task)  # A rule that its answer breaks ends the simulation.
                 waiting[task] = None
                 task.add_done_callback(lambda task: waiting.pop(task, None))
@@ -121,7 +134,7 @@ class Clients:
         await producer.close()
         await cluster.close()
 
-    async def _send(self, producer: Producer, partition: TopicPartition, value: bytes) -> None:
+    async def _send(self, producer: Producer, partition: TopicPartition, value: bytes, *, is_promised: bool) -> None:
         observer = self._observer
         sent_after, topic_id = observer.last_acked(partition), observer.judged_topic_id(partition.topic)
         try:
@@ -129,6 +142,8 @@ class Clients:
             delivery = await pending
         except KavkaError:
             self.failed += 1  # Its outcome is open: it may be in the log.
+            return
+        if not is_promised:
             return
         self.acked += 1
         if topic_id is not None and topic_id == observer.topic_id(partition.topic):
@@ -157,6 +172,22 @@ class Clients:
                     self.consumed += 1
                     if topic_ids[record.topic] == observer.topic_id(record.topic):
                         observer.on_consumed(partition, record.offset, bytes(record.value))
+
+    async def _monitor(self, loop: NodeLoop, random: Random, topic: str, groups: Sequence[str]) -> None:
+        while True:
+            try:
+                async with self.cluster(loop) as cluster:
+                    members = [
+                        GroupMember(cluster, ConsumerSettings(group_id=group, read_committed=True)) for group in groups
+                    ]
+                    while True:
+                        await asyncio.sleep(random.expovariate(1 / MONITOR_PAUSE_S))
+                        partitions = [each for each in self.partitions() if each.topic == topic]
+                        await list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+                        for member in members:
+                            await member.committed(partitions)
+            except KavkaError:
+                continue  # What it cannot be told it asks for again, over other connections.
 
     def partitions(self) -> list[TopicPartition]:
         """Of all topics that clients write without transactions."""

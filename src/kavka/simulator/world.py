@@ -11,6 +11,7 @@ A run's trace is a chain of digests over what happened (`digest`): two runs of o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from kavka.client.admin import Admin, NewTopic
@@ -26,11 +27,13 @@ from kavka.simulator.network import Link, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.trace import current_trace
 from kavka.simulator.transaction_rules import LEDGER
+from kavka.simulator.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.transactors import PARTITIONS as LEDGER_PARTITIONS
 from kavka.simulator.transactors import Transactors
 from kavka.simulator.wire import Wire
 from kavka.simulator.workload import Clients
 from kavka.simulator.zookeeper import SimulatedZooKeeper
+from kavka.zookeeper.client import ZooKeeperClient
 
 T = TypeVar("T")
 TOPIC: Final = "orders"
@@ -47,6 +50,9 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 GROUP_LOOK_S: Final = 1.0
+HASTY_PAUSE: Final = 3
+"""A hasty producer writes so many times less often: what it writes may be lost, so less can be told from it."""
+OPERATOR_SESSION_MS: Final = 6_000
 
 
 class BrokerBug(Exception):
@@ -175,20 +181,51 @@ class World:
 
         self.clients.watch(loop.create_task(run()))
 
+    def delete_znode(self, path: str) -> None:
+        """Has an operator delete a znode with ZooKeeper's own shell, and nobody wait for it; it may fail."""
+        loop = self.clients.node("operator")
+        random = self.scheduler.new_random()
+
+        async def run() -> None:
+            network = self.network.port_of(loop.name, loop)
+            try:
+                session = await ZooKeeperClient.connect(
+                    network,
+                    self.zookeeper.connect_string,
+                    session_timeout_ms=OPERATOR_SESSION_MS,
+                    connection_timeout_ms=OPERATOR_SESSION_MS,
+                    rng=random,
+                )
+            except KavkaError:
+                return  # As with `administer`.
+            with suppress(KavkaError):
+                await session.delete(path)
+            with suppress(KavkaError):
+                await session.close()
+
+        self.clients.watch(loop.create_task(run()))
+
     def run_swarm(
         self,
         *,
         hours: float,
         producers: int = 2,
         mean_pause_s: float = 0.5,
+        hasty: bool = False,
         members: int = 0,
         transactors: int = 0,
     ) -> None:
-        """Writes, reads and faults for so long. `members`: of a consumer group; `transactors`: producers with
-        transactions, every other one of which makes something of what it reads."""
+        """Writes, reads and faults for so long. `hasty`: one more producer, which is content with its leader's word;
+        `members`: of a consumer group; `transactors`: producers with transactions, every other one of which makes
+        something of what it reads."""
         for _ in range(producers):
             self.clients.add_producer(mean_pause_s=mean_pause_s)
+        if hasty:
+            self.clients.add_producer(mean_pause_s=HASTY_PAUSE * mean_pause_s, acks=1)
         self.clients.add_consumer()
+        self.clients.add_monitor(
+            TOPIC, [name for name, count in ((GROUP, members), (TRANSFORMERS, transactors)) if count]
+        )
         for _ in range(members):
             self.members.add()
         if members:
