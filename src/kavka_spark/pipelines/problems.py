@@ -30,6 +30,11 @@ _NEXT: Final = (
     ("STREAMING_RUN_NEWER_CONCURRENT_UPDATE", "another run of this pipeline is under way"),
     ("INCOMPATIBLE_TABLE_CHANGE", "`kavka pipeline run --full-refresh TABLE` computes it anew"),
     ("StreamingQuery checkpoint", "`kavka pipeline run --full-refresh TABLE` begins anew"),
+    (
+        "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION",
+        "call it at the top of the file and let the flow return what it made: applyInPandas, mapInPandas and "
+        "transformWithState ask for columns, and types as text are parsed, by Spark",
+    ),
     ("ConnectionFailed", "are the brokers up? -b HOST:PORT names others"),
 )
 

@@ -86,8 +86,7 @@ class Sessions(StatefulProcessor):
         )
 
 
-@dp.table(comment="Sessions that are over")
-def sessions() -> DataFrame:
+def _clicks() -> DataFrame:
     records = (
         spark.readStream.format("kavka")
         .option("kafka.bootstrap.servers", spark.conf.get("spark.kavka.bootstrap.servers"))
@@ -96,12 +95,22 @@ def sessions() -> DataFrame:
         .load()
     )
     event = F.from_json(F.col("value").cast("string"), "at TIMESTAMP, user STRING")
-    clicks = (
-        records.select(event.alias("event")).select("event.*").withWatermark("at", spark.conf.get("clicks.lateness"))
-    )
-    return clicks.groupBy("user").transformWithStateInPandas(
+    return records.select(event.alias("event")).select("event.*").withWatermark("at", spark.conf.get("clicks.lateness"))
+
+
+# Not within the flow: Spark is asked for the columns of what this is called on, which a flow may not do.
+SESSIONS = (
+    _clicks()
+    .groupBy("user")
+    .transformWithStateInPandas(
         statefulProcessor=Sessions(int(spark.conf.get("clicks.session_gap_ms"))),
         outputStructType=SESSION,
         outputMode="Append",
         timeMode="EventTime",
     )
+)
+
+
+@dp.table(comment="Sessions that are over")
+def sessions() -> DataFrame:
+    return SESSIONS

@@ -24,12 +24,14 @@ CASES = cases(
     minutes=float(spark.conf.get("sweep.minutes")),
     traces=sorted(str(path.resolve()) for path in Path(FOLDER).glob("*.jsonl")) if FOLDER else (),
 )
+TASKS = int(spark.conf.get("sweep.tasks"))
+# Not within the flow: mapInPandas asks Spark for the columns of what it is called on, which a flow may not do.
+OUTCOMES = spark.createDataFrame(CASES, case_schema()).repartition(TASKS).mapInPandas(run_cases, outcome_schema())
 
 
 @dp.materialized_view(comment="What each policy did to each workload")
 def outcomes() -> DataFrame:
-    tasks = int(spark.conf.get("sweep.tasks"))
-    return spark.createDataFrame(CASES, case_schema()).repartition(tasks).mapInPandas(run_cases, outcome_schema())
+    return OUTCOMES
 
 
 @dp.materialized_view(comment="Each policy over all workloads, the best one first")

@@ -1,8 +1,7 @@
 """Bytes, records and keys per partition and broker, and a plan that evens the brokers out."""
 
-import pandas as pd
 from pyspark import pipelines as dp
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -43,29 +42,30 @@ def _records() -> DataFrame:
 
 
 def _measured() -> DataFrame:
-    """Where each partition is, and what was counted in it. `partitions` has one row for each, so this is small."""
+    """Where each partition is, and what was counted in it: all in one row, `partitions`, for one plan."""
     places = spark.createDataFrame(PLACES, placement_schema())
     sizes = spark.read.table("partitions").select("topic", "partition", "bytes")
-    return places.join(sizes, ["topic", "partition"], "left")
+    measured = places.join(sizes, ["topic", "partition"], "left")
+    return measured.agg(F.collect_list(F.struct("topic", "partition", "replicas", "bytes")).alias("partitions"))
 
 
-def _plan(rows: pd.DataFrame) -> SkewPlan:
-    replicas, sizes = {}, {}
-    for row in rows.itertuples():
-        partition = TopicPartition(row.topic, int(row.partition))
-        replicas[partition] = [int(broker) for broker in row.replicas]
-        sizes[partition] = 0 if pd.isna(row.bytes) else int(row.bytes)
+def _plan(partitions: list[Row]) -> SkewPlan:
+    replicas = {TopicPartition(each.topic, each.partition): each.replicas for each in partitions}
+    sizes = {TopicPartition(each.topic, each.partition): each.bytes or 0 for each in partitions}
     return plan_by_bytes(replicas, sizes, BROKERS, tolerance=TOLERANCE)
 
 
-def _effects(rows: pd.DataFrame) -> pd.DataFrame:
-    plan = _plan(rows)
-    return pd.DataFrame([(*effect, plan.bytes_moved) for effect in plan.effects], columns=EFFECT.names)
+# applyInPandas would ask Spark for the columns of `partitions`, which a flow of a pipeline may not do; this does not.
+@F.udf(T.ArrayType(EFFECT))
+def _effects(partitions: list[Row]) -> list[tuple[int, ...]]:
+    plan = _plan(partitions)
+    return [(*effect, plan.bytes_moved) for effect in plan.effects]
 
 
-def _json(rows: pd.DataFrame) -> pd.DataFrame:
-    plan = _plan(rows)
-    return pd.DataFrame({"value": [plan.json] if plan.json else []})
+@F.udf(T.ArrayType(T.StringType()))
+def _json(partitions: list[Row]) -> list[str]:
+    plan = _plan(partitions)
+    return [plan.json] if plan.json else []
 
 
 @dp.materialized_view(comment="Records, bytes and keys of each partition")
@@ -109,9 +109,9 @@ def hot_keys() -> DataFrame:
 
 @dp.materialized_view(comment="Bytes of each broker as they are, and as they would be")
 def prediction() -> DataFrame:
-    return _measured().groupBy().applyInPandas(_effects, EFFECT)
+    return _measured().select(F.inline(_effects("partitions")))
 
 
 @dp.materialized_view(comment="The plan, one line of JSON for kafka-reassign-partitions", format="text")
 def reassignment() -> DataFrame:
-    return _measured().groupBy().applyInPandas(_json, T.StructType().add("value", T.StringType()))
+    return _measured().select(F.explode(_json("partitions")).alias("value"))
