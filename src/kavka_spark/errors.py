@@ -8,22 +8,31 @@ from __future__ import annotations
 
 from kavka.errors import KavkaError
 
+READ_ELSEWHERE = (
+    "Another replica may hold it whole: let that one lead (fsck over the brokers' log directories tells which); "
+    "or read on behind it with startingOffsets"
+)
+"""What to do where a broker handed the batch out."""
+
 
 class CorruptBatchError(KavkaError):
     """Bytes that are no valid record batch of `topic` and `partition`; nothing of that batch was handed out.
 
-    `offset` is the batch's base offset, or the one that was expected where the batch does not tell.
+    `offset` is the batch's base offset, or the one that was expected where the batch does not tell. `advice` is what
+    its reader can do about it.
     """
 
-    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
-        super().__init__(topic, partition, offset, reason)
+    def __init__(self, topic: str, partition: int, offset: int, reason: str, advice: str = READ_ELSEWHERE) -> None:
+        super().__init__(topic, partition, offset, reason, advice)
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self.reason = reason
+        self.advice = advice
 
     def __str__(self) -> str:
-        return f"corrupt record batch in {self.topic}-{self.partition} at offset {self.offset}: {self.reason}"
+        place = f"{self.topic}-{self.partition} at offset {self.offset}"
+        return f"corrupt record batch in {place}: {self.reason}. {self.advice}"
 
 
 class SinkError(KavkaError):

@@ -67,6 +67,7 @@ _ROWS = ("records", "batches")
 _ON_CORRUPT = ("fail", "skip", "keep")
 _DEFAULT_SPLIT_BYTES = 256 << 20
 _DEFAULT_MAX_BATCH_BYTES = 256 << 20
+_ADVICE = "onCorrupt=skip leaves such batches out, onCorrupt=keep reads what can be read of them"
 _PACK_BYTES = 64 << 20
 """Small segments are read by one task up to this: some tens of milliseconds of work."""
 
@@ -258,7 +259,8 @@ def _records(decoder: ArrowDecoder, window: Window, piece: LogPiece, options: Lo
 def _corrupt(piece: LogPiece, offset: int, position: int, reason: str) -> CorruptBatchError:
     from kavka_spark.errors import CorruptBatchError
 
-    return CorruptBatchError(piece.topic, piece.partition, offset, f"{reason} ({piece.path}, byte {position})")
+    place = f"{reason} ({piece.path}, byte {position})"
+    return CorruptBatchError(piece.topic, piece.partition, offset, place, _ADVICE)
 
 
 def _transactions(piece: LogPiece) -> AbortedTransactions:
