@@ -1,8 +1,10 @@
 """Takes pictures of the console's pages: light and dark, wide and narrow, in English or Chinese.
 
     python tools/screenshots.py http://127.0.0.1:8090 --cluster local --topic orders --group billing --into shots
+    python tools/screenshots.py http://127.0.0.1:8090 --page job=/c/local/jobs/1 --only job
 
-Reads a running console, and changes nothing. The browser is the Chromium of this machine, through playwright.
+Reads a running console, and changes nothing. Says what is too wide for its window, and what a page's scripts complain
+of. The browser is the Chromium of this machine, through playwright.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 WIDE, NARROW = (1280, 800), (390, 844)
 SETTLED_MS = 600
 """For the first live update after a page has loaded."""
+TOPIC_ACTIONS = ("alter-config", "add-partitions", "delete-records", "delete-topic", "produce")
+GROUP_ACTIONS = ("reset-offsets", "delete-group")
+JOBS = ("reassign", "replication-factor", "decommission", "elect")
 
 
 def pages(cluster: str, topic: str, group: str) -> dict[str, str]:
@@ -38,8 +43,20 @@ def pages(cluster: str, topic: str, group: str) -> dict[str, str]:
         "jobs": f"{base}/jobs",
         "zookeeper": f"{base}/zookeeper/brokers/topics",
         "simulator": f"{base}/simulator",
+        "audit": "/audit",
         "missing": f"{base}/topics/there-is-none",
+        "create-topic": f"{base}/do/create-topic",
+        **{name: f"{base}/do/{name}?topic={quote(topic)}" for name in TOPIC_ACTIONS},
+        **{name: f"{base}/do/{name}?group={quote(group)}" for name in GROUP_ACTIONS},
+        **{name: f"{base}/do/{name}" for name in JOBS},
     }
+
+
+def page_at(said: str) -> tuple[str, str]:
+    name, separator, path = said.partition("=")
+    if not separator or not path.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{said!r} is not NAME=/PATH")
+    return name, path
 
 
 def main() -> None:
@@ -49,6 +66,7 @@ def main() -> None:
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--group", default="billing")
     parser.add_argument("--into", type=Path, default=Path("shots"))
+    parser.add_argument("--page", nargs="*", default=[], type=page_at, metavar="NAME=/PATH", help="more pages")
     parser.add_argument("--only", nargs="*", default=[], help="names of pages")
     parser.add_argument("--themes", nargs="*", default=["light", "dark"], choices=["light", "dark"])
     parser.add_argument("--widths", nargs="*", default=["wide", "narrow"], choices=["wide", "narrow"])
@@ -73,7 +91,9 @@ def main() -> None:
                     timezone_id="Europe/Berlin",
                 )
                 page = context.new_page()
-                for name, path in pages(wishes.cluster, wishes.topic, wishes.group).items():
+                page.on("pageerror", lambda error: print(f"   error: {error}"))
+                page.on("console", lambda said: print(f"   {said.type}: {said.text}") if said.type == "error" else None)
+                for name, path in {**pages(wishes.cluster, wishes.topic, wishes.group), **dict(wishes.page)}.items():
                     if wishes.only and name not in wishes.only:
                         continue
                     page.goto(f"{wishes.address.rstrip('/')}{path}")

@@ -180,6 +180,7 @@ def _problem(console: Console, request: Request, error: Exception) -> Response:
         advice=advice,
         watch=watch,
         cluster=watch,
+        live=False,
     )
 
 

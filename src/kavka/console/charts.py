@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kavka.console.i18n import Translator
 
 WIDTH: Final = 560
-LEFT: Final = 72
+LEFT: Final = 80
 RIGHT: Final = 14
 TOP: Final = 10
 PLOT: Final = 150
@@ -39,6 +39,14 @@ GAP_FACTOR: Final = 4
 """Two samples further apart than so many usual steps have a gap between them."""
 _STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800)
 
+_QUARTERS_MS: Final = (
+    *(each / 100 for each in (1, 5, 10, 50)),
+    *(1, 2, 5, 10, 20, 50, 100, 250, 500),
+    *(each * 1_000 for each in (1, 2, 5, 10, 15, 30)),
+    *(each * 60_000 for each in (1, 2, 5, 10, 15, 30)),
+    *(each * 3_600_000 for each in (1, 2, 3, 6, 12, 24, 48, 168)),
+)
+"""A quarter of the axis: times are not counted in tens."""
 
 _Scale: TypeAlias = Callable[[float], float]
 _Points: TypeAlias = "Sequence[tuple[int, float | None]]"
@@ -423,8 +431,16 @@ def _tick(unit: str) -> Callable[[float], str]:
     if unit.startswith("B"):
         return lambda value: size(value).replace(".0 ", " ")
     if unit == "ms":
-        return lambda value: duration(value).replace(".0 ", " ") if value else "0"
+        return _time_tick
     return _shown(unit)
+
+
+def _time_tick(value: float) -> str:
+    """One unit alone: 15 s, 1.5 min."""
+    for limit, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
+        if value >= limit:
+            return f"{value / limit:g} {word}"
+    return f"{value:g} ms" if value else "0"
 
 
 def _unit_word(unit: str, translate: Translator) -> str:
@@ -441,6 +457,12 @@ def _ceiling(value: float, unit: str) -> float:
     if unit.startswith("B"):
         power = 1024.0 ** max(0, floor(log10(max(value, 1)) / log10(1024)))
         steps: Sequence[float] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    elif unit == "ms":
+        return next((4.0 * each for each in _QUARTERS_MS if 4 * each >= value * 0.999), value)
+    elif unit == "" and value > 2:
+        # Counts: each of the four ticks is a whole number.
+        power = 10.0 ** max(0, floor(log10(value / 4)))
+        steps = (4, 8, 12, 16, 20, 40) if power == 1 else (4, 6, 8, 10, 12, 16, 20, 40)
     else:
         power = 10.0 ** floor(log10(value))
         steps = (1, 2, 4, 6, 8, 10)

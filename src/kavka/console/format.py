@@ -18,6 +18,8 @@ from zoneinfo import ZoneInfo
 from jinja2 import pass_context
 from markupsafe import Markup, escape
 
+from kavka.console.i18n import ENGLISH
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -198,7 +200,7 @@ def _visible(character: str) -> str:
     if character in "\n\t":
         return character
     if code < 32 or 0x7F <= code < 0xA0:
-        return chr(0x2400 + code) if code < 32 else f"\\x{code:02x}"
+        return f"\\x{code:02x}"
     if 0xD800 <= code <= 0xDFFF or code in _TURNING:
         return f"\\u{code:04x}"
     return character
@@ -221,6 +223,16 @@ def path_part(text: object) -> str:
     return quote(str(text), safe="")
 
 
+@pass_context
+def words(context: Context, text: str) -> Markup:
+    """What came in English at run time: in the reader's language where it is known, else marked as English."""
+    translate: Translator = context["_"]
+    found = translate.plain(text)
+    if found == text and translate.language != ENGLISH and " " in text:
+        return Markup('<span lang="en">{}</span>').format(visible(text))
+    return escape(visible(found))
+
+
 def filters() -> Mapping[str, Callable[..., object]]:
     """What templates call by name."""
     return {
@@ -233,5 +245,6 @@ def filters() -> Mapping[str, Callable[..., object]]:
         "path_part": path_part,
         "rate": rate,
         "safe_text": safe,
+        "words": words,
         "short": _or_unknown(short),
     }

@@ -36,6 +36,7 @@ MAX_BROKERS: Final = 5
 NICE: Final = 10
 MAX_ERROR: Final = 2_000
 """Characters of what a failed run said."""
+COMMAND_OF_RECORDED: Final = "kavka why --json > decisions.jsonl; kavka lag-policy decisions.jsonl"
 COMMAND: Final = (sys.executable, "-m", "kavka.cli.main")
 
 
@@ -144,7 +145,9 @@ class Simulations:
             raise Busy("a run is under way; wait for its end")
         file = self._place() / "decisions.jsonl"
         file.write_bytes(b"\n".join(decisions) + b"\n")
-        return self._start(f"lag policies on what {cluster} recorded", ["lag-policy", str(file)], "--plot")
+        return self._start(
+            f"lag policies on what {cluster} recorded", ["lag-policy", str(file)], "--plot", command=COMMAND_OF_RECORDED
+        )
 
     async def stop(self) -> None:
         """Ends the run that is under way, and removes what is kept."""
@@ -156,11 +159,13 @@ class Simulations:
             self._directory = None
         self._runs.clear()
 
-    def _start(self, title: str, words: Sequence[str], page_option: str) -> Run:
+    def _start(self, title: str, words: Sequence[str], page_option: str, *, command: str = "") -> Run:
+        """`command`: the same for a reader's own shell, where that is not these words."""
         if self.is_busy:
             raise Busy("a run is under way; wait for its end")
         self._number += 1
-        run = Run(f"r{self._number}", title, "kavka " + " ".join(_quoted(word) for word in words), _now_ms())
+        command = command or "kavka " + " ".join(_quoted(word) for word in words)
+        run = Run(f"r{self._number}", title, command, _now_ms())
         self._runs[run.run_id] = run
         while len(self._runs) > KEPT:
             oldest = self._runs.pop(next(iter(self._runs)))

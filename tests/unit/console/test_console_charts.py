@@ -114,3 +114,19 @@ def test_the_latest_value_of_a_line_that_ended_is_not_known() -> None:
     tree = ElementTree.fromstring(lines("A", [ended, goes_on], LOOK, unit=""))
     told = ["".join(each.itertext()) for each in tree.iter("li")]
     assert told == ["ended unknown", "goes on 8"]
+
+
+@pytest.mark.parametrize(
+    ("most", "unit", "ticks"),
+    [
+        (4, "", ["0", "1", "2", "3", "4"]),
+        (116, "", ["0", "30", "60", "90", "120"]),
+        (100, "", ["0", "25", "50", "75", "100"]),
+        (161_000, "ms", ["0", "1 min", "2 min", "3 min", "4 min"]),
+        (70_000, "ms", ["0", "30 s", "1 min", "1.5 min", "2 min"]),
+        (3.0, "ms", ["0", "1 ms", "2 ms", "3 ms", "4 ms"]),
+    ],
+)
+def test_ticks_are_round_in_what_they_count(most: float, unit: str, ticks: list[str]) -> None:
+    tree = ElementTree.fromstring(lines("t", [Series("a", steps(0, most))], LOOK, unit=unit))
+    assert [each.text for each in tree.iter("text") if each.get("text-anchor") == "end"][:5] == ticks

@@ -89,7 +89,7 @@ def test_a_zone_of_a_cookie_is_a_zone_or_the_consoles_own(cookie: str) -> None:
     ("text", "shown"),
     [
         ("plain", "plain"),
-        ("a\x00b\x1b[31m", "a␀b␛[31m"),
+        ("a\x00b\x1b[31m", "a\\x00b\\x1b[31m"),
         ("a\x7f\x9bb", "a\\x7f\\x9bb"),
         ("\u202eevil", "\\u202eevil"),
         ("broken \udcff", "broken \\udcff"),

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from kavka.console.app import Console
     from kavka.console.clusters import ClusterWatch
 
-MB = 1_000_000
-DEFAULT_THROTTLE_MB = "50"
-MOST_THROTTLE_MB = 1_000_000
+MIB = 1 << 20
+DEFAULT_THROTTLE_MIB = "50"
+MOST_THROTTLE_MIB = 1_000_000
 ROLE = "operator"
 TITLES = {
     JobKind.REASSIGN: "Reassign partitions",
@@ -191,9 +191,9 @@ class _PlanPages:
         of_topics = Field("topics", "Topics", "area", topics, "One in each line.", required=True)
         throttle = Field(
             "throttle",
-            "Throttle, MB/s for each broker",
+            "Throttle, MiB/s for each broker",
             "number",
-            values.get("throttle", DEFAULT_THROTTLE_MB),
+            values.get("throttle", DEFAULT_THROTTLE_MIB),
             "Copying takes no more than this from each broker. Empty: as fast as it goes.",
         )
         match self._kind:
@@ -258,9 +258,9 @@ def _throttle(values: Values) -> int | None:
         said = float(text(values, "throttle", "the throttle"))
     except ValueError:
         said = 0.0
-    if not 0.001 <= said <= MOST_THROTTLE_MB:
-        raise Refused("the throttle is a number of MB/s above 0, or empty for none")
-    return int(said * MB)
+    if not 0.001 <= said <= MOST_THROTTLE_MIB:
+        raise Refused("the throttle is a number of MiB/s above 0, or empty for none")
+    return int(said * MIB)
 
 
 # --------------------------------------------------------------------------------------------------------- one job
@@ -302,6 +302,7 @@ def _job(console: Console, request: Request, job: Job, *, problem: str = "", sta
         commands=command_lines(job.kind, watch.settings.bootstrap, moves, job.throttle),
         can_cancel=job.state in (JobState.CONFIRMED, JobState.THROTTLING, JobState.MOVING),
         problem=visible(problem),
+        mib=MIB,
         runs_elsewhere=job.state.is_active and console.runner.is_elsewhere,
         link=links(request),
         live=job.state.is_active,

@@ -32,8 +32,6 @@ RUN_POLICY: Final = (
     "sandbox allow-scripts; frame-ancestors 'self'"
 )
 SHOWN_FIGURES: Final = (
-    "simulated_hours",
-    "wall_seconds",
     "events_checked",
     "faults",
     "acknowledged",
