@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from pipeline_project import PipelineProject, last_figures
 from topic_contents import contents
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+
+PARTS = {"yaml": "pipeline.yml", "python": "transformations/orders.py", "sql": "transformations/daily.sql"}
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +238,35 @@ def test_streams_are_joined_and_sessions_end_when_nobody_clicks(cluster: Cluster
     assert joined["bob", "a"] is None, "an hour and a half later is too late"
     sessions = {row["user"]: row["clicks"] for row in project.rows("sessions")}
     assert sessions == {"ann": 2, "bob": 1}
+
+
+def _orders(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=2, replicas=3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+    for number in range(100):
+        order = {"id": number, "customer": f"c-{number % 7}", "amount": number / 4}
+        producer.produce(topic, json.dumps(order), partition=number % 2)
+    assert producer.flush(60) == 0
+
+
+def test_the_pipeline_to_begin_with_runs_as_it_is_laid(cluster: Cluster, tmp_path: Path) -> None:
+    _orders(cluster, "orders")
+    project = PipelineProject(tmp_path / "orders", cluster.bootstrap_servers)
+    project.command("init", str(project.directory))
+    project.run()
+    assert sorted(row["id"] for row in project.rows("orders")) == list(range(100))
+    assert sum(row["orders"] for row in project.rows("orders_per_minute")) == 100
+    assert sum(row["amount"] for row in project.rows("orders_per_minute")) == sum(range(100)) / 4
+
+
+def test_the_documented_pipeline_runs_as_it_stands(cluster: Cluster, tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "pipelines.md").read_text()
+    blocks = {kind: re.findall(rf"^```{kind}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0] for kind in PARTS}
+    _orders(cluster, "documented")
+    files = {PARTS[kind]: text for kind, text in blocks.items()}
+    project = PipelineProject.of_files(tmp_path / "documented", cluster.bootstrap_servers, files)
+    project.run("--set", "orders.topic=documented")
+    assert project.rows("totals") == [{"orders": 100, "amount": sum(range(100)) / 4}]
 
 
 def test_fsck_finds_what_disks_and_power_cuts_did(cluster: Cluster, tmp_path: Path) -> None:
