@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import urllib.error
 import urllib.request
 from html.parser import HTMLParser
@@ -11,6 +12,13 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 TIMEOUT_S = 60.0
+ENGLISH = re.compile(r"(?!kavka )\b[A-Za-z][a-z']+(?:[ ,:;]+[A-Za-z]?[a-z']+){2,}")
+"""Three words in a row: a sentence, or most of one. Names (min.insync.replicas, Apache Kafka) are shorter, and
+command lines (kavka why controller) begin with kavka."""
+AS_IT_IS = ("code", "pre", "samp", "kbd", "script", "style", "textarea")
+"""What is in these is the same in every language."""
+VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+SAID = ("title", "aria-label", "placeholder", "alt")
 
 
 class Form(NamedTuple):
@@ -34,6 +42,12 @@ class Page(NamedTuple):
         reader.feed(self.html)
         return " ".join(" ".join(reader.words).split())
 
+    def english(self) -> list[str]:
+        """What a page that is not in English says in English all the same, but for what it marks as such (lang=en)."""
+        reader = _English()
+        reader.feed(self.html)
+        return list(dict.fromkeys(reader.found))
+
     @property
     def path(self) -> str:
         return urlsplit(self.url).path
@@ -53,8 +67,10 @@ class Page(NamedTuple):
 class ConsoleClient:
     """One browser at one console."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, headers: dict[str, str] | None = None) -> None:
+        """`headers` go with every request: the language, for one."""
         self.address = address
+        self.headers = headers or {}
         self.cookies = CookieJar()
         self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.cookies))
 
@@ -66,6 +82,8 @@ class ConsoleClient:
         return self.send(urllib.request.Request(self.address + path, data, headers or {}))
 
     def send(self, request: urllib.request.Request) -> Page:
+        for name, value in self.headers.items():
+            request.add_header(name, value)
         try:
             answer = self._opener.open(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as refused:
@@ -150,3 +168,42 @@ class _Text(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside > 0:
             self.words.append(data)
+
+
+class _English(HTMLParser):
+    """Texts, and texts of attributes, outside of what is marked as English or is the same in every language."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._open: list[tuple[str, bool]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = {name: value or "" for name, value in attrs}
+        passed_over = self._is_passed_over or known.get("lang") == "en" or tag in AS_IT_IS
+        if tag not in VOID:
+            self._open.append((tag, passed_over))
+        if not passed_over:
+            for name in SAID:
+                self._look(known.get(name, ""))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_passed_over:
+            self._look(data)
+
+    @property
+    def _is_passed_over(self) -> bool:
+        return bool(self._open) and self._open[-1][1]
+
+    def _look(self, text: str) -> None:
+        if ENGLISH.search(text):
+            self.found.append(" ".join(text.split()))

@@ -54,9 +54,11 @@ def result(check: Check, look: Look, evidence: Statement) -> CheckResult:
     findings = tuple(look.findings or ())
     if not findings:
         return CheckResult(check, Outcome.PASSED, evidence, (), look.looked_at, 0)
-    first = f"{findings[0].kind} {findings[0].name}: {findings[0].why}"
-    more = f" (and {look.failed - 1:,} more)" if look.failed > 1 else ""
-    said = Statement("{first}{more}", {"first": first, "more": more})
+    first = findings[0]
+    more = Statement(" (and {n} more)", {"n": f"{look.failed - 1:,}"}) if look.failed > 1 else ""
+    said = Statement(
+        "{kind} {name}: {why}{more}", {"kind": first.kind, "name": first.name, "why": first.why, "more": more}
+    )
     return CheckResult(check, Outcome.FAILED, said, findings, look.looked_at, look.failed)
 
 

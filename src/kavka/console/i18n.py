@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
+from kavka.console.sayings import said_in_chinese
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -52,7 +54,13 @@ class Translator:
     def plain(self, text: str) -> Markup | str:
         """A text that came at run time: ours if it is in the catalogue, else whoever's it is, to be escaped."""
         found = self._texts.get(text)
-        return text if found is None else Markup(found)
+        if found is not None:
+            return Markup(found)
+        return self.sentence(text) or text
+
+    def sentence(self, text: str) -> str | None:
+        """A sentence of a broker or of an error in this language, to be escaped; None where it is as it came."""
+        return said_in_chinese(text) if self.language == CHINESE else None
 
 
 def language_of(request: Request) -> str:

@@ -151,6 +151,8 @@ def as_bytes(said: str, form: str) -> bytes:
         case "json":
             try:
                 json.loads(said)
+            except json.JSONDecodeError as problem:
+                raise Refused(f"this is no JSON from line {problem.lineno}, column {problem.colno} on") from problem
             except (ValueError, RecursionError) as problem:
                 raise Refused(f"this is no JSON: {problem}") from problem
             return said.encode("utf-8", "surrogatepass")

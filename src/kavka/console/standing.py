@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 from jinja2 import pass_context
 
 from kavka.console.format import path_part, visible
+from kavka.console.health import Statement
 
 if TYPE_CHECKING:
     from jinja2.runtime import Context
     from markupsafe import Markup
 
     from kavka.console.clusters import ClusterWatch
-    from kavka.console.health import Finding, Statement
+    from kavka.console.health import Finding
     from kavka.console.i18n import Translator
 
 PAGES: Final = {"broker": "brokers", "topic": "topics", "group": "groups"}
@@ -52,21 +53,33 @@ def finding_link(watch: ClusterWatch, finding: Finding) -> str:
 def say(context: Context, statement: Statement) -> Markup:
     """A statement of a check, in the reader's language, its values escaped."""
     translate: Translator = context["_"]
-    values = {
-        name: _in_words(visible(value), translate) if isinstance(value, str) else value
-        for name, value in statement.values.items()
-    }
-    return translate(statement.text, **values)
+    return _say(statement, translate)
 
 
-def _in_words(value: str, translate: Translator) -> str:
-    """A value that is a phrase of the checks' own (`for 12 s`, `3: 40 records behind`) as the reader says it."""
+def _say(statement: Statement, translate: Translator) -> Markup:
+    return translate(
+        statement.text, **{name: _value(name, value, translate) for name, value in statement.values.items()}
+    )
+
+
+def _value(name: str, value: object, translate: Translator) -> object:
+    if isinstance(value, Statement):
+        return _say(value, translate)
+    return visible(_in_words(name, value, translate)) if isinstance(value, str) else value
+
+
+def _in_words(name: str, value: str, translate: Translator) -> str:
+    """A value that is a phrase of the checks' own (`for 12 s`, `3: 40 records behind`) or a reason, as the reader says
+    it; names of topics and groups stay what they are."""
+    if name in SENTENCES:
+        return str(translate.plain(value))
     since = _SINCE.fullmatch(value)
     if since is not None:
         return str(translate(" for {t}", t=translate(_UNITS[since[2]], n=since[1])))
     return _BEHIND.sub(lambda found: str(translate("{n} records behind", n=found[1])), value)
 
 
+SENTENCES: Final = ("why", "kind")
 _SINCE: Final = re.compile(r" for ([\d.]+) (s|min|h)")
 _BEHIND: Final = re.compile(r"([\d,]+) records behind")
 _UNITS: Final = {"s": "{n} s", "min": "{n} min", "h": "{n} h"}

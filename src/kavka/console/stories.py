@@ -1,7 +1,8 @@
 """Stories: a decision of the brokers as a page tells it: what changed, why, and its evidence in words.
 
 Decides how grave a kind is, which words a field has, and where its subject is looked at. Pure: decisions in, values
-out. What the brokers wrote (`why`) is shown as they wrote it, in English; names of kinds and fields are the reader's.
+out. What the brokers wrote (`why`) is said in the reader's language where the form of the sentence is known
+(sayings.py); then their own words, which are English, are part of the evidence.
 
     I1  every field of a decision is shown; one that is not known here has its own name
     I2  a time is shown as a time, and how long before the decision it was; an offset with its distance to the log's end
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from markupsafe import Markup
 
 from kavka.console.format import clock, duration, path_part, safe
+from kavka.console.i18n import ENGLISH
 from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class Story:
     link: str
     changes: tuple[str, ...]
     why: str
+    language: str
+    """Of `why`."""
     evidence: tuple[tuple[str, Markup], ...]
 
     @property
@@ -99,6 +103,7 @@ class Told(NamedTuple):
 def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
     """`cluster` is its name in addresses."""
     decision = recorded.decision
+    said = look.translate.sentence(decision.why)
     return Story(
         recorded.decision_id,
         decision,
@@ -107,8 +112,9 @@ def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
         subject_of(decision),
         link_to(decision, cluster),
         tuple(_changes(decision, look)),
-        sentence(decision.why),
-        tuple(_evidence(decision, look)),
+        sentence(decision.why) if said is None else f"{said}。",
+        ENGLISH if said is None else look.translate.language,
+        tuple(_evidence(decision, look)) if said is None else (*_evidence(decision, look), _own_words(decision, look)),
     )
 
 
@@ -270,6 +276,12 @@ def _evidence(decision: Decision, look: Look) -> Iterable[tuple[str, Markup]]:
         yield _word("controller_epoch", look), safe(decision.controller_epoch)
     for name, value in decision.evidence.items():
         yield _label(name, look), _value(name, value, decision, look)
+
+
+def _own_words(decision: Decision, look: Look) -> tuple[str, Markup]:
+    return look.translate("in the broker's own words"), Markup('<span lang="en">{}</span>').format(
+        safe(sentence(decision.why))
+    )
 
 
 def _label(name: str, look: Look) -> str:

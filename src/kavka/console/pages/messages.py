@@ -145,7 +145,7 @@ def query_of(request: Request, topic: str) -> Query:
         start = Start.NEWEST if said["start"] in ("", "tail") else Start(said["start"])
         key_format, value_format = Format(said["key_as"] or "auto"), Format(said["value_as"] or "auto")
     except ValueError as problem:
-        raise Refused(str(problem)) from problem
+        raise Refused("there is no such way to look, or to show a key or a value") from problem
     number = 0
     if start is Start.OFFSET:
         number = _number(said["number"], "the offset")

@@ -1,0 +1,130 @@
+"""Sayings: sentences that come from brokers and from errors, in English, said in the reader's language.
+
+Decides which sentence stands before it, by its form: `broker {n} is not alive` is the form of every sentence that the
+code makes with those words, and each form has its translation (translations/sayings_zh.json). A value may be a sentence
+itself, and several sentences may stand in a row, joined by "; ". Must not know who said it, nor any page.
+
+Sentences are recognised rather than sent as forms with values, because a why-record is a sentence: those that were
+written years ago and by brokers of other versions are on the page, too, and `why` is what people read in the topic, in
+logs and in files. What is not recognised is shown as it came, and pages mark it as English.
+
+    I1  each form is one that the code has: a sentence that is changed there is found missing here by a test
+    I2  a text of any length and content costs a bounded time: MAX_TEXT characters, MAX_DEPTH sentences in one another
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache, lru_cache
+from importlib.resources import files
+from string import Formatter
+from typing import Final, NamedTuple
+
+MAX_TEXT: Final = 2_000
+MAX_DEPTH: Final = 5
+MAX_ROW: Final = 12
+"""Sentences in a row."""
+FILE: Final = "sayings_zh.json"
+REMEMBERED: Final = 4_096
+"""Sentences whose translation is remembered."""
+
+
+class Value(Enum):
+    """What may stand in the place of a value, by its name."""
+
+    NUMBER = r"-?\d+(?:[.,]\d+)*"
+    LIST = r"[\[(][-\d, ]*[\])]|-?\d+(?:, ?-?\d+)*"
+    """Of brokers."""
+    WORD = r"[^\s;]*"
+    PHRASE = r".*?"
+    """A part of the sentence: nothing, or of a known form."""
+    SENTENCE = r"(?s:.*?)"
+    """Anything, several sentences, too."""
+    NAME = r"(?:(?!; ).)*?"
+    """Anything but several sentences."""
+
+
+VALUES: Final = {
+    Value.NUMBER: """added all broker end epoch factor generation known last leader least limit minutes moved ms n
+        number own percent present rate registered seconds seed size start until usable version watermark""",
+    Value.LIST: "adding after before brokers dropped gone isr keep out replicas target trusted",
+    Value.WORD: "address host peer",
+    Value.PHRASE: "cause does kind leave lost members more said since waited whose",
+    Value.SENTENCE: "problem reason remark then what why",
+}
+"""The names of the forms' values; any other is a NAME."""
+_KINDS: Final = {name: kind for kind, names in VALUES.items() for name in names.split()}
+
+
+def kind_of(name: str) -> Value:
+    """What stands for the value of this name."""
+    return _KINDS.get(name, Value.NAME)
+
+
+class _Form(NamedTuple):
+    """`needle` is the longest piece that every sentence of this form has."""
+
+    pattern: re.Pattern[str]
+    needle: str
+    said: str
+
+
+@lru_cache(maxsize=REMEMBERED)
+def said_in_chinese(text: str) -> str | None:
+    """The sentence in Chinese; None where its form is not known."""
+    return _said(text, 0) if len(text) <= MAX_TEXT else None
+
+
+@cache
+def forms() -> Mapping[str, str]:
+    """English to Chinese."""
+    text = files("kavka.console").joinpath("translations", FILE).read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+@cache
+def _forms() -> tuple[_Form, ...]:
+    """Those with more words of their own come first: they say more exactly what is meant."""
+    ordered = sorted(forms().items(), key=lambda pair: -sum(map(len, _pieces(pair[0]))))
+    return tuple(_Form(_pattern(english), max(_pieces(english), key=len), chinese) for english, chinese in ordered)
+
+
+def _pieces(form: str) -> list[str]:
+    return [piece for piece, *_ in Formatter().parse(form)]
+
+
+def _pattern(form: str) -> re.Pattern[str]:
+    parts = []
+    for piece, name, *_ in Formatter().parse(form):
+        parts.append(re.escape(piece))
+        if name is not None:
+            parts.append(f"(?P<{name}>{kind_of(name).value})")
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _said(text: str, depth: int) -> str | None:
+    if depth > MAX_DEPTH:
+        return None
+    for form in _forms():
+        if form.needle in text and (match := form.pattern.fullmatch(text)) is not None:
+            values = {name: (value, _said(value, depth + 1)) for name, value in match.groupdict().items()}
+            if all(
+                said is not None or not value or kind_of(name) is not Value.PHRASE
+                for name, (value, said) in values.items()
+            ):
+                return form.said.format_map({name: said or value for name, (value, said) in values.items()})
+    return _row(text, depth)
+
+
+def _row(text: str, depth: int) -> str | None:
+    """Several sentences, all of which are known."""
+    parts = text.split("; ", MAX_ROW)
+    if len(parts) == 1:
+        return None
+    said = [_said(part, depth + 1) for part in parts]
+    known = [each for each in said if each is not None]
+    return "；".join(known) if len(known) == len(said) else None

@@ -1,0 +1,92 @@
+"""Sentences of brokers and of errors in Chinese: each form is one that the code has, and is told from the others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kavka
+from kavka.console.sayings import MAX_TEXT, Value, forms, kind_of, said_in_chinese
+
+FORMS = forms()
+
+
+def normal(form: str) -> str:
+    return collapsed("".join(piece + ("{}" if name is not None else "") for piece, name, *_ in Formatter().parse(form)))
+
+
+def collapsed(text: str) -> str:
+    """Two values side by side look like one, as host:port does; what begins with "; " is a sentence in a row."""
+    return re.sub(r"\{\}(:?\{\})*", "{}", text).removeprefix("; ")
+
+
+def sentences_of_the_code() -> set[str]:
+    found = set()
+    for file in Path(kavka.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                found.add("".join(_piece(part) for part in node.values))
+    return found
+
+
+def _piece(part: ast.expr) -> str:
+    return str(part.value) if isinstance(part, ast.Constant) else "{}"
+
+
+def test_every_form_is_one_that_the_code_has() -> None:
+    there = {collapsed(each) for each in sentences_of_the_code()}
+    assert not [form for form in FORMS if normal(form) not in there]
+
+
+def test_a_translation_has_the_values_of_its_form_and_no_others() -> None:
+    def fields(text: str) -> set[str]:
+        return {name for _piece, name, *_ in Formatter().parse(text) if name}
+
+    assert not [form for form, said in FORMS.items() if fields(form) != fields(said)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_sentence_is_said_by_its_own_form(form: str) -> None:
+    values = {name: value_of(name, place) for place, (_piece, name, *_) in enumerate(Formatter().parse(form)) if name}
+    said = {name: "从未" if value == "never" else value for name, value in values.items()}
+    assert said_in_chinese(form.format(**values)) == FORMS[form].format(**said)
+
+
+def value_of(name: str, place: int) -> str:
+    return {Value.NUMBER: f"{place}7", Value.LIST: f"[{place}, 3]", Value.PHRASE: "never"}.get(
+        kind_of(name), f"<{place}>"
+    )
+
+
+def test_sentences_in_one_another_and_in_a_row() -> None:
+    told = (
+        "broker 3 was caught up last 31200 ms ago, replica.lag.time.max.ms allows 30000 ms; "
+        "broker 2 is no replica any more"
+    )
+    assert said_in_chinese(told) == (
+        "Broker 3 最近一次在 31200 ms 前追上过，replica.lag.time.max.ms 允许 30000 ms；Broker 2 不再是副本"
+    )
+    told = "offline election: broker 2 leads from epoch 7, first live in-sync replica; not in sync: records may be lost"
+    said = said_in_chinese(told)
+    assert said is not None
+    assert not re.search(r"[a-z]{3,} [a-z]{3,}", said.replace("Broker", ""))
+
+
+def test_what_nobody_knows_stays_unsaid() -> None:
+    assert said_in_chinese("the moon is full") is None
+    assert said_in_chinese("broker 2 is no replica any more; the moon is full") is None
+    assert said_in_chinese("broker 2: " + "x" * MAX_TEXT) is None
+
+
+@given(st.text(max_size=300))
+def test_any_text_ends_in_a_sentence_or_in_none(text: str) -> None:
+    said = said_in_chinese(f"broker 1: {text}")
+    assert said is None or said.startswith("Broker")
