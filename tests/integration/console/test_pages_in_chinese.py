@@ -164,5 +164,10 @@ def test_while_it_is_not_and_what_brokers_decided(live: Live) -> None:
     english |= live.look(*everywhere())
     live.cluster.restore()
     live.cluster.wait_in_sync()
-    english |= live.look(*live.decisions())
+    decisions = live.decisions()
+    english |= live.look(*decisions)
     assert not english, told(english)
+    whys = {path: re.findall(r'<p class="lead" lang="(\w+)">([^<]*)', live.client.get(path).html) for path in decisions}
+    assert len(whys) > 10
+    unsaid = [why for found in whys.values() for language, why in found if language != "zh"]
+    assert not unsaid, "\n".join(unsaid)
