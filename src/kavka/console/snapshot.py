@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.model import TopicPartition
@@ -238,7 +239,7 @@ class PartitionView:
         return None if end is None or own is None else max(end - own, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: totals over its partitions are worked out when they are asked for, and kept
 class TopicView:
     """One topic; `partitions` in order and without gaps."""
 
@@ -255,28 +256,28 @@ class TopicView:
     def partition_count(self) -> int:
         return len(self.partitions)
 
-    @property
+    @cached_property
     def replication_factor(self) -> int:
         return max((len(each.replicas) for each in self.partitions), default=0)
 
-    @property
+    @cached_property
     def size_bytes(self) -> int | None:
         """Of one copy; None where it is unknown of a partition."""
         return _total(each.size_bytes for each in self.partitions)
 
-    @property
+    @cached_property
     def record_count(self) -> int | None:
         return _total(each.record_count for each in self.partitions)
 
-    @property
+    @cached_property
     def under_replicated(self) -> int:
         return sum(each.is_under_replicated for each in self.partitions)
 
-    @property
+    @cached_property
     def under_min_isr(self) -> int:
         return sum(each.is_under_min_isr for each in self.partitions)
 
-    @property
+    @cached_property
     def offline(self) -> int:
         return sum(each.is_offline for each in self.partitions)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kavka.console.app import Console
 
 Item = TypeVar("Item")
+Other = TypeVar("Other")
 PAGE_SIZE: Final = 100
 MAX_SEARCH: Final = 200
 """Characters of a search that are looked at."""
@@ -59,6 +61,11 @@ def cut(items: Sequence[Item], request: Request, *, size: int = PAGE_SIZE) -> Pa
     return Paged(some, page, pages, start + 1 if some else 0, start + len(some), len(items))
 
 
+def judged(page: Paged[Item], judge: Callable[[Item], Other]) -> Paged[Other]:
+    """What is said of the items of this page; of those of other pages nothing has to be worked out."""
+    return Paged([judge(item) for item in page.items], page.page, page.pages, page.first, page.last, page.total)
+
+
 def number(request: Request, name: str, default: int) -> int:
     """A number of the query; `default` where it is none."""
     text = request.query_params.get(name, "")
@@ -93,6 +100,12 @@ def ordered(
         column = default
     order = "down" if request.query_params.get("order") == "down" else "up"
     value_of = columns[column]
-    known = [item for item in items if value_of(item) is not None]
-    rest = [item for item in items if value_of(item) is None]
-    return [*sorted(known, key=value_of, reverse=order == "down"), *rest], column, order
+    known, rest = [], []
+    for item in items:
+        value = value_of(item)
+        if value is None:
+            rest.append(item)
+        else:
+            known.append((value, item))
+    known.sort(key=itemgetter(0), reverse=order == "down")
+    return [*(item for _value, item in known), *rest], column, order

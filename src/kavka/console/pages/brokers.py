@@ -15,7 +15,7 @@ from kavka.console import charts, panels
 from kavka.console.history import Series
 from kavka.console.replicas import health_of, risks_of
 from kavka.console.stories import fold, tell_folded
-from kavka.console.view import cut, links, look_of, show
+from kavka.console.view import cut, judged, links, look_of, show
 from kavka.decisions import DecisionKind
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def _broker(console: Console, request: Request) -> Response:
         section="brokers",
         broker=found,
         risk=next((each for each in risks_of(snapshot) if each.broker == broker_id), None),
-        rows=cut([(each, health_of(each)) for each in partitions], request, size=HELD_SIZE),
+        rows=judged(cut(partitions, request, size=HELD_SIZE), lambda each: (each, health_of(each))),
         holds=holds,
         link=links(request),
         window=window,

@@ -16,7 +16,7 @@ from kavka.client.durability import Health
 from kavka.console import panels
 from kavka.console.history import Series
 from kavka.console.replicas import health_of
-from kavka.console.view import cut, links, look_of, number, ordered, search, show
+from kavka.console.view import cut, judged, links, look_of, number, ordered, search, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ async def _topic(console: Console, request: Request) -> Response:
     only = request.query_params.get("only", "")
     partitions = [each for each in found.partitions if only != UNHEALTHY or each.is_under_replicated or each.is_offline]
     items, sort, order = ordered(partitions, request, _PARTITION_COLUMNS, "partition")
-    page = cut([PartitionRow(each, health_of(each)) for each in items], request)
+    page = judged(cut(items, request), lambda each: PartitionRow(each, health_of(each)))
     unhealthy = next((each.partition for each in found.partitions if each.is_under_replicated), 0)
     chosen = min(number(request, "partition", unhealthy), max(found.partition_count - 1, 0))
     readers = [group for group in watch.snapshot.groups.values() if name in group.topics]
