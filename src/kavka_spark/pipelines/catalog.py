@@ -11,6 +11,8 @@ run.
     I4  a driver that is killed between a table's creation and the writing of it leaves a folder that nobody knows: with
         rows in it, it becomes a table of the columns that its files have (its checkpoint counts on them); without any,
         it is removed. This is seen in a storage on this machine's disk only
+    I5  a table is created anew where no files are, and put where its files are afterwards: of a partitioned table that
+        a stream wrote, Spark finds the partitions' columns twice (in the table and in the paths), and drops all columns
 
 Source: measured (docs/pipelines.md); CatalogTable of Spark 4.3, whose type only its own API can change.
 """
@@ -18,9 +20,12 @@ Source: measured (docs/pipelines.md); CatalogTable of Spark 4.3, whose type only
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines.spec import PipelineSpec, local_path
 
@@ -73,12 +78,14 @@ def restore(spark: SparkSession, spec: PipelineSpec) -> list[str]:
     if spec.database is not None and spec.catalog in (None, CATALOG):
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{spec.database}`")
     names = []
-    for path in sorted((spec.state / FOLDER).glob("*.sql")):
-        database, name = path.stem.split(".", 1)
-        spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{database}`")
-        spark.sql(path.read_text(encoding="utf-8"))
-        _make_managed(spark, database, name)
-        names.append(name)
+    with TemporaryDirectory() as nothing:
+        for path in sorted((spec.state / FOLDER).glob("*.sql")):
+            database, name = path.stem.split(".", 1)
+            statement, location = _parts(path.read_text(encoding="utf-8"))
+            spark.sql(f"CREATE DATABASE IF NOT EXISTS {CATALOG}.`{database}`")
+            spark.sql(f"{statement}\nLOCATION '{_quoted(Path(nothing, path.stem).as_uri())}'")
+            _make_managed(spark, database, name, location)
+            names.append(name)
     _take_in_orphans(spark, spec)
     return names
 
@@ -117,16 +124,24 @@ def _location(spark: SparkSession, database: str, table: str) -> str:
     return str(_external_catalog(spark).getTable(database, table).location().toString())
 
 
-def _make_managed(spark: SparkSession, database: str, table: str) -> None:
-    """A table with a location is external to Spark, although its files are just where a managed one's would be."""
+def _make_managed(spark: SparkSession, database: str, table: str, location: str = "") -> None:
+    """A table with a location is external to Spark, although its files are just where a managed one's would be.
+
+    `location`, a URI, is where the table is to lie instead.
+    """
+    jvm: Any = spark._jvm
     catalog = _external_catalog(spark)
     found = catalog.getTable(database, table)
-    managed = spark._jvm.org.apache.spark.sql.catalyst.catalog.CatalogTableType.MANAGED()  # type: ignore[union-attr]
-    fields = [
-        managed if found.productElementName(number) == "tableType" else found.productElement(number)
-        for number in range(found.productArity())
-    ]
-    catalog.alterTable(found.copy(*fields))
+    changed = {"tableType": jvm.org.apache.spark.sql.catalyst.catalog.CatalogTableType.MANAGED()}
+    if location:
+        changed["storage"] = _copied(found.storage(), {"locationUri": jvm.scala.Some(jvm.java.net.URI(location))})
+    catalog.alterTable(_copied(found, changed))
+
+
+def _copied(value: Any, changed: Mapping[str, Any]) -> Any:
+    """A case class's value of Scala with other fields."""
+    names = [value.productElementName(number) for number in range(value.productArity())]
+    return value.copy(*(changed.get(name, value.productElement(number)) for number, name in enumerate(names)))
 
 
 def _external_catalog(spark: SparkSession):  # type: ignore[no-untyped-def]  # an object of Java's
@@ -137,6 +152,12 @@ def _write(path: Path, text: str) -> None:
     temporary = path.with_suffix(".new")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
+
+
+def _parts(saved: str) -> tuple[str, str]:
+    """The statement and the location, a URI, of what `save` wrote."""
+    statement, _, location = saved.rstrip().rpartition("\nLOCATION ")
+    return statement, re.sub(r"\\(.)", r"\1", location[1:-1])
 
 
 def _quoted(text: str) -> str:
