@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kavka.errors import ConfigError, InconsistentMetadata
@@ -311,6 +312,21 @@ def test_spark_finds_the_format_and_takes_its_columns(spark: SparkSession, healt
     asked = spark.read.format("kavka-log").schema("value binary, offset bigint").option("topics", "orders")
     assert asked.load(str(home)).columns == ["value", "offset"]
     assert asked.load(str(home)).where("startswith(value, X'312D3700')").count() == 2 * PARTITIONS
+
+
+def test_filters_choose_the_files_that_are_opened(spark: SparkSession, healthy: Path, tmp_path: Path) -> None:
+    """What they leave out is rubbish here, at which a query that opened it would fail."""
+    copy = Path(shutil.copytree(log_directory(healthy, 1), tmp_path / "copy"))
+    later = sorted((copy / "orders-0").glob("*.log"))[1]
+    for path in (later, *copy.glob("orders-[1-9]*/*.log"), *copy.glob("prices-*/*.log")):
+        path.write_bytes(b"rubbish" * 100)
+    rows = spark.read.format("kavka-log").option("columns", "topic,partition,offset,file").load(str(copy))
+    before = int(later.stem)
+    wanted = rows.where(f"topic = 'orders' AND partition IN (0, 99) AND offset < {before}")
+    assert sorted(row.offset for row in wanted.collect()) == list(range(before))
+    assert rows.where(f"file = '{copy}/orders-0/{0:020d}.log'").count() == before
+    with pytest.raises(PySparkException, match="corrupt record batch"):
+        rows.where("topic = 'prices'").count()
 
 
 def test_healthy_logs_have_no_findings(spark: SparkSession, healthy: Path) -> None:
