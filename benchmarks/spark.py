@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,10 +25,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from apache_kafka import ApacheKafka
+from apache_kafka import ApacheKafka, PeerMissing
 from benchmarks.render import RESULTS, render
 from benchmarks.spark_results import Row, keep, section
-from kavka_process import KavkaProcess
+from kavka_process import KavkaProcess, ProcessFailed
 from kavka_spark import session
 from official_connector import VERSION, connector_jars
 from topic_filler import create_topic, produce
@@ -59,7 +61,8 @@ class Taken(NamedTuple):
     cpu_s: float
 
 
-def main() -> None:
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that broker and JVM are ended on the way out
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="one more is run first, and not counted")
     parser.add_argument("--quick", action="store_true", help="a quarter of the records")
@@ -71,7 +74,22 @@ def main() -> None:
     share = 4 if arguments.quick else 1
     topics = [Topic("1 KiB", "large", 1024, 1_000_000 // share), Topic("100 B", "small", 100, 4_000_000 // share)]
     wanted = [name.strip() for name in arguments.rows.split(",") if name.strip()]
+    unknown = set(wanted) - {"micro-batch", *(topic.name for topic in topics)}
+    if unknown or arguments.rounds < 1 or arguments.micro_batches < 1:
+        parser.error(f"no row {', '.join(sorted(unknown))}" if unknown else "rounds and micro-batches are 1 at least")
     topics = [topic for topic in topics if not wanted or topic.name in wanted]
+    try:
+        run(arguments, topics, with_micro_batches=not wanted or "micro-batch" in wanted)
+    except (PeerMissing, ProcessFailed) as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+def run(arguments: argparse.Namespace, topics: list[Topic], *, with_micro_batches: bool) -> None:
+    """Raises `PeerMissing`, `ProcessFailed`."""
+    jars = ",".join(map(str, connector_jars()))
+    kept_for = arguments.broker if arguments.keep else None
     results: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as directory, broker(arguments.broker, Path(directory)) as bootstrap:
         for topic in topics:
@@ -82,21 +100,21 @@ def main() -> None:
             **{
                 "spark.master": "local[2]",
                 "spark.ui.enabled": "false",
-                "spark.jars": ",".join(map(str, connector_jars())),
+                "spark.jars": jars,
                 "spark.sql.shuffle.partitions": "2",
                 "spark.driver.memory": "2g",
                 "spark.log.level": "ERROR",
             },
         )
         try:
-            if not wanted or "micro-batch" in wanted:
+            if with_micro_batches:
                 results["micro-batch"] = micro_batches(
                     spark, bootstrap, arguments.micro_batches, arguments.rounds, Path(directory)
                 )
-                show_and_keep(results, arguments.broker if arguments.keep else None)
+                show_and_keep(results, kept_for)
             for topic in topics:
                 results[topic.name] = whole_topic(spark, bootstrap, topic, arguments.rounds)
-                show_and_keep(results, arguments.broker if arguments.keep else None)
+                show_and_keep(results, kept_for)
         finally:
             spark.stop()
 
@@ -208,4 +226,4 @@ def cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
