@@ -1,9 +1,10 @@
 """The console: how long its pages take, what it weighs, and what it costs the cluster while it is open.
 
-    python -m benchmarks.console [--partitions 1000] [--topics 100] [--loads 30] [--skip-throughput]
+    python -m benchmarks.console [--partitions 1000] [--topics 100] [--loads 30] [--writing] [--skip-throughput]
 
 Three kavka brokers, each in a process of its own, and `kavka console` beside them. Pages are loaded one after another
 over one connection, each LOADS times after one that is not counted; memory is the console's resident set at the end.
+With --writing records are written to the partitions of one topic all the while, so that every reading brings changes.
 Throughput: records of 1 KiB by acks=all for some seconds with the console stopped, open (a page's events read all the
 time, its page loaded once a second), and stopped again, in turn.
 """
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from confluent_kafka import Producer
 
 from benchmarks.load_generator import run as run_load
 from kavka_process import free_port, resident_bytes
@@ -142,6 +145,28 @@ def _drain(stream: http.client.HTTPResponse) -> None:
             pass
 
 
+@contextlib.contextmanager
+def written_to(bootstrap: str, topic: str) -> Iterator[None]:
+    """A thousand records a second, spread over the topic's partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "random", "sticky.partitioning.linger.ms": "0"})
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(0.1):
+            for _ in range(100):
+                producer.produce(topic, b"x" * 100)
+            producer.poll(0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+        producer.flush(30)
+
+
 def throughput(bootstrap: str, console_words: Sequence[str], port: int, partitions: int) -> dict[str, list[float]]:
     """MB/s without the console and with it open, ROUNDS times in turn."""
     found: dict[str, list[float]] = {"closed": [], "open": []}
@@ -170,6 +195,7 @@ def main() -> None:
     options.add_argument("--partitions", type=int, default=1_000)
     options.add_argument("--topics", type=int, default=100)
     options.add_argument("--loads", type=int, default=30)
+    options.add_argument("--writing", action="store_true")
     options.add_argument("--skip-throughput", action="store_true")
     asked = options.parse_args()
     port, console_port = free_port(following=[1, 2]), free_port()
@@ -181,7 +207,8 @@ def main() -> None:
             words = ("console", "--bootstrap", bootstrap, "--port", str(console_port), "--data", f"{directory}/console")
             with process(*words) as (console, _):
                 known_s = await_console(console_port, asked.partitions)
-                times = page_times(console_port, "bench-0000", asked.loads)
+                with written_to(bootstrap, "bench-0000") if asked.writing else contextlib.nullcontext():
+                    times = page_times(console_port, "bench-0000", asked.loads)
                 resident_mb = resident_bytes(console.pid) / 1e6
             print(f"{asked.partitions} partitions known after {known_s:.1f} s, {resident_mb:.0f} MB resident")
             for each in times:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SET_UP_AXE = Path(__file__).resolve().parent.parent / "tools" / "setup_axe.sh"
 TOOLCHAIN_MISSING = 3
+NARROW = 390
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
@@ -89,3 +90,24 @@ def barriers(page: Page, *, rules: Sequence[str] = ()) -> list[str]:
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"][:5]
     ]
+
+
+def look(page: Page) -> None:
+    """What every page has to be, wide and narrow; no script of a cluster's ran in it."""
+    assert barriers(page) == []
+    page.set_viewport_size({"width": NARROW, "height": 900})
+    assert too_wide_px(page) <= 0
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.evaluate("window.hostile") is None
+
+
+def fill(page: Page, **fields: str) -> None:
+    """The fields of the page's own form, by their names."""
+    for name, value in fields.items():
+        field = page.locator(f"main [name={name}]")
+        if field.evaluate("each => each.tagName") == "SELECT":
+            field.select_option(value)
+        elif field.get_attribute("type") == "checkbox":
+            field.check()
+        else:
+            field.fill(value)

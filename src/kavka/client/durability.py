@@ -122,18 +122,22 @@ def loss_of(partition: PartitionReplicas, broker: int) -> Loss | None:
 
 def risks(partitions: Sequence[PartitionReplicas], brokers: Iterable[int]) -> list[BrokerRisk]:
     """For each broker what its death would do to all of the partitions."""
-    found = []
-    for broker in brokers:
-        losses = [loss for each in partitions if (loss := loss_of(each, broker)) is not None]
-        found.append(
-            BrokerRisk(
-                broker,
-                tuple(loss.partition for loss in losses if loss.unavailable),
-                tuple(loss.partition for loss in losses if loss.blocked),
-                sum(loss.unreplicated for loss in losses),
-            )
+    losses: dict[int, list[Loss]] = {broker: [] for broker in brokers}
+    for each in partitions:
+        # With one to spare the death of a follower changes nothing: of ten thousand partitions most need no more.
+        has_spare = len(each.in_sync_replicas) > max(each.min_insync_replicas, 1)
+        for broker in (each.leader,) if has_spare else each.in_sync_replicas:
+            if broker in losses and (loss := loss_of(each, broker)) is not None:
+                losses[broker].append(loss)
+    return [
+        BrokerRisk(
+            broker,
+            tuple(loss.partition for loss in found if loss.unavailable),
+            tuple(loss.partition for loss in found if loss.blocked),
+            sum(loss.unreplicated for loss in found),
         )
-    return found
+        for broker, found in losses.items()
+    ]
 
 
 async def read_replicas(cluster: Cluster, topics: Sequence[str] | None = None) -> list[PartitionReplicas]:

@@ -11,8 +11,9 @@ grow. Values and `now_ms` in, views out: no clock, no socket.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from kavka.client.admin import LogDirectory, Reassignment
@@ -35,6 +36,8 @@ from kavka.model import TopicPartition
 
 NEVER_READ: Final = Reading()
 _NOTHING: Final[Mapping[int, int]] = {}
+SLICE: Final = 500
+"""Partitions that are put together in one turn: three milliseconds."""
 KEPT_BROKERS: Final = 1_000
 """Brokers that were there once and are remembered as gone."""
 
@@ -60,6 +63,12 @@ class _Topic:
     """Partitions whose view is not what is known."""
     is_stale: bool = True
     """All of them are."""
+    is_counted: bool = False
+    """Whether `counts` is what is known: offsets and sizes do not change it."""
+    parts: list[PartitionView] = field(default_factory=list)
+    """The views of the partitions, in their places; those that are stale are as they were before."""
+    parts_changed: bool = False
+    """Since the topic's view was made."""
 
 
 @dataclass(slots=True)
@@ -105,6 +114,8 @@ class Picture:
         self._views: dict[str, TopicView] = {}
         self._broker_views: dict[int, BrokerView] = {}
         self._brokers_changed = True
+        self._tallies: dict[int, _Tally] | None = None
+        """None where leaders or replicas are others than when they were counted."""
         self._counts = NO_COUNTS
         self._watermarks_ms = 0
         self._sizes_ms = 0
@@ -121,11 +132,13 @@ class Picture:
         for name in [name for name in self._topics if name not in described.topics]:
             del self._topics[name]
             self._changed.add(name)
+            self._tallies = None
         for name, metadata in described.topics.items():
             known = self._topics.get(name)
             if known is None or known.metadata.topic_id != metadata.topic_id:
                 known = self._topics[name] = _Topic(metadata)
                 self._changed.add(name)
+                self._tallies = None
                 self._note_since(known, now_ms)
             elif known.metadata.partitions != metadata.partitions:
                 before = known.metadata.partitions
@@ -134,7 +147,9 @@ class Picture:
                     new.partition for old, new in zip(before, metadata.partitions, strict=False) if old != new
                 )
                 known.metadata = metadata
+                known.is_counted = False
                 self._changed.add(name)
+                self._tallies = None
                 self._note_since(known, now_ms)
         self._take_brokers(described, now_ms)
 
@@ -285,7 +300,7 @@ class Picture:
             topic = self._topics.get(name)
             if topic is not None and topic.configs != configs:
                 topic.configs = configs
-                topic.is_stale = True
+                topic.is_stale, topic.is_counted = True, False
                 self._changed.add(name)
 
     def take_broker_configs(self, found: ByBroker[dict[str, str]], now_ms: int) -> None:
@@ -316,7 +331,7 @@ class Picture:
         for name, topic in self._topics.items():
             if topic.moves != moving.get(name, {}):
                 topic.moves = moving.get(name, {})
-                topic.is_stale = True
+                topic.is_stale, topic.is_counted = True, False
                 self._changed.add(name)
 
     # -- questions
@@ -367,6 +382,12 @@ class Picture:
 
     # -- views
 
+    def prepare(self) -> Iterator[None]:
+        """Makes ready what `views` will ask for, a SLICE of partitions at a time, so that others get a turn between."""
+        for name in list(self._changed):
+            while (topic := self._topics.get(name)) is not None and _bring_up_to_date(topic, SLICE):
+                yield
+
     def views(self) -> tuple[Mapping[str, TopicView], Mapping[int, BrokerView], Counts]:
         """All topics by name, all brokers by id, and the totals; what did not change is the very same object."""
         if self._changed or self._brokers_changed:
@@ -374,7 +395,8 @@ class Picture:
                 topic = self._topics.get(name)
                 if topic is not None:
                     topic.view = _topic_view(topic)
-                    topic.counts = count([topic.view])
+                    if not topic.is_counted:
+                        topic.counts, topic.is_counted = count([topic.view]), True
             views = {name: topic.view for name, topic in sorted(self._topics.items()) if topic.view is not None}
             self._views = views
             self._counts = (
@@ -388,6 +410,18 @@ class Picture:
         return self._views, self._broker_views, self._counts
 
     def _make_broker_views(self) -> dict[int, BrokerView]:
+        if self._tallies is None:
+            self._tallies = self._tally()
+        tallies = self._tallies
+        for broker_id in [each for each, broker in self._brokers.items() if not broker.is_alive]:
+            if broker_id not in tallies or len(self._brokers) > KEPT_BROKERS:
+                del self._brokers[broker_id]  # Gone, and nobody waits for its return.
+        return {
+            broker_id: self._broker_view(broker_id, tallies.get(broker_id, _Tally()))
+            for broker_id in sorted({*self._brokers, *tallies})
+        }
+
+    def _tally(self) -> dict[int, _Tally]:
         tallies: dict[int, _Tally] = {}
         for topic in self._topics.values():
             for each in topic.metadata.partitions:
@@ -400,13 +434,7 @@ class Picture:
                     tally.preferred += not place
                     tally.leads += each.leader == replica
                     tally.out_of_sync += replica not in in_sync
-        for broker_id in [each for each, broker in self._brokers.items() if not broker.is_alive]:
-            if broker_id not in tallies or len(self._brokers) > KEPT_BROKERS:
-                del self._brokers[broker_id]  # Gone, and nobody waits for its return.
-        return {
-            broker_id: self._broker_view(broker_id, tallies.get(broker_id, _Tally()))
-            for broker_id in sorted({*self._brokers, *tallies})
-        }
+        return tallies
 
     def _broker_view(self, broker_id: int, tally: _Tally) -> BrokerView:
         broker = self._brokers.get(broker_id) or _Broker()
@@ -435,31 +463,42 @@ class Picture:
 
 def _topic_view(topic: _Topic) -> TopicView:
     """The topic as it is known now; partitions of which nothing changed are those of the view before."""
-    metadata, configs = topic.metadata, topic.configs
-    least = None
-    if configs is not None and configs.get("min.insync.replicas", "").isdecimal():
-        least = int(configs["min.insync.replicas"])
-    if topic.view is None or topic.is_stale:
-        partitions = tuple(_partition_view(topic, each, least) for each in metadata.partitions)
-    elif topic.stale:
-        stale = topic.stale
-        partitions = tuple(
-            _partition_view(topic, each, least) if each.partition in stale else known
-            for each, known in zip(metadata.partitions, topic.view.partitions, strict=True)
-        )
-    else:
-        partitions = topic.view.partitions
-    topic.is_stale = False
-    topic.stale = set()
+    metadata, view = topic.metadata, topic.view
+    while _bring_up_to_date(topic, len(metadata.partitions)):
+        pass
+    is_known = view is not None and not topic.parts_changed
+    partitions = view.partitions if view is not None and is_known else tuple(topic.parts)
+    topic.parts_changed = False
     return TopicView(
         metadata.name,
         str(metadata.topic_id),
         metadata.is_internal,
         partitions,
-        configs,
+        topic.configs,
         topic.records_per_s,
         topic.bytes_per_s,
     )
+
+
+def _bring_up_to_date(topic: _Topic, most: int) -> bool:
+    """Puts together anew at most so many partitions of which something changed; whether there were any."""
+    partitions, configs = topic.metadata.partitions, topic.configs
+    if topic.is_stale:
+        topic.is_stale = False
+        topic.stale = set(range(len(partitions)))
+        del topic.parts[len(partitions) :]
+    if not topic.stale:
+        return False
+    least = None
+    if configs is not None and configs.get("min.insync.replicas", "").isdecimal():
+        least = int(configs["min.insync.replicas"])
+    for place in sorted(topic.stale)[:most] if len(topic.parts) < len(partitions) else list(islice(topic.stale, most)):
+        topic.stale.discard(place)
+        if place < len(partitions):
+            view = _partition_view(topic, partitions[place], least)
+            topic.parts[place : place + 1] = [view]
+    topic.parts_changed = True
+    return True
 
 
 def _partition_view(topic: _Topic, described: PartitionMetadata, least: int | None) -> PartitionView:

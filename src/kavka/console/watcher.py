@@ -215,6 +215,8 @@ class Watcher:
                 await self._attempt(task)
                 took = time.monotonic() - began
                 task.due_s = time.monotonic() + max(task.every * self._poll_s, (SHARE - 1) * took)
+                for _ in self._picture.prepare():
+                    await asyncio.sleep(0)
                 self._publish_soon()
             # The least that a poll takes, so that parts that are due one after another are read together.
             await asyncio.sleep(self._poll_s / 4)

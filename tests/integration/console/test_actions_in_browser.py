@@ -18,7 +18,7 @@ pytest.importorskip("playwright.sync_api")
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from browser import barriers, chromium, page_of, too_wide_px
+from browser import chromium, fill, look, page_of
 from console_process import ConsoleProcess
 from kavka.console.auth import Role, Users
 from kavka.console.ledger import LEDGER, open_ledger
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 SOON_MS = 20_000
-NARROW = 390
 PASSWORD = "correct horse battery"
 HOSTILE = (b"<img src=x onerror='window.hostile=1'>", b"<script>window.hostile=1</script>")
 
@@ -87,26 +86,6 @@ def console_over(bootstrap: str, broker_ids: tuple[int, ...], directory: Path) -
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
-
-
-def look(page: Page) -> None:
-    """What every page has to be."""
-    assert barriers(page) == []
-    page.set_viewport_size({"width": NARROW, "height": 900})
-    assert too_wide_px(page) <= 0
-    page.set_viewport_size({"width": 1280, "height": 900})
-    assert page.evaluate("window.hostile") is None
-
-
-def fill(page: Page, **fields: str) -> None:
-    for name, value in fields.items():
-        field = page.locator(f"main [name={name}]")
-        if field.evaluate("each => each.tagName") == "SELECT":
-            field.select_option(value)
-        elif field.get_attribute("type") == "checkbox":
-            field.check()
-        else:
-            field.fill(value)
 
 
 def do(page: Page, live: Live, action: str, *, typed: str = "", **fields: str) -> None:

@@ -217,8 +217,8 @@ def test_streams_are_joined_and_sessions_end_when_nobody_clicks(cluster: Cluster
         cluster.create_topic(topic, partitions=1, replicas=3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
 
-    def tell(topic: str, clock: str, user: str, ad: str) -> None:
-        producer.produce(topic, json.dumps({"at": f"2026-01-01T{clock}Z", "user": user, "ad": ad}))
+    def tell(topic: str, clock: str, user: str, ad: str, day: int = 1) -> None:
+        producer.produce(topic, json.dumps({"at": f"2026-01-{day:02}T{clock}Z", "user": user, "ad": ad}))
 
     for clock, user, ad in (("10:00:00", "ann", "a"), ("10:01:00", "bob", "a"), ("10:02:00", "ann", "b")):
         tell("shown", clock, user, ad)
@@ -238,6 +238,24 @@ def test_streams_are_joined_and_sessions_end_when_nobody_clicks(cluster: Cluster
     assert joined["bob", "a"] is None, "an hour and a half later is too late"
     sessions = {row["user"]: row["clicks"] for row in project.rows("sessions")}
     assert sessions == {"ann": 2, "bob": 1}
+
+    # The same definitions as one long session, from the state that the run left.
+    tell("shown", "08:00:00", "dan", "d", day=2)
+    for clock in ("08:10:00", "08:20:00"):
+        tell("clicked", clock, "dan", "d", day=2)
+    for topic in ("shown", "clicked"):
+        tell(topic, "20:00:00", "eve", topic, day=3)
+    cluster.kill(cluster.leader("clicked"))
+    assert producer.flush(60) == 0
+    project.run("--set", "spark.sql.session.timeZone=UTC", "--continuous", "--for", "45s")
+    cluster.restore()
+
+    clicked = [(row["user"], row["ad"], row["clicked_at"]) for row in project.rows("shown_and_clicked")]
+    assert sorted(at.minute for user, _, at in clicked if user == "dan") == [10, 20]
+    assert ("zoe", "z", None) in clicked
+    assert len(clicked) == 3 + 2 + 1
+    assert {row["user"]: row["clicks"] for row in project.rows("sessions")} == {**sessions, "zoe": 1, "dan": 2}
+    assert len(project.rows("sessions")) == 4
 
 
 def _orders(cluster: Cluster, topic: str) -> None:
