@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kavka.client.durability import Health, PartitionReplicas, health, loss_of, risks
 from kavka.model import TopicPartition
@@ -98,3 +100,24 @@ def test_a_broker_is_safe_to_restart_if_nothing_becomes_unavailable_or_blocked()
     assert second.blocked == (TopicPartition("orders", 1),)
     assert third.unavailable == (TopicPartition("orders", 2),)
     assert third.blocked == (TopicPartition("orders", 1),)
+
+
+BROKERS = [1, 2, 3]
+STATES = st.builds(
+    lambda in_sync, leader, least, log_ends: partition(
+        *in_sync, leader=leader, min_insync_replicas=least, log_ends=log_ends
+    ),
+    st.lists(st.sampled_from(BROKERS), unique=True),
+    st.sampled_from([-1, *BROKERS]),
+    st.integers(1, 4),
+    st.dictionaries(st.sampled_from(BROKERS), st.integers(90, 110)),
+)
+
+
+@given(st.lists(STATES, max_size=4))
+def test_the_risks_of_brokers_are_the_losses_of_all_partitions(states: list[PartitionReplicas]) -> None:
+    for risk in risks(states, BROKERS):
+        losses = [loss for each in states if (loss := loss_of(each, risk.broker)) is not None]
+        assert risk.unavailable == tuple(loss.partition for loss in losses if loss.unavailable)
+        assert risk.blocked == tuple(loss.partition for loss in losses if loss.blocked)
+        assert risk.unreplicated == sum(loss.unreplicated for loss in losses)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kavka.client.admin import LogDirectory, Reassignment, ReplicaInfo
 from kavka.client.cluster import Broker, PartitionMetadata, TopicMetadata
-from kavka.console.picture import Picture
+from kavka.console.picture import SLICE, Picture
 from kavka.console.readings import ByBroker, Described
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
@@ -58,6 +58,51 @@ def test_a_partition_of_which_nothing_changed_is_the_very_same_object() -> None:
     assert [new is old for new, old in zip(moved, after, strict=True)] == [True, True, False]
     picture.take_metadata(described(topic(1, 2, 2, 1)), 4_000)
     assert [each.leader for each in picture.views()[0]["orders"].partitions] == [1, 2, 2, 1]
+
+
+def test_many_partitions_are_put_together_in_slices_and_are_the_same_as_at_once() -> None:
+    count = 3 * SLICE + 7
+    everywhere = {TopicPartition("orders", number): number + 5 for number in range(count)}
+    at_once, in_slices = Picture(), Picture()
+    for picture in (at_once, in_slices):
+        picture.take_metadata(described(topic(*[1] * count)), 1_000)
+        picture.views()
+        picture.take_high_watermarks(ends(b1=everywhere), 2_000)
+    slices = in_slices.prepare()
+    next(slices)
+    in_slices.take_log_starts(ends(b1={FIRST: 3}))
+    in_slices.take_metadata(described(topic(*[1] * (count - 1), 2)), 3_000)
+    assert sum(1 for _ in slices) == 3
+    at_once.take_log_starts(ends(b1={FIRST: 3}))
+    at_once.take_metadata(described(topic(*[1] * (count - 1), 2)), 3_000)
+    assert in_slices.views()[0] == at_once.views()[0]
+    assert not list(in_slices.prepare())
+
+
+def test_partitions_that_are_added_while_slices_are_made_are_in_their_places() -> None:
+    picture = Picture()
+    picture.take_metadata(described(topic(*[1] * (2 * SLICE))), 1_000)
+    next(picture.prepare())
+    picture.take_metadata(described(topic(*[1] * (2 * SLICE), 2, 2)), 2_000)
+    partitions = picture.views()[0]["orders"].partitions
+    assert [each.partition for each in partitions] == list(range(2 * SLICE + 2))
+    assert [each.leader for each in partitions[-3:]] == [1, 2, 2]
+    picture.take_metadata(described(topic(2)), 3_000)
+    assert [each.leader for each in picture.views()[0]["orders"].partitions] == [2]
+
+
+def test_totals_follow_leaders_isrs_and_settings() -> None:
+    picture = Picture()
+    picture.take_metadata(described(topic(1, 2)), 1_000)
+    assert picture.views()[2].under_replicated == 0
+    picture.take_metadata(described(topic(1, 2, isr=(1,))), 2_000)
+    _, brokers, counts = picture.views()
+    assert (counts.under_replicated, counts.under_min_isr, brokers[2].out_of_sync) == (2, 0, 2)
+    picture.take_topic_configs({"orders": {"min.insync.replicas": "2"}})
+    assert picture.views()[2].under_min_isr == 2
+    picture.take_metadata(described(), 3_000)
+    _, brokers, counts = picture.views()
+    assert (counts.partitions, brokers[1].leads) == (0, 0)
 
 
 def test_a_replica_is_out_of_sync_since_it_was_first_seen_so_without_a_break() -> None:
