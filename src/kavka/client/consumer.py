@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from kavka.client.answers import error_name, error_of
 from kavka.client.backoff import backoff_ms
 from kavka.client.cluster import Cluster
-from kavka.client.group import CommittedOffset, GroupMember, MemberState
+from kavka.client.group import NOBODY, CommittedOffset, GroupMember, MemberState
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.client.transactions import GroupMetadata
@@ -194,14 +194,19 @@ class Consumer:
     @property
     def membership(self) -> tuple[str, int]:
         """(member id, generation) in the group; ("", -1) outside of one."""
-        return ("", -1) if self._member is None else (self._member.member_id, self._member.generation)
+        return NOBODY if self._member is None else (self._member.member_id, self._member.generation)
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction`. Raises `RequestError`."""
+        """As who this consumer was given what it reads, for `Producer.send_offsets_to_transaction`.
+
+        To be asked before `poll` is called again, whose records may be another generation's. Where the membership was
+        lost meanwhile it is still that of the assignment, so that the group's coordinator refuses the offsets.
+        Raises `RequestError`.
+        """
         if self._settings.group_id is None:
             raise RequestError(ErrorCode.INVALID_GROUP_ID, "the consumer has no group_id")
-        member_id, generation = self.membership
+        member_id, generation = NOBODY if self._member is None else self._member.identity
         return GroupMetadata(self._settings.group_id, generation, member_id, self._settings.group_instance_id)
 
     def assign(

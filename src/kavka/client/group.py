@@ -12,7 +12,9 @@ know fetching or positions: the consumer asks it for an assignment and gives it 
     any        leave                                              OUTSIDE
 
 Invariants
-  I1  Offsets are only committed with the generation in which their partitions were assigned.
+  I1  Offsets are only committed with the member id and generation with which their partitions were assigned, also
+      when the membership was lost since: whose place another has taken is refused then. Without an id and a generation
+      a commit in a transaction would be let through (KIP-447), and what the other has made would be made twice.
   I2  While MEMBER or REJOIN, a heartbeat is sent every `heartbeat_interval_ms`.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (a member id before the join).
@@ -71,6 +73,10 @@ JOIN_GRACE_MS = 5_000
 _WAITING = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
 
+NOBODY = ("", -1)
+"""Member id and generation of who commits for a group as a whole."""
+
+
 class MemberState(Enum):
     """See the table at the top."""
 
@@ -104,6 +110,8 @@ class GroupMember:
         self.state = MemberState.OUTSIDE
         self.member_id = ""
         self.generation = -1
+        self.identity = NOBODY
+        """(member id, generation) of the last assignment (I1); NOBODY before the first and after `leave`."""
 
     async def join(self) -> list[TopicPartition]:
         """Joins or rejoins, and returns the partitions that this member is to read. May take the rebalance time-out."""
@@ -119,6 +127,7 @@ class GroupMember:
             self._join_once, what=f"join group {self._group_id!r}", timeout_ms=limit_ms
         )
         self.state = MemberState.MEMBER
+        self.identity = (self.member_id, self.generation)
         self._heartbeat = asyncio.create_task(self._beat(), name=f"heartbeat of group {self._group_id}")
         return assignment
 
@@ -142,9 +151,11 @@ class GroupMember:
         self.state = MemberState.OUTSIDE
         self.member_id = ""
         self.generation = -1
+        self.identity = NOBODY
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commits; raises `RequestError`. Without a membership (no `join`) it commits for the group as a whole."""
+        member_id, generation = self.identity
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, partition), committed in offsets.items():
             entry = topics.setdefault(topic, OffsetCommitRequestTopic(name=topic, partitions=[]))
@@ -158,9 +169,9 @@ class GroupMember:
             )
         request = OffsetCommitRequest(
             group_id=self._group_id,
-            generation_id_or_member_epoch=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._settings.group_instance_id if self.member_id else None,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=self._settings.group_instance_id if member_id else None,
             topics=list(topics.values()),
         )
 

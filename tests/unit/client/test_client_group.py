@@ -13,6 +13,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.group import CommittedOffset, GroupMember, MemberState
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
+from kavka.client.transactions import GroupMetadata
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
@@ -173,6 +174,25 @@ def test_a_commit_of_an_old_generation_is_refused_and_joins_again() -> None:
         assert member.state is MemberState.OUTSIDE
         assert fake.committed == {}
         await member.leave()
+
+    run(scenario)
+
+
+def test_who_lost_its_membership_commits_as_who_it_was() -> None:
+    """As nobody it would be let through: by an empty group, and in a transaction by every group (KIP-447)."""
+
+    async def scenario(fake: FakeCluster, cluster: Cluster) -> None:
+        async with Consumer(cluster, GROUP) as consumer:
+            assert consumer.group_metadata == GroupMetadata("g")
+            await consumer.subscribe(["t"])
+            member_id, generation = consumer.membership
+            fake.faults[ApiKey.HEARTBEAT].append(lambda *_: HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            await until(lambda: consumer.membership == ("", -1))
+            assert consumer.group_metadata == GroupMetadata("g", generation, member_id)
+            fake.generation += 1
+            with pytest.raises(RequestError, match="ILLEGAL_GENERATION"):
+                await consumer.commit({P0: 7})
+            assert fake.committed == {}
 
     run(scenario)
 
