@@ -250,3 +250,36 @@ def test_logging_in_and_out(tmp_path: Path, browser: Browser) -> None:
         page.get_by_text("the session has expired. Nothing was done.").wait_for(timeout=SOON_MS)
         look(page)
         assert not console.failures, console.failures
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(240)
+def test_a_viewer_finds_no_way_to_change_anything(live: Live, tmp_path: Path, browser: Browser) -> None:
+    users = Users(open_ledger(tmp_path / "data" / LEDGER))
+    for each in Role:
+        users.add(each.name.lower(), PASSWORD, each)
+    settings = f'login = true\npoll_ms = 500\n[[cluster]]\nname = "live"\nbootstrap = "{live.bootstrap}"\n'
+    own = "main a[href*='/do/'], main form[method=post]"
+    with ConsoleProcess(settings, tmp_path) as console:
+        ways: dict[str, list[int]] = {}
+        for role in ("viewer", "operator", "admin"):
+            with page_of(browser) as page:
+                page.goto(console.address + "/login")
+                fill(page, name=role, password=PASSWORD)
+                page.get_by_role("button", name="Log in").click()
+                page.locator("h1").filter(has_text="Clusters").wait_for(timeout=SOON_MS)
+                counts = ways.setdefault(role, [])
+                for path in ("/topics/tailed", "/topics", "/jobs", "/topics/tailed/messages"):
+                    address = f"{console.address}/c/live{path}"
+                    eventually(path, lambda: page.goto(address).status == 200, every_s=0.3)  # noqa: B023
+                    look(page)
+                    counts.append(page.locator(own).count())
+                if role == "viewer":
+                    for path in ("/c/live/do/create-topic", "/c/live/do/elect", "/audit"):
+                        page.goto(console.address + path)
+                        assert "takes the role" in page.inner_text("main")
+                        look(page)
+        assert ways["viewer"] == [0, 0, 0, 0]
+        assert all(ways["operator"])
+        assert ways["admin"][0] == ways["operator"][0] + 2, "records and topics are deleted by admins"
+        assert not console.failures, console.failures

@@ -45,6 +45,8 @@ PAGES = {
     "group": f"{C}/groups/billing",
     "decisions": f"{C}/decisions",
     "durability": f"{C}/durability",
+    "messages": f"{C}/topics/{TOPIC}/messages",
+    "audit": "/audit",
     "jobs": f"{C}/jobs",
     "zookeeper": f"{C}/zookeeper",
     "znode": f"{C}/zookeeper/brokers/ids",
@@ -55,6 +57,18 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
+FORMS = (
+    "create-topic",
+    *(f"{action}?topic={TOPIC}" for action in ("alter-config", "add-partitions", "delete-records", "delete-topic")),
+    f"produce?topic={TOPIC}",
+    "alter-config?broker=1",
+    "reset-offsets?group=billing",
+    "delete-group?group=billing",
+    "reassign",
+    "replication-factor",
+    "decommission",
+    "elect",
+)
 DENSE = ("overview", "topic", "group", "decisions")
 """Pages that are looked at for barriers in the dark and narrow as well: together they have all there is."""
 
@@ -157,6 +171,32 @@ def test_a_page_has_no_error_no_barrier_and_its_width(live: Live, reader: Page, 
         assert barriers(reader, rules=("color-contrast", "target-size")) == []
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_has_no_error_no_barrier_and_its_width_by_day_and_night(live: Live, reader: Page, form: str) -> None:
+    for scheme, width in (("light", 1280), ("dark", 390)):
+        reader.set_viewport_size({"width": width, "height": 900})
+        reader.emulate_media(color_scheme=scheme)
+        go(reader, live, f"{C}/do/{form}")
+        assert reader.locator("main form").count() == 1
+        assert too_wide_px(reader) <= 0
+        assert barriers(reader) == []
+
+
+def test_what_was_never_read_is_unknown_and_not_none(live: Live, reader: Page) -> None:
+    for path, said, unsaid in (
+        ("", "Controller\nunknown", "every check passes"),
+        ("brokers", "No broker is known yet.", "Without a controller"),
+        ("topics", "No topic is known yet.", "There are no topics"),
+        ("groups", "No group is known yet.", "There are no groups"),
+        ("durability", "No partition is known yet.", "is in sync"),
+    ):
+        go(reader, live, f"/c/away/{path}")
+        shown = reader.inner_text("main")
+        assert said in shown, path
+        assert unsaid not in shown, path
+
+
 def test_no_page_may_run_a_script_that_stands_in_it(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         answer = page.goto(live.url(f"{C}/"))
@@ -182,22 +222,53 @@ def test_names_from_a_cluster_are_text(live: Live, browser: Browser) -> None:
             assert page.locator("img").count() == 0
 
 
-def test_everything_is_reached_by_keyboard(live: Live, browser: Browser) -> None:
+def test_the_first_tab_stop_leads_to_the_content(live: Live, browser: Browser) -> None:
     with page_of(browser) as page:
         go(page, live, f"{C}/topics")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "main"
-        go(page, live, f"{C}/topics")
-        wanted = page.evaluate(f"{REACHABLE}.length")
-        seen = set()
-        for _step in range(wanted + 20):
-            page.keyboard.press("Tab")
-            seen.add(page.evaluate(f"{REACHABLE}.indexOf(document.activeElement)"))
-        missed = [number for number in range(wanted) if number not in seen]
-        hidden = page.evaluate(f"{REACHABLE}.map((each, at) => each.checkVisibility() ? -1 : at).filter(at => at >= 0)")
-        assert [number for number in missed if number not in hidden] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{C}/topics",
+        *(
+            pytest.param(path, marks=pytest.mark.thorough)
+            for path in (
+                "/",
+                f"{C}/",
+                f"{C}/brokers",
+                f"{C}/topics/{TOPIC}",
+                f"{C}/groups/billing",
+                f"{C}/decisions?kind=leader+elected",
+                f"{C}/durability",
+                f"{C}/jobs",
+                f"{C}/simulator",
+                f"{C}/zookeeper",
+                f"{C}/topics/{TOPIC}/messages?n=3",
+                f"{C}/do/produce?topic={TOPIC}",
+                f"{C}/do/reassign",
+            )
+        ),
+    ],
+)
+def test_everything_is_reached_by_keyboard(live: Live, reader: Page, path: str) -> None:
+    reader.set_viewport_size({"width": 1280, "height": 900})
+    go(reader, live, path)
+    # What is at work anew while somebody tabs through it is another test.
+    reader.evaluate("document.querySelectorAll('[data-live]').forEach(each => each.removeAttribute('data-live'))")
+    wanted = reader.evaluate(f"{REACHABLE}.length")
+    seen = set()
+    for _step in range(wanted + 20):
+        reader.keyboard.press("Tab")
+        seen.add(reader.evaluate(f"{REACHABLE}.indexOf(document.activeElement)"))
+    missed = [number for number in range(wanted) if number not in seen]
+    hidden = reader.evaluate(f"{REACHABLE}.map((each, at) => each.checkVisibility() ? -1 : at).filter(at => at >= 0)")
+    names = reader.evaluate(f"{REACHABLE}.map(each => each.outerHTML.slice(0, 120))")
+    assert [names[number] for number in missed if number not in hidden] == []
 
 
 def test_the_switcher_opens_closes_and_gives_the_focus_back(live: Live, browser: Browser) -> None:
