@@ -19,7 +19,7 @@ from kavka.console.replicas import health_of
 from kavka.console.view import cut, judged, links, look_of, number, ordered, search, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -123,7 +123,9 @@ async def _topic(console: Console, request: Request) -> Response:
     if found is None:
         raise HTTPException(404, f"There is no topic {name!r} in {watch.name}, or the console has not read it yet.")
     only = request.query_params.get("only", "")
-    partitions = [each for each in found.partitions if only != UNHEALTHY or each.is_under_replicated or each.is_offline]
+    partitions: Sequence[PartitionView] = found.partitions
+    if only == UNHEALTHY:
+        partitions = [each for each in partitions if each.is_under_replicated or each.is_offline]
     items, sort, order = ordered(partitions, request, _PARTITION_COLUMNS, "partition")
     page = judged(cut(items, request), lambda each: PartitionRow(each, health_of(each)))
     unhealthy = next((each.partition for each in found.partitions if each.is_under_replicated), 0)
