@@ -74,7 +74,7 @@ def under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         if not each.is_under_replicated or each.is_offline or each.is_reassigning or since is None:
             continue
         if now_ms - since > limits.under_replicated_ms:
-            text = "replicas {missing} have been out of sync{since}{behind}"
+            text = "out of sync{since}: {missing}{behind}"
             look.found(
                 "partition",
                 str(each.name),

@@ -172,7 +172,7 @@ def test_a_partition_is_under_replicated_only_after_the_time_that_a_restart_take
     assert result_of(look(behind(59_000), limits), "under-replicated").outcome is Outcome.PASSED
     found = result_of(look(behind(61_000), limits), "under-replicated")
     assert found.outcome is Outcome.FAILED
-    assert str(found.findings[0].why) == "replicas 3 have been out of sync for 61 s (3: 400 records behind)"
+    assert str(found.findings[0].why) == "out of sync for 61 s: 3 (3: 400 records behind)"
 
 
 def test_a_partition_that_is_being_reassigned_is_not_called_under_replicated() -> None:

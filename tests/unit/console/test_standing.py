@@ -54,9 +54,9 @@ def test_an_object_of_a_failed_check_leads_to_its_page(kind: str, name: str, pag
 
 
 def test_a_statement_is_said_in_the_readers_language_with_the_phrases_in_it() -> None:
-    text = "replicas {missing} have been out of sync{since}{behind}"
+    text = "out of sync{since}: {missing}{behind}"
     statement = Statement(text, {"missing": "<3>", "since": " for 66 s", "behind": " (3: 1,200 records behind)"})
     said = environment().from_string("{{ say(it) }}", {"say": say})
     english, chinese = (said.render(it=statement, _=translator(language)) for language in ("en", "zh"))
-    assert english == "replicas &lt;3&gt; have been out of sync for 66 s (3: 1,200 records behind)"
+    assert english == "out of sync for 66 s: &lt;3&gt; (3: 1,200 records behind)"
     assert chinese == "副本 &lt;3&gt; 不同步（已 66 秒） (3: 落后 1,200 条记录)"
