@@ -150,6 +150,7 @@ def test_a_console_that_is_killed_in_the_middle_goes_on_and_does_nothing_twice(l
     assert "committed" in entry
 
 
+@pytest.mark.thorough
 def test_called_off_in_the_middle_everything_is_as_it_was(live: Live) -> None:
     live.topic("stopped", (1, 2))
     before = live.throttles("stopped")
@@ -177,6 +178,7 @@ def test_a_throttle_that_was_there_before_is_put_back(live: Live) -> None:
     assert live.throttles("standing") == [f"standing {REPLICAS[0]}=0:1"]
 
 
+@pytest.mark.thorough
 def test_of_two_jobs_at_once_the_second_is_refused_and_told(live: Live) -> None:
     live.topic("first", (1, 2))
     live.topic("second", (1, 2), size=200_000)
@@ -215,6 +217,7 @@ def test_replicas_are_added_and_taken_away(live: Live) -> None:
     assert live.replicas("factor")[0] == (1,)
 
 
+@pytest.mark.thorough
 def test_preferred_leaders_lead_again(live: Live) -> None:
     live.topic("led", (4, 1, 2), size=200_000)
     live.cluster.kill(4)

@@ -140,6 +140,7 @@ def test_every_part_of_a_live_cluster_is_read(cluster: ProcessCluster, tmp_path:
     asyncio.run(run())
 
 
+@pytest.mark.thorough
 def test_a_broker_that_is_killed_is_seen_within_seconds_with_its_partitions_and_so_is_its_return(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:

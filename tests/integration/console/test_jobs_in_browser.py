@@ -35,6 +35,7 @@ from process_cluster import eventually
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.thorough
 SOON_MS = 20_000
 Answer = TypeVar("Answer")
 SIZE_BYTES = 1_600_000
@@ -178,7 +179,6 @@ def test_of_two_operators_at_one_plan_the_second_is_told_of_the_first(live: Live
     assert live.begun("wanted") == 1
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_the_throttle_of_a_job_is_changed_while_it_moves(live: Live, browser: Browser) -> None:
     live.topic("hurried", (1, 2))
@@ -202,7 +202,6 @@ def test_the_throttle_of_a_job_is_changed_while_it_moves(live: Live, browser: Br
     assert live.begun("hurried") == 1
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_a_job_is_called_off_while_it_moves(live: Live, browser: Browser) -> None:
     live.topic("stopped", (1, 2))
@@ -220,7 +219,6 @@ def test_a_job_is_called_off_while_it_moves(live: Live, browser: Browser) -> Non
     assert set(live.replicas("stopped")) == {1, 2}
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_a_console_that_is_killed_under_the_open_page_goes_on_and_does_nothing_twice(
     live: Live, browser: Browser
@@ -241,7 +239,6 @@ def test_a_console_that_is_killed_under_the_open_page_goes_on_and_does_nothing_t
     assert live.begun("killed") == 1
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_job_that_waits_for_a_dead_broker_is_given_up(live: Live, browser: Browser) -> None:
     live.topic("dying", (1, 2))
