@@ -100,6 +100,7 @@ def run(arguments: argparse.Namespace, topics: list[Topic], *, with_micro_batche
             **{
                 "spark.master": "local[2]",
                 "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
                 "spark.jars": jars,
                 "spark.sql.shuffle.partitions": "2",
                 "spark.driver.memory": "2g",
