@@ -178,8 +178,9 @@ class LongSession:
             case _:
                 layout = self._layout_of(wanted.target)
                 self._create_table(wanted.target, frame, layout)
-                # What writes into a table of Spark's own catalog has to say once more how it is laid out.
-                writer = self._writer(wanted, frame).format(layout.format).partitionBy(*layout.partitioned_by)
+                # A stream into a table of Spark's own catalog makes folders of partitions only if the writer says so
+                # once more. SDP's does not, and files of both kinds in one table cannot be read: neither does this.
+                writer = self._writer(wanted, frame).format(layout.format)
                 self._queries[wanted.flow] = writer.toTable(wanted.target)
         if wanted.flow in self._queries:
             self._streams[wanted.flow] = wanted

@@ -18,8 +18,18 @@ from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 
 LONGEST: Final = 1_200
-_JAVA: Final = re.compile(r"\n\s*(JVM stacktrace:|at [\w.$]+\(|Caused by: |== SQL)", re.S)
-_WRAPPED: Final = re.compile(r"^\((?:[\w.$]+)\)\s*|^[\w.]+(?:Exception|Error): ")
+WRAPPINGS: Final = 5
+"""Exceptions come wrapped in each other, with a name in front for each, so many times at most."""
+_JAVA: Final = re.compile(r"\n\s*(JVM stacktrace:|at [\w.$]+\(|Caused by: |== SQL|=== Streaming Query)", re.S)
+_WRAPPED: Final = re.compile(
+    r"^\((?:[\w.$]+)\)\s*|^[\w.]*(?:Exception|Error): |^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: "
+    r"|^more than \d+ times and will not be restarted\.?\s*"
+)
+_RAISED_IN_PYTHON: Final = re.compile(
+    r"Traceback \(most recent call last\):$.*?^(?:\w+\.)*(\w+: .*?)(?=\n\s*SQLSTATE: |\n=== |\n\s*at |\n\n|\s*\Z)",
+    re.M | re.S,
+)
+"""What follows a traceback: the exception's name without its module, and what it says."""
 _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
 _SQL_LINE: Final = re.compile(r"\(line (\d+), pos(?:ition)? \d+\)")
 _NEXT: Final = (
@@ -94,11 +104,14 @@ def named_flow(text: str, definitions: Definitions) -> str:
 
 
 def plain(text: str) -> str:
-    """Without Java's stack, and no longer than a screen."""
+    """What was raised in Python where something was, else without Java's stack; and no longer than a screen."""
+    raised = _RAISED_IN_PYTHON.findall(text)
     cut = _JAVA.search(text)
     short = text[: cut.start()] if cut is not None else text
-    for _ in range(3):  # Exceptions come wrapped in each other, with a name in front for each.
+    for _ in range(WRAPPINGS):
         short = _WRAPPED.sub("", short.strip())
+    if raised:
+        short = raised[-1]  # Those before it are its causes.
     return short if len(short) <= LONGEST else f"{short[:LONGEST]} ..."
 
 

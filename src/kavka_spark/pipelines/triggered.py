@@ -25,7 +25,7 @@ from kavka_spark.pipelines.definitions import Registry, load_definitions
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
-from kavka_spark.pipelines.problems import Problem, problem_of, told
+from kavka_spark.pipelines.problems import Problem, plain, problem_of, told
 from kavka_spark.pipelines.progress import short_name
 from kavka_spark.pipelines.spec import PipelineSpec
 
@@ -36,6 +36,8 @@ SETTLE_S: Final = 5.0
 """How long the last reports of a run may come after it."""
 LOOK_S: Final = 0.5
 _FLOW: Final = re.compile(r"^Flow '?([\w.`]+)'? (?:is|has|was)(?: been)? ([A-Z_]+)", re.M)
+_UNRESOLVED: Final = re.compile(r"^Failed to resolve flow: '?([\w.`]+)'?", re.M)
+"""Of the flow that is to blame; those that fail because it did are told in other words."""
 
 
 class TriggeredRuns:
@@ -110,10 +112,10 @@ class TriggeredRuns:
         return None
 
     def _on_event(self, message: str, failed: dict[str, str]) -> None:
-        match = _FLOW.search(message)
+        match = _UNRESOLVED.search(message) or _FLOW.search(message)
         if match is None:
             return
-        flow, state = short_name(match[1].replace("`", "")), match[2].lower()
+        flow, state = short_name(match[1].replace("`", "")), "failed" if match.re is _UNRESOLVED else match[2].lower()
         why = message[match.end() :].strip(" .:\n") if state == "failed" else ""
         if state == "failed":
             failed[flow] = why
@@ -122,7 +124,7 @@ class TriggeredRuns:
         elif state == "starting" and not self._has_saved:
             self._has_saved = True
             catalog.save(self._classic, self._spec)
-        self._journal.write("flow", flow=flow, state=state, why=why[:500])
+        self._journal.write("flow", flow=flow, state=state, why=plain(why)[:500])
 
     # -- figures
 

@@ -12,6 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient
 
 from kavka_process import KavkaProcess
 from kavka_spark.pipelines.order import Order
@@ -128,6 +130,23 @@ def test_a_python_error_is_told_with_its_line_and_the_command_fails(project: Pip
     line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "no_such" in text)
     with pytest.raises(RunFailed, match=rf"transformations/numbers\.py:{line}"):
         project.command("check", str(project.directory), "-b", project.bootstrap)
+
+
+@pytest.mark.thorough
+def test_records_that_aged_out_between_two_runs_are_told_with_their_offsets(project: PipelineProject) -> None:
+    _produce(project, range(300))
+    project.run()
+    _produce(project, range(300, 600))
+    admin = AdminClient({"bootstrap.servers": project.bootstrap})
+    for done in admin.delete_records([Position(project.topic, 1, 150)]).values():
+        done.result(30)
+    problem = problem_of(project.run(status=1))
+    assert (problem["flow"], problem["file"]) == ("numbers", "transformations/numbers.py")
+    assert problem["problem"].startswith("DataLossError: ")
+    lost = f"{project.topic}-1: offset 100 is wanted, and it holds 150 to before 200: retention or a deletion"
+    assert lost in problem["problem"]
+    assert "failOnDataLoss=false" in problem["problem"]
+    assert "Traceback" not in problem["problem"]
 
 
 @pytest.mark.thorough

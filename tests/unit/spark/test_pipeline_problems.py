@@ -1,0 +1,50 @@
+"""Of Spark's long messages a sentence is left: what was raised, without the stacks of two languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka_spark.pipelines.problems import LONGEST, plain
+
+LOST = "orders-1: offset 100 is wanted, and it holds 150 to before 200: retention has removed it. Do this or that"
+QUERY_FAILED = "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: "
+FAILED = f"more than 2 times and will not be restarted.\nError: {QUERY_FAILED}"
+TRACEBACK = """Traceback (most recent call last):
+  File "/lib/pyspark.zip/runner.py", line 281, in main
+  File "/src/kavka_spark/stream_source.py", line 84, in latestOffset
+    return self._json(opened.run(self._next(opened)))
+                      ^^^^^^^^^^
+"""
+QUERY = "\n=== Streaming Query ===\nIdentifier: numbers [id = 1-2]\nCurrent Committed Offsets: {}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            f"{FAILED}[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform "
+            f"latestOffset: {TRACEBACK}kavka_spark.errors.DataLossError: {LOST}\n SQLSTATE: 38000{QUERY}",
+            f"DataLossError: {LOST}",
+        ),
+        (
+            f"[PYTHON_EXCEPTION] An exception was thrown.\n{TRACEBACK}KeyError: 1\n\nDuring handling of the above "
+            f"exception, another exception occurred:\n\n{TRACEBACK}ValueError: two\nlines\n\tat a.b.Main(Main.java:1)",
+            "ValueError: two\nlines",
+        ),
+        (
+            f"{FAILED}[FAILED_READ_FILE] Encountered error. SQLSTATE: KD001{QUERY}",
+            "[FAILED_READ_FILE] Encountered error. SQLSTATE: KD001",
+        ),
+        (
+            "(org.apache.spark.AnalysisException) [UNRESOLVED_COLUMN] `x` cannot be resolved.\n\nJVM stacktrace:\nat a",
+            "[UNRESOLVED_COLUMN] `x` cannot be resolved.",
+        ),
+        ("Error: org.apache.spark.SparkException: it is so", "it is so"),
+    ],
+)
+def test_what_was_raised_is_told_and_nothing_around_it(text: str, told: str) -> None:
+    assert plain(text) == told
+
+
+def test_what_is_told_is_no_longer_than_a_screen() -> None:
+    assert len(plain("x" * 10_000)) < LONGEST + 10
