@@ -192,7 +192,7 @@ class _PlanPages:
         throttle = Field(
             "throttle",
             "Throttle, MiB/s for each broker",
-            "number",
+            "decimal",
             values.get("throttle", DEFAULT_THROTTLE_MIB),
             "Copying takes no more than this from each broker. Empty: as fast as it goes.",
         )
