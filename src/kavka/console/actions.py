@@ -38,7 +38,8 @@ LONGEST_FIELD = 2 * 1024 * 1024
 
 
 class Field(NamedTuple):
-    """One field of a form. kind: text, number (whole), decimal, area, box, choice, hidden. `label` and `hint` are ours."""
+    """One field of a form. kind: text, number (a whole one), decimal, area, box, choice, or hidden. `label` and `hint`
+    are texts of ours."""
 
     name: str
     label: str
