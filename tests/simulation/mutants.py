@@ -587,4 +587,34 @@ MUTANTS = [
         ),
         ("S48",),
     ),
+    Mutant(
+        "any generation will do",
+        "KIP-447: a group's coordinator does not ask whether who sends offsets in a transaction is still a member",
+        (
+            Change(
+                "kavka.coordinator.group:ClassicGroup.check_transactional_commit",
+                "self.require_current(",
+                "(lambda *_: None)(",
+            ),
+        ),
+        ("S49",),
+    ),
+    Mutant(
+        "who lost its place is nobody",
+        "a consumer that was thrown out names neither member nor generation, and is let through as an old producer is",
+        (
+            Change(
+                "kavka.client.consumer:Consumer.group_metadata",
+                "self._member.identity",
+                "(self._member.member_id, self._member.generation)",
+            ),
+        ),
+        ("S49",),
+    ),
+    Mutant(
+        "unstable offsets are told",
+        "KIP-447: a member begins where the group was before a transaction that is ending",
+        (Change("kavka.broker.api.offset_fetch:_unstable", "if require_stable else", "if False else"),),
+        ("S49",),
+    ),
 ]

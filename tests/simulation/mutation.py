@@ -80,7 +80,7 @@ def _apply(target: str, changes: Sequence[Change]) -> tuple[Any, str, Any]:
     future = __future__.annotations.compiler_flag
     code = compile(source, inspect.getfile(function), "exec", flags=future)
     exec(code, dict(function.__globals__), space)
-    after = space[name]
+    after = space[name].fget if isinstance(before, property) else space[name]
     mutated = FunctionType(after.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     mutated.__kwdefaults__ = function.__kwdefaults__
     setattr(owner, name, property(mutated) if isinstance(before, property) else mutated)

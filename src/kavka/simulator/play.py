@@ -572,9 +572,10 @@ class Play:
         self.until(task.done, "a reader reaches the end")
         return task.result()[PARTITION]
 
-    def reader(self, *, committed: bool = False) -> Reader:
-        """A consumer that begins at the beginning; `committed`: of what transactions wrote only what is committed."""
-        return Reader(self, committed=committed)
+    def reader(self, *, committed: bool = False, group: str | None = None) -> Reader:
+        """A consumer that begins at the beginning, or where its `group` is; `committed`: of what transactions wrote
+        only what is committed."""
+        return Reader(self, committed=committed, group=group)
 
     def stamp_at(self, offset: Offset) -> ProducerStamp:
         """Who wrote the record at `offset`."""

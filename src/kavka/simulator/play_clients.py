@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
+from kavka.client.transactions import GroupMetadata
 from kavka.errors import KavkaError
 from kavka.model import Offset, TopicPartition
 from kavka.simulator.world import TOPIC
@@ -24,25 +25,61 @@ PARTITION = TopicPartition(TOPIC, 0)
 
 
 class Reader:
-    """A consumer of kavka's own that stays, with its position, from one `read` to the next."""
+    """A consumer of kavka's own that stays, with its position, from one `read` to the next; with a `group` a member of
+    it, which commits nothing by itself."""
 
-    def __init__(self, play: Play, *, committed: bool = False) -> None:
+    def __init__(self, play: Play, *, committed: bool = False, group: str | None = None) -> None:
         self._play = play
         self._loop = play.world.clients.node("reader")
-        self._settings = ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST, read_committed=committed)
+        self._settings = ConsumerSettings(
+            auto_offset_reset=OffsetReset.EARLIEST,
+            read_committed=committed,
+            group_id=group,
+            enable_auto_commit=False,
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=8_000,
+            heartbeat_interval_ms=1_000,
+        )
         self._consumer: Consumer | None = None
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Who it is in its group."""
+        assert self._consumer is not None, "it has not read yet"
+        return self._consumer.group_metadata
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it knows itself for one."""
+        return self._consumer is not None and self._consumer.membership[1] >= 0
+
+    def pause(self) -> None:
+        """As SIGSTOP."""
+        self._loop.pause()
+
+    def resume(self) -> None:
+        self._loop.resume()
 
     def read(self) -> list[tuple[Offset, bytes]]:
         """What is new, until nothing comes for a second."""
-        task = self._loop.create_task(self._read())
-        self._play.until(task.done, "a reader reaches the end")
+        return self.wait(self.begin_read())
+
+    def begin_read(self) -> asyncio.Task[list[tuple[Offset, bytes]]]:
+        """Begins as `read` does, and does not wait."""
+        return self._loop.create_task(self._read())
+
+    def wait(self, task: asyncio.Task[list[tuple[Offset, bytes]]]) -> list[tuple[Offset, bytes]]:
+        self._play.until(task.done, "a reader reaches the end", within_s=60)
         return task.result()
 
     async def _read(self) -> list[tuple[Offset, bytes]]:
         consumer = self._consumer
         if consumer is None:
             consumer = self._consumer = Consumer(self._play.world.clients.cluster(self._loop), self._settings)
-            consumer.assign([PARTITION])
+            if self._settings.group_id is None:
+                consumer.assign([PARTITION])
+            else:
+                await consumer.subscribe([TOPIC])
         found: list[tuple[Offset, bytes]] = []
         while records := await consumer.poll(timeout_ms=1_000):
             found += [(record.offset, record.value or b"") for record in records]
@@ -66,6 +103,14 @@ class Writer:
 
         async def send(producer: Producer) -> None:
             await (await producer.send(TOPIC, value, partition=PARTITION.partition))
+
+        return self.wait(self.begin_to(send))
+
+    def send_offsets(self, offset: Offset, group: GroupMetadata) -> KavkaError | None:
+        """Has the partition's offset committed for a group with the transaction."""
+
+        async def send(producer: Producer) -> None:
+            await producer.send_offsets_to_transaction({PARTITION: offset}, group)
 
         return self.wait(self.begin_to(send))
 

@@ -4,9 +4,10 @@
     transactor pauses     it does nothing for a while, sometimes longer than its transaction may last; sometimes another
                           takes its transactional id meanwhile, and it wakes up a zombie
 
-The first of them writes records of its own to several partitions of "ledger" and commits or aborts. The second reads
-"orders" and writes one record for each that it read, with the offsets in the same transaction: consume, transform,
-produce. They are kavka's own clients; whose outcome they are not told they ask for again, or leave to who comes next.
+The first of them writes records of its own to several partitions of "ledger" and commits or aborts. The others share
+"orders" as a group (KIP-447), and write one record for each that they read, with the offsets in the same transaction:
+consume, transform, produce. They are kavka's own clients; whose outcome they are not told they ask for again, or leave
+to who comes next.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ INPUT: Final = ConsumerSettings(
     auto_offset_reset=OffsetReset.EARLIEST,
     enable_auto_commit=False,
     read_committed=True,
+    session_timeout_ms=8_000,
+    rebalance_timeout_ms=12_000,
+    heartbeat_interval_ms=2_000,
     fetch_max_wait_ms=FETCH_WAIT_MS,
 )
 OUTPUT: Final = ConsumerSettings(
@@ -129,7 +133,7 @@ class Transactors:
                     Producer(cluster, settings, now_ms=lambda: WALL_CLOCK_START_MS + clients.now_ms) as producer,
                 ):
                     await producer.init_transactions()
-                    if place % 2 == 0:
+                    if place == 0:
                         await self._write(loop, place, producer, f"{life}.{number}", random)
                     else:
                         await self._transform(loop, place, cluster, producer, f"{life}.{number}", random)
@@ -152,33 +156,41 @@ class Transactors:
             number += 1
             count = 1 + int(random.random() * MOST_RECORDS)
             entries = [Entry(f"{life}.{number}", index, count) for index in range(count)]
-            await self._in_one(producer, entries, {}, random)
+            await self._in_one(producer, entries, {}, GroupMetadata(GROUP), random)
 
     async def _transform(
         self, loop: NodeLoop, place: int, cluster: Cluster, producer: Producer, life: str, random: Random
     ) -> None:
-        """Until a transaction was aborted: then it must be read again what was read."""
-        observer = self._world.observer
-        number, is_committed = 0, True
+        """After an aborted transaction it reads again what it had read."""
+        number = 0
         async with Consumer(cluster, INPUT) as consumer:
-            consumer.assign([partition for partition in observer.stored if partition.topic == self._source])
-            while is_committed and self._goes_on(loop, place):
+            await consumer.subscribe([self._source])
+            while self._goes_on(loop, place):
                 records = await consumer.poll(max_records=20, timeout_ms=1_000)
                 if not records:
                     continue
                 await asyncio.sleep(random.expovariate(1 / MEAN_PAUSE_S))
                 number += 1
+                begins: dict[TopicPartition, int] = {}
                 offsets: dict[TopicPartition, int] = {}
                 entries = []
                 for index, record in enumerate(records):
                     partition = TopicPartition(record.topic, record.partition)
+                    begins.setdefault(partition, record.offset)
                     offsets[partition] = record.offset + 1
                     source = source_of(partition, record.offset)
                     entries.append(Entry(f"{life}.{number}", index, len(records), source))
-                is_committed = await self._in_one(producer, entries, offsets, random)
+                if not await self._in_one(producer, entries, offsets, consumer.group_metadata, random):
+                    for partition, offset in begins.items():
+                        consumer.seek(partition, offset)
 
     async def _in_one(
-        self, producer: Producer, entries: list[Entry], offsets: dict[TopicPartition, int], random: Random
+        self,
+        producer: Producer,
+        entries: list[Entry],
+        offsets: dict[TopicPartition, int],
+        group: GroupMetadata,
+        random: Random,
     ) -> bool:
         """One transaction, to its end; whether it is committed. Raises KavkaError where that is left to others."""
         rules = self._world.observer.transactions
@@ -188,7 +200,7 @@ class Transactors:
             for entry in entries:
                 await producer.send(LEDGER, entry.encode(), partition=int(random.random() * PARTITIONS))
             if offsets:
-                await producer.send_offsets_to_transaction(offsets, GroupMetadata(GROUP))
+                await producer.send_offsets_to_transaction(offsets, group)
             if random.random() >= ABORTED:
                 await _decided(producer.commit_transaction)
                 rules.on_told(name, is_committed=True)

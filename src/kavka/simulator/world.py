@@ -216,8 +216,8 @@ class World:
         transactors: int = 0,
     ) -> None:
         """Writes, reads and faults for so long. `hasty`: one more producer, which is content with its leader's word;
-        `members`: of a consumer group; `transactors`: producers with transactions, every other one of which makes
-        something of what it reads."""
+        `members`: of a consumer group; `transactors`: producers with transactions, all but the first of which make
+        something of what they read."""
         for _ in range(producers):
             self.clients.add_producer(mean_pause_s=mean_pause_s)
         if hasty:
@@ -228,7 +228,7 @@ class World:
         )
         for _ in range(members):
             self.members.add()
-        if members:
+        if members or transactors:
             self._look_at_groups()
         if transactors:
             self.run_in_client("admin", lambda cluster: self._create(cluster, LEDGER, LEDGER_PARTITIONS))
@@ -240,7 +240,7 @@ class World:
 
     def _look_at_groups(self) -> None:
         """Looks for rebalances that do not end, every now and then, for good."""
-        self.observer.groups.check_rebalances(self.brokers.values(), [GROUP], self._min_in_sync)
+        self.observer.groups.check_rebalances(self.brokers.values(), [GROUP, TRANSFORMERS], self._min_in_sync)
         self.scheduler.after(GROUP_LOOK_S, self._look_at_groups)
 
     def settle(self, *, core_first: bool = False) -> None:

@@ -10,7 +10,7 @@ where a rule is broken on the way. Leader A, followers B and C, controller D: se
     controller  S25 to S36: who decides, who is told, who is too late
     storage     S37 to S41: crashes, damage, disks that fail, clocks
     producers   S42 and S43: what is sent twice is there once
-    transactions  S44 to S48: all or nothing
+    transactions  S44 to S49: all or nothing
 """
 
 from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers, transactions  # isort: skip # in the order they are listed

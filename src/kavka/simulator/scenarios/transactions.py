@@ -1,16 +1,19 @@
-"""Scenarios of transactions (S44 to S48): all or nothing, once, and no open end.
+"""Scenarios of transactions (S44 to S49): all or nothing, once, and no open end.
 
-Source: reliability.md section 2; KIP-98, KIP-890.
+Source: reliability.md section 2; KIP-98, KIP-447, KIP-890.
 """
 
 from __future__ import annotations
 
 from kavka.client.producer import Producer
-from kavka.client.transactions import ProducerFenced
+from kavka.client.transactions import GroupMetadata, ProducerFenced
 from kavka.simulator.play import PARTITION, TRANSACTIONS, A, B, C, Play, Writer
 from kavka.simulator.scenarios.registry import scenario
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}
+READERS = "readers"
+REBALANCE_DELAY_S = 3.0
+"""group.initial.rebalance.delay.ms: how long an empty group waits for more members."""
 
 
 def _writer(play: Play, name: str = "payments") -> Writer:
@@ -175,4 +178,48 @@ def _(seed: int) -> None:
     play.require(isinstance(former.abort(), ProducerFenced), "a former self goes on")
     found = [value for _, value in play.reader(committed=True).read()]
     play.require(found == [b"of the twin"], f"{found}")
+    play.finish()
+
+
+@scenario("S49: offsets of who was thrown out of its group are refused, in a transaction too")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS)
+    play.write_ok(2)
+    former = play.reader(group=READERS, committed=True)
+    play.require(len(former.read()) == 2, "the former member has the partition")
+    writer = _writer(play)
+    _write(play, writer, b"made by the former")
+    former.pause()
+    successor = play.reader(group=READERS, committed=True)
+    play.require(len(successor.read()) == 2, "the successor reads what nothing was committed of")
+    former.resume()
+    play.until(lambda: not former.is_member, "the former one hears that it is no member any more")
+    failure = writer.send_offsets(2, former.group_metadata)
+    play.require(failure is not None, "a former member commits what its successor has been given")
+    play.require(writer.abort() is None, "aborted")
+    _write(play, writer, b"made by the successor")
+    failure = writer.send_offsets(2, successor.group_metadata)
+    play.require(failure is None, f"a member's offsets are taken: {failure!r}")
+    play.require(writer.commit() is None, "committed")
+    _is_settled(play)
+    made = [value for _, value in play.reader(committed=True).read()][2:]
+    play.require(made == [b"made by the successor"], f"{made}")
+    play.until(lambda: play.committed(READERS) == 2, "the group is behind what was made")
+    play.finish()
+
+
+@scenario("S49: who takes over waits for the end of what may move the group's offsets")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SETTINGS)
+    play.write_ok(2)
+    writer = _writer(play)
+    _write(play, writer, b"made")
+    play.require(writer.send_offsets(2, GroupMetadata(READERS)) is None, "offsets are part of the transaction")
+    successor = play.reader(group=READERS, committed=True)
+    reading = successor.begin_read()
+    play.run_for(REBALANCE_DELAY_S + 3.0)
+    play.require(not reading.done(), "the successor begins before it is known where")
+    play.require(writer.commit() is None, "committed")
+    found = [value for _, value in successor.wait(reading)]
+    play.require(found == [b"made"], f"the successor begins behind what the group has done: {found}")
     play.finish()
