@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 TIMEOUT_S = 60.0
-ENGLISH = re.compile(r"(?!kavka )\b[A-Za-z][a-z']+(?:[ ,:;]+[A-Za-z]?[a-z']+){2,}")
+ENGLISH = re.compile(r"(?!kavka )\b[A-Za-z][a-z']+(?:[,:;]? +[A-Za-z]?[a-z']+){2,}")
 """Three words in a row: a sentence, or most of one. Names (min.insync.replicas, Apache Kafka) are shorter, and
 command lines (kavka why controller) begin with kavka."""
 AS_IT_IS = ("code", "pre", "samp", "kbd", "script", "style", "textarea")

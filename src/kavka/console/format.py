@@ -19,6 +19,7 @@ from jinja2 import pass_context
 from markupsafe import Markup, escape
 
 from kavka.console.i18n import ENGLISH
+from kavka.console.snapshot import NOT_READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kavka.console.i18n import Translator
+    from kavka.console.snapshot import ClusterSnapshot
 
 ZONE_COOKIE: Final = "kavka_zone"
 DAY_MS: Final = 86_400_000
@@ -160,13 +162,20 @@ def age_of(context: Context, at_ms: int | None) -> Markup:
 
 @pass_context
 def unknown(context: Context, why: str = "") -> Markup:
-    """What is not known, with the reason where there is one."""
+    """What is not known, with the reason: this one, or that the cluster does not answer, or was not asked yet."""
     translate: Translator = context["_"]
-    if not why:
-        return Markup('<span class="unknown">{}</span>').format(translate("unknown"))
+    snapshot: ClusterSnapshot | None = context.get("snapshot")
+    if not why and snapshot is not None and not snapshot.is_reachable:
+        why = snapshot.why or "it was not reached yet"
     return Markup('<span class="unknown" title="{}">{}</span>').format(
-        visible(translate.plain(why)), translate("unknown")
+        visible(translate.plain(why or NOT_READ)), translate("unknown")
     )
+
+
+@pass_context
+def not_known(context: Context, why: str) -> Markup:
+    """The reason as a filter: what is not known because of it."""
+    return unknown(context, why)
 
 
 def _or_unknown(shown: Callable[[float], str]) -> Callable[[Context, float | None, str], Markup]:
@@ -181,7 +190,7 @@ def _or_unknown(shown: Callable[[float], str]) -> Callable[[Context, float | Non
 def rate(context: Context, value: float | None, unit: str = "", why: str = "") -> Markup:
     """A number in each second; `unit` is what is counted, with /s."""
     if value is None:
-        return unknown(context, why)
+        return unknown(context, why or "a rate takes two readings")
     if unit.startswith("B"):
         return Markup("{}/s").format(size(value))
     return Markup("{} {}").format(short(value), context["_"](unit))
@@ -245,6 +254,7 @@ def filters() -> Mapping[str, Callable[..., object]]:
         "path_part": path_part,
         "rate": rate,
         "safe_text": safe,
+        "not_known": not_known,
         "words": words,
         "short": _or_unknown(short),
     }
