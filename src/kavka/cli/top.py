@@ -25,6 +25,10 @@ ROWS_ONCE = 50
 LEAST_ROWS = 3
 FRAME_LINES = 12
 """Headings and blank lines around the rows."""
+GAP = 2
+"""Blanks between two columns."""
+SPARED = ("address", "most behind", "bytes/s", "members", "bytes", "replicas", "records", "in/s", "partitions", "leads")
+"""Columns that a narrow terminal does without, the first one first: a number that is cut is none."""
 
 
 def top(
@@ -79,7 +83,7 @@ async def _live(settings: ClusterSettings, every_s: float) -> None:
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             while not running.done():
                 rows = max((screen.size.height - FRAME_LINES) // 3, LEAST_ROWS)
-                live.update(_page(watcher.snapshot, rows), refresh=True)
+                live.update(_page(watcher.snapshot, rows, screen.size.width), refresh=True)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(every_s):
                         await watcher.changes.after(watcher.changes.number)
@@ -91,7 +95,7 @@ async def _live(settings: ClusterSettings, every_s: float) -> None:
         await watcher.close()
 
 
-def _page(snapshot: ClusterSnapshot, rows: int) -> Group:
+def _page(snapshot: ClusterSnapshot, rows: int, width: int) -> Group:
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -99,15 +103,29 @@ def _page(snapshot: ClusterSnapshot, rows: int) -> Group:
     parts: list[Text | RichTable] = [Text(_headline(snapshot), style="" if snapshot.is_reachable else "bold red")]
     for table in tables(snapshot, rows):
         shown = RichTable(title=table.title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-        for heading in table.headings:
+        places = columns_that_fit(table, width)
+        for heading in (table.headings[place] for place in places):
             shown.add_column(
                 heading.capitalize(), justify="right" if heading in table.numbers else "left", no_wrap=True
             )
         for row in table.rows:
-            shown.add_row(*(Text(cell) for cell in row))
+            shown.add_row(*(Text(row[place]) for place in places))
         parts += [Text(), shown]
     parts.append(Text("\nCtrl-C ends it.", style="dim"))
     return Group(*parts)
+
+
+def columns_that_fit(table: Table, width: int) -> list[int]:
+    """The places of the columns that are shown in so many characters; the others are SPARED. Names may be cut."""
+    places = list(range(len(table.headings)))
+    needed = [
+        max([len(heading), *(len(row[place]) for row in table.rows)]) for place, heading in enumerate(table.headings)
+    ]
+    for heading in SPARED:
+        if sum(needed[place] + GAP for place in places) - GAP <= width:
+            break
+        places = [place for place in places if table.headings[place] != heading]
+    return places
 
 
 def _headline(snapshot: ClusterSnapshot) -> str:

@@ -65,7 +65,7 @@ def under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         "No partition is under-replicated for long",
         7,
         WARNING,
-        Statement("for at most {seconds:.0f} s", {"seconds": limits.under_replicated_ms / 1000}),
+        Statement("for at most {seconds:.0f} s", {"seconds": max(limits.under_replicated_ms, 0) / 1000}),
         "See which broker is out of sync everywhere (it is slow or gone), and why (kavka why TOPIC-PARTITION).",
     )
     look = Look(snapshot.counts.partitions)
