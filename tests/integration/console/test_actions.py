@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -21,6 +22,7 @@ pytest.importorskip("starlette")
 import fastavro
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from google.protobuf import descriptor_pb2
 
 from apache_kafka import ApacheKafka, PeerMissing
 from console_client import ConsoleClient
@@ -399,6 +401,61 @@ class TestMessages:
         assert "Ada" in html
         assert "7 Person" in html
         assert "answered 404" in self.read(live, "avro")
+
+    def test_protobuf_and_json_schema_are_read_and_what_does_not_fit_is_shown_as_it_is(self, live: Live) -> None:
+        live.topic("schemas", 1)
+        file = descriptor_pb2.FileDescriptorProto(name="person.proto", package="shop", syntax="proto3")
+        file.message_type.add(name="Person").field.add(name="name", number=1, type=9, label=1)
+        live.registry.schemas[9] = {"schema": 'syntax = "proto3"; ...', "schemaType": "PROTOBUF"}
+        live.registry.serialized[9] = base64.b64encode(file.SerializeToString()).decode()
+        live.registry.schemas[11] = {"schema": '{"title": "Order", "type": "object"}', "schemaType": "JSON"}
+        ada, hostile = b"Ada Lovelace", b"<script>alert(1)</script>"
+        for number, body in (
+            (9, b"\x00\x0a" + bytes([len(ada)]) + ada),
+            (9, b"\x00\x0a" + bytes([len(hostile)]) + hostile),
+            (9, b"\x00\x0a\xff not what it says"),
+            (11, b'{"order": {"id": 42}}'),
+            (11, b"no JSON at all"),
+        ):
+            live.produce("schemas", (b"k", struct.pack("!bi", 0, number) + body))
+        html = self.read(live, "schemas", path="name=Ada Lovelace")
+        assert "Ada Lovelace" in html
+        assert "alert(1)" not in html
+        assert "protobuf" in html
+        assert "42" in self.read(live, "schemas", path="order.id=42")
+        everything = self.read(live, "schemas")
+        assert "<script>alert" not in everything
+        assert "11 Order" in everything
+        reasons = [live.client().get(f"/c/live/topics/schemas/messages/0/{offset}").text for offset in (2, 4)]
+        assert "schema 9" in reasons[0]
+        assert "does not read it" in reasons[0]
+        assert "no JSON behind the prefix" in reasons[1]
+
+    def test_a_live_tail_of_a_flood_shows_a_few_and_counts_the_others(self, live: Live) -> None:
+        live.topic("flood", 1)
+        url = f"{live.console.address}/c/live/topics/flood/messages/tail"
+        stop = threading.Event()
+
+        def produce() -> None:
+            while not stop.is_set():
+                live.produce("flood", *[(b"k", b"<b>%d</b>" % number) for number in range(2_000)])
+
+        with urllib.request.urlopen(url, timeout=30) as stream:
+            assert stream.readline() == b"event: beat\n"
+            writer = threading.Thread(target=produce)
+            writer.start()
+            began, shown, left_out = time.monotonic(), 0, 0
+            try:
+                while time.monotonic() < began + 20 and not (shown and left_out):
+                    event = stream.readline()
+                    shown += event == b"event: record\n"
+                    if event == b"event: left-out\n":
+                        left_out += json.loads(stream.readline().removeprefix(b"data: "))["n"]
+            finally:
+                stop.set()
+                writer.join()
+        assert shown <= 20 * (time.monotonic() - began + 1)
+        assert left_out > 0
 
     @pytest.mark.parametrize(
         "query",
