@@ -1,7 +1,7 @@
 """Writes grafana/kavka-dashboard.json: python tools/grafana_dashboard.py.
 
 The dashboard is a table of panels here, so that a change of it can be read; its queries name only metrics that brokers
-(docs/metrics.md) and the console show, which tests/unit/tables/test_grafana_dashboard.py checks.
+(docs/metrics.md) and the console show, which tests/integration/console/test_grafana_dashboard.py checks.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def _variable(name: str, query: str) -> dict[str, Any]:
         "refresh": 2,
         "includeAll": True,
         "multi": True,
-        "allValue": ".*",
+        "allValue": ".+",
         "current": {"text": "All", "value": "$__all"},
     }
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -17,13 +20,32 @@ pytest.importorskip("starlette")
 
 from console_process import ConsoleProcess
 
+METRIC = re.compile(r"\b((?:kafka|kavka)_[a-z_0-9]+)(?:\{([^}]*)\})?")
+GIVEN_BY_PROMETHEUS = {"instance", "job"}
 
-def asked_metrics() -> set[str]:
-    queries = [query for row in grafana_dashboard.ROWS.values() for panel in row for query, _ in panel.queries]
-    queries += grafana_dashboard.VARIABLES.values()
-    names = {name for query in queries for name in re.findall(r"\b(?:kafka|kavka)_[a-z_0-9]+", query)}
-    assert len(names) > 30
-    return names
+
+def expressions(part: Any) -> Iterator[str]:
+    """Every query of the dashboard's file, of its panels and of its variables."""
+    if isinstance(part, dict):
+        yield from (part[key] for key in ("expr", "query", "definition") if isinstance(part.get(key), str))
+        for value in part.values():
+            yield from expressions(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from expressions(value)
+
+
+def asked_metrics() -> set[tuple[str, str]]:
+    """Metrics, each with a label that a query selects, sums or lists it by; '' for itself."""
+    asked = set()
+    for query in expressions(json.loads(grafana_dashboard.FILE.read_text(encoding="utf-8"))):
+        grouped = [label for labels in re.findall(r"by \(([^)]*)\)", query) for label in labels.split(",")]
+        grouped += re.findall(r"label_values\([^,]+, (\w+)\)", query)
+        for name, selected in METRIC.findall(query):
+            labels = {label.strip() for label in (*re.findall(r"(\w+)=", selected), *grouped)}
+            asked |= {(name, label) for label in {"", *labels} - GIVEN_BY_PROMETHEUS}
+    assert len({name for name, _label in asked}) > 30
+    return asked
 
 
 def values(port: int) -> dict[str, float]:
@@ -32,9 +54,13 @@ def values(port: int) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-def shown_metrics(port: int) -> set[str]:
-    lines = text_of(port).splitlines()
-    return {line.partition("{")[0].partition(" ")[0] for line in lines if not line.startswith("#")}
+def shown_metrics(port: int) -> set[tuple[str, str]]:
+    shown = set()
+    for line in text_of(port).splitlines():
+        if not line.startswith("#"):
+            name, _, labels = line.rpartition(" ")[0].partition("{")
+            shown |= {(name, label) for label in ("", *re.findall(r'(\w+)="', labels))}
+    return shown
 
 
 def text_of(port: int) -> str:
