@@ -32,7 +32,7 @@ HOSTILE = '<img src=x onerror="window.hostile=1"/>'
 TOPIC = "orders"
 SOON_MS = 15_000
 """A page asks every second or two; brokers' deaths are acted on at once. The rest is a loaded machine."""
-REACHABLE = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary')]"
+REACHABLE = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, textarea')]"
 C = "/c/live"
 PAGES = {
     "wall": "/",
