@@ -76,7 +76,7 @@ class Plan:
             settings=settings,
             clock_drift=random.choice((0.0, 0.000_1, 0.02)),
             members=random.choice((0, 0, 0, 2, 3)),
-            transactors=random.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 3)),
+            transactors=random.choice((0, 0, 0, 0, 0, 0, 0, 0, 2, 3)),
             core_first=random.random() < 0.5,
             hasty=random.random() < 0.3,
         )

@@ -39,7 +39,7 @@ KINDS: Final = ("transactor crashes", "transactor pauses")
 GROUP: Final = "transformers"
 PARTITIONS: Final = 3
 TRANSACTION_TIMEOUT_MS: Final = 8_000
-MEAN_PAUSE_S: Final = 4.0
+MEAN_PAUSE_S: Final = 5.0
 """Before a transaction. One takes some hundred steps: more of them would be most of what is simulated."""
 RETRY_S: Final = 0.5
 MOST_RECORDS: Final = 4
