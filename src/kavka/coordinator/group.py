@@ -30,7 +30,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
-from kavka.coordinator.rebalance import Causes, Rebalance, because, shortened
+from kavka.coordinator.rebalance import Causes, Rebalance, because
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
 NO_MEMBER = ""
@@ -304,7 +304,7 @@ class ClassicGroup:
                 return answer._replace(leader=old.member_id, members=())
             return answer._replace(skip_assignment=was_leader)
         replacement.join_token = token
-        self._causes.add(f"static member {shortened(instance)} came back with another subscription")
+        self._causes.add(f"static member {instance} came back with another subscription")
         if self.state is not GroupState.PREPARING_REBALANCE:
             self._prepare_rebalance(now_ms, effects)
         self._maybe_complete_join(now_ms, effects)

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 MOST_CAUSES: Final = 4
 """So many causes of one rebalance are told, the others are counted: a hundred members may join at once."""
-LONGEST_NAME: Final = 120
-"""Characters of what clients call themselves or give as reason that are told."""
+LONGEST_CAUSE: Final = 300
+"""Characters of one cause that are told: clients choose what they call themselves and what they give as a reason."""
+LONGEST_WHY: Final = (MOST_CAUSES + 1) * LONGEST_CAUSE
+"""Of all causes together."""
 
 
 class Rebalance(NamedTuple):
@@ -39,7 +41,7 @@ class Rebalance(NamedTuple):
         waited = "" if self.took_ms is None else f" after {self.took_ms} ms"
         term = "generation" if self.took_ms is not None else "epoch"
         members = "1 member" if self.members == 1 else f"{self.members} members"
-        why = f"{term} {self.generation} with {members} begins{waited}: {self.why}"
+        why = f"{term} {self.generation} with {members} begins{waited}: {shortened(self.why, LONGEST_WHY)}"
         return Decision(
             DecisionKind.GROUP_REBALANCED,
             at_ms,
@@ -62,7 +64,7 @@ class Causes:
     def add(self, cause: str) -> None:
         self._count += 1
         if self._count <= MOST_CAUSES:
-            self._told.append(cause)
+            self._told.append(shortened(cause))
 
     def take(self) -> str:
         """All of them as one text; from here on there are none."""
@@ -72,11 +74,11 @@ class Causes:
         return text
 
 
-def shortened(text: str) -> str:
-    """A client's word, not longer than `LONGEST_NAME`."""
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+def shortened(text: str, longest: int = LONGEST_CAUSE) -> str:
+    """The text, in at most `longest` characters."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def because(cause: str, reason: str) -> str:
     """A cause with what the client said of it (KIP-800), if it did."""
-    return f"{cause}: {shortened(reason)}" if reason else cause
+    return f"{cause}: {reason}" if reason else cause

@@ -16,7 +16,7 @@ from kavka.coordinator.group import (
     JoinRequest,
     SyncAnswer,
 )
-from kavka.coordinator.rebalance import MOST_CAUSES, Rebalance
+from kavka.coordinator.rebalance import LONGEST_CAUSE, LONGEST_WHY, MOST_CAUSES, Rebalance
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 
 LIMITS = GroupLimits(
@@ -244,6 +244,15 @@ def test_of_many_causes_a_few_are_told_and_the_others_counted() -> None:
     assert rebalance.why.count(" joins ") == MOST_CAUSES
     assert rebalance.why.endswith("; and 6 more")
     assert (rebalance.members, rebalance.took_ms) == (MOST_CAUSES + 6, 6_000)
+
+
+def test_what_clients_call_themselves_is_not_told_at_any_length() -> None:
+    driver = Driver()
+    driver.join(new_id="a" * 30_000)
+    (rebalance,) = driver.rebalances
+    assert rebalance.why == f"member {'a' * (LONGEST_CAUSE - 10)}..."
+    of_the_newer_protocol = rebalance._replace(why="b" * 30_000)
+    assert len(of_the_newer_protocol.as_decision(0, 1).why) < LONGEST_WHY + 100
 
 
 def test_the_last_member_to_leave_leaves_an_empty_group_of_the_next_generation() -> None:
