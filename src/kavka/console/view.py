@@ -12,15 +12,20 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
+from starlette.exceptions import HTTPException
+
 from kavka.console.charts import Look
 from kavka.console.format import zone_of
 from kavka.console.i18n import language_of, translator
+from kavka.console.snapshot import Part
+from kavka.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from kavka.console.app import Console
+    from kavka.console.clusters import ClusterWatch
 
 Item = TypeVar("Item")
 Other = TypeVar("Other")
@@ -45,6 +50,14 @@ def show(console: Console, request: Request, template: str, /, *, section: str |
     """A page of the cluster that the path names. Raises HTTPException 404 where there is none."""
     watch = console.cluster(request)
     return console.render(request, template, section=section, cluster=watch, **{"snapshot": watch.snapshot, **context})
+
+
+def absent(watch: ClusterWatch, why: str) -> HTTPException | ConnectionFailed:
+    """What to raise where a cluster has no such object; of one that was never reached nobody can say."""
+    snapshot = watch.snapshot
+    if not snapshot.reading(Part.METADATA).is_known:
+        return ConnectionFailed(snapshot.why or "it was not reached yet")
+    return HTTPException(404, why)
 
 
 def look_of(request: Request) -> Look:

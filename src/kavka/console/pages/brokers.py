@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from kavka.console import charts, panels
 from kavka.console.history import Series
 from kavka.console.replicas import health_of, risks_of
 from kavka.console.stories import fold, tell_folded
-from kavka.console.view import cut, judged, links, look_of, show
+from kavka.console.view import absent, cut, judged, links, look_of, show
 from kavka.decisions import DecisionKind
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ async def _broker(console: Console, request: Request) -> Response:
     snapshot, broker_id = watch.snapshot, int(request.path_params["broker"])
     found = snapshot.brokers.get(broker_id)
     if found is None:
-        raise HTTPException(404, f"There is no broker {broker_id} in {watch.name}, and no replica is assigned to one.")
+        raise absent(watch, f"There is no broker {broker_id} in {watch.name}, and no replica is assigned to one.")
     look, window = look_of(request), panels.window_of(request)
     _ = look.translate
     holds = request.query_params.get("holds", "")

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from kavka.console import panels
 from kavka.console.history import Series
-from kavka.console.view import cut, links, look_of, ordered, search, show
+from kavka.console.view import absent, cut, links, look_of, ordered, search, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +92,7 @@ async def _group(console: Console, request: Request) -> Response:
     name = request.path_params["group"]
     found = watch.snapshot.groups.get(name)
     if found is None:
-        raise HTTPException(404, f"There is no group {name!r} in {watch.name}, or the console has not read it yet.")
+        raise absent(watch, f"There is no group {name!r} in {watch.name}, or the console has not read it yet.")
     look, window = look_of(request), panels.window_of(request)
     _ = look.translate
     items, sort, order = ordered(found.offsets, request, _OFFSET_COLUMNS, "partition")

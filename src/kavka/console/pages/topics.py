@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from kavka.client.durability import Health
 from kavka.console import panels
 from kavka.console.history import Series
 from kavka.console.replicas import health_of
-from kavka.console.view import cut, judged, links, look_of, number, ordered, search, show
+from kavka.console.view import absent, cut, judged, links, look_of, number, ordered, search, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,7 +120,7 @@ async def _topic(console: Console, request: Request) -> Response:
     name = request.path_params["topic"]
     found = watch.snapshot.topics.get(name)
     if found is None:
-        raise HTTPException(404, f"There is no topic {name!r} in {watch.name}, or the console has not read it yet.")
+        raise absent(watch, f"There is no topic {name!r} in {watch.name}, or the console has not read it yet.")
     only = request.query_params.get("only", "")
     partitions: Sequence[PartitionView] = found.partitions
     if only == UNHEALTHY:

@@ -1,0 +1,120 @@
+"""Each metric of a kavka broker has the name and the labels of one of Apache Kafka's, as its MBeans have them.
+
+Kafka 3.9 with ZooKeeper and 4 in KRaft, each asked over JMX after the same traffic; a name that only one of them has is
+Kafka's all the same. What only kavka has is listed here.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from apache_kafka import ApacheKafka, PeerMissing
+from kavka_process import KavkaProcess, free_port
+from process_cluster import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]
+
+PROGRAM = Path(__file__).with_name("ListBeans.java")
+JMX = (
+    "-Dcom.sun.management.jmxremote.port={port} -Dcom.sun.management.jmxremote.rmi.port={port} "
+    "-Dcom.sun.management.jmxremote.host=127.0.0.1 -Djava.rmi.server.hostname=127.0.0.1 "
+    "-Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false"
+)
+SUFFIXES = ("_total", "_count", "_sum")
+"""What Prometheus' form adds to counters and summaries."""
+
+Names = dict[str, set[frozenset[str]]]
+"""A metric's name in Prometheus' form to the sets of labels that it comes with."""
+
+
+def traffic(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(60)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("orders", b"value")
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    eventually("a record", lambda: consumer.poll(1) is not None, timeout_s=60)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def prometheus(*parts: str) -> str:
+    return re.sub(r"[^a-z0-9_]", "_", "_".join(parts).lower())
+
+
+def names_of_kafka(mode: str, directory: Path) -> Names:
+    port = free_port()
+    heap = f"-Xmx384M -Xms128M {JMX.format(port=port)}"
+    try:
+        kafka = ApacheKafka(directory, mode=mode, settings={"offsets.topic.num.partitions": "1"}, heap=heap)
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
+    with kafka:
+        traffic(kafka.bootstrap)
+        listed = subprocess.run(
+            ["java", str(PROGRAM), str(port)], capture_output=True, text=True, check=True, timeout=100
+        )
+    found: Names = {}
+    for line in listed.stdout.splitlines():
+        domain, kind, name, keys = line.split("\t")
+        labels = frozenset(key.lower().replace("-", "_") for key in keys.split(",") if key)
+        found.setdefault(prometheus(domain, kind, name), set()).add(labels)
+    return found
+
+
+@pytest.fixture(scope="module")
+def of_kafka(tmp_path_factory: pytest.TempPathFactory) -> Names:
+    both: Names = {}
+    for mode in ("zk", "kraft"):
+        for name, labels in names_of_kafka(mode, tmp_path_factory.mktemp("names") / mode).items():
+            both.setdefault(name, set()).update(labels)
+    return both
+
+
+@pytest.fixture(scope="module")
+def of_kavka(tmp_path_factory: pytest.TempPathFactory) -> Names:
+    port = free_port()
+    settings = {"kavka.metrics.port": str(port), "offsets.topic.num.partitions": "1"}
+    with KavkaProcess(tmp_path_factory.mktemp("names") / "kavka", settings=settings) as broker:
+        traffic(broker.bootstrap)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    found: Names = {}
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        shown, _, labels = line.rpartition(" ")[0].partition("{")
+        name = next(
+            (each for each in (shown, *(shown.removesuffix(suffix) for suffix in SUFFIXES)) if each in kinds), ""
+        )
+        assert name, line
+        if kinds[name] == "counter":
+            name = name.removesuffix("_total")
+        found.setdefault(name, set()).add(frozenset(re.findall(r'(\w+)="', labels)) - {"quantile"})
+    return found
+
+
+def test_every_name_is_one_of_kafkas(of_kafka: Names, of_kavka: Names) -> None:
+    assert len(of_kavka) > 40
+    own = {name for name in of_kavka if not name.startswith("kafka_")}
+    assert not [name for name in sorted(of_kavka) if name not in of_kafka and name not in own]
+
+
+def test_it_has_the_labels_that_kafkas_has(of_kafka: Names, of_kavka: Names) -> None:
+    different = {
+        name: (labels - of_kafka[name], of_kafka[name])
+        for name, labels in of_kavka.items()
+        if name in of_kafka and labels - of_kafka[name]
+    }
+    assert not different
