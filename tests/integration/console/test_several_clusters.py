@@ -30,7 +30,6 @@ PAGES = (
     "durability",
     "jobs",
     "zookeeper",
-    "simulator",
 )
 SOON_S = 3.0
 """A page that waited for a cluster that is away would take as long as a request may: five seconds and more."""
