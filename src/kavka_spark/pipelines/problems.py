@@ -20,7 +20,10 @@ from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 LONGEST: Final = 1_200
 WRAPPINGS: Final = 5
 """Exceptions come wrapped in each other, with a name in front for each, so many times at most."""
-_JAVA: Final = re.compile(r"\n\s*(JVM stacktrace:|at [\w.$]+\(|Caused by: |== SQL|=== Streaming Query)", re.S)
+_JAVA: Final = re.compile(
+    r"\n\s*(JVM stacktrace:|at [\w.$]+\(|Caused by: |== SQL|=== Streaming Query)|;\n['~]?[A-Z]", re.S
+)
+"""What follows the sentence: stacks, the query, and behind a semicolon the plan."""
 _WRAPPED: Final = re.compile(
     r"^\((?:[\w.$]+)\)\s*|^[\w.]*(?:Exception|Error): |^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: "
     r"|^more than \d+ times and will not be restarted\.?\s*"

@@ -39,6 +39,10 @@ QUERY = "\n=== Streaming Query ===\nIdentifier: numbers [id = 1-2]\nCurrent Comm
             "(org.apache.spark.AnalysisException) [UNRESOLVED_COLUMN] `x` cannot be resolved.\n\nJVM stacktrace:\nat a",
             "[UNRESOLVED_COLUMN] `x` cannot be resolved.",
         ),
+        (
+            "[UNRESOLVED_COLUMN] `numbr` cannot be resolved. SQLSTATE: 42703; line 3 pos 34;\n'Aggregate [parity#22L]\n+- x",
+            "[UNRESOLVED_COLUMN] `numbr` cannot be resolved. SQLSTATE: 42703; line 3 pos 34",
+        ),
         ("Error: org.apache.spark.SparkException: it is so", "it is so"),
     ],
 )
