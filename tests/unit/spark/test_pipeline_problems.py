@@ -40,7 +40,7 @@ QUERY = "\n=== Streaming Query ===\nIdentifier: numbers [id = 1-2]\nCurrent Comm
             "[UNRESOLVED_COLUMN] `x` cannot be resolved.",
         ),
         (
-            "[UNRESOLVED_COLUMN] `numbr` cannot be resolved. SQLSTATE: 42703; line 3 pos 34;\n'Aggregate [parity#22L]\n+- x",
+            "[UNRESOLVED_COLUMN] `numbr` cannot be resolved. SQLSTATE: 42703; line 3 pos 34;\n'Aggregate [p#2L]\n+- x",
             "[UNRESOLVED_COLUMN] `numbr` cannot be resolved. SQLSTATE: 42703; line 3 pos 34",
         ),
         ("Error: org.apache.spark.SparkException: it is so", "it is so"),
