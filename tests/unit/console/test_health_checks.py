@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import snapshots as make
 
@@ -59,6 +61,17 @@ def test_every_check_gives_one_result_whatever_is_known() -> None:
         make.snapshot(readings=dict.fromkeys(Part, Reading())),
     ):
         assert sorted(each.check.name for each in look(snapshot).results) == sorted(names)
+
+
+def test_the_documents_table_is_that_of_the_checks() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    rows = [
+        line for line in text.splitlines() if line.startswith("| `") and line.endswith((" critical |", " warning |"))
+    ]
+    assert rows == [
+        f"| `{each.name}` | {each.title}: {each.threshold} | {each.weight} | {each.severity.value} |"
+        for each in all_checks()
+    ]
 
 
 def test_a_cluster_that_was_never_asked_has_no_score() -> None:
