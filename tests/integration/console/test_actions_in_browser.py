@@ -222,6 +222,7 @@ def test_chinese_reads_chinese(live: Live, browser: Browser) -> None:
         look(page)
 
 
+@pytest.mark.thorough
 def test_logging_in_and_out(tmp_path: Path, browser: Browser) -> None:
     users = Users(open_ledger(tmp_path / "data" / LEDGER))
     users.add("ada", PASSWORD, Role.OPERATOR)

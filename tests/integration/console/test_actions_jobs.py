@@ -270,6 +270,7 @@ def test_a_cluster_that_goes_away_and_comes_back_is_waited_for(live: Live) -> No
     assert live.throttles("away") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_a_broker_is_decommissioned(live: Live) -> None:
     live.topic("leaving", (4, 1), partitions=3, size=300_000)
