@@ -35,7 +35,7 @@ from kavka_process import free_port, resident_bytes
 
 HOST = "127.0.0.1"
 START_S = 60
-PAGES = ("/", "", "brokers", "brokers/1", "topics", "topics/{topic}", "groups", "decisions", "durability")
+PAGES = ("/", "", "brokers", "brokers/1", "topics", "topics/{topic}", "groups", "decisions", "durability", "/metrics")
 PER_CREATE = 100
 """Topics that one command makes."""
 ROUNDS = 3

@@ -105,13 +105,21 @@ def links(request: Request, path: str | None = None) -> Callable[..., str]:
 
 
 def ordered(
-    items: Sequence[Item], request: Request, columns: dict[str, Callable[[Item], Any]], default: str
-) -> tuple[list[Item], str, str]:
-    """The items by the column that the request names, with the column and `up` or `down`. Unknown values come last."""
+    items: Sequence[Item],
+    request: Request,
+    columns: dict[str, Callable[[Item], Any]],
+    default: str,
+    *,
+    is_in_order: bool = False,
+) -> tuple[Sequence[Item], str, str]:
+    """The items by the column that the request names, with the column and `up` or `down`. Unknown values come last.
+    `is_in_order`: by `default` they stand already."""
     column = request.query_params.get("sort", "")
     if column not in columns:
         column = default
     order = "down" if request.query_params.get("order") == "down" else "up"
+    if is_in_order and (column, order) == (default, "up"):
+        return items, column, order
     value_of = columns[column]
     known, rest = [], []
     for item in items:

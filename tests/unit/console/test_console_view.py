@@ -58,6 +58,13 @@ def test_an_unknown_column_is_the_default_one() -> None:
     assert ordered([2, 1], request("sort=__class__"), {"n": lambda each: each}, "n") == ([1, 2], "n", "up")
 
 
+def test_what_stands_in_order_is_not_sorted_again_but_by_another_column_or_backwards() -> None:
+    columns = {"n": lambda each: each, "m": lambda each: -each}
+    assert ordered([1, 2], request(""), columns, "n", is_in_order=True)[0] == [1, 2]
+    assert ordered([1, 2], request("order=down"), columns, "n", is_in_order=True)[0] == [2, 1]
+    assert ordered([1, 2], request("sort=m"), columns, "n", is_in_order=True)[0] == [2, 1]
+
+
 @pytest.mark.parametrize("text", ["", "x", "-1", "1" * 30, "1.5", "٣٤x"])
 def test_a_number_that_is_none_is_the_default(text: str) -> None:
     assert number(request(f"minutes={text}"), "minutes", 7) == 7

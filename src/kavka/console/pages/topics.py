@@ -125,9 +125,11 @@ async def _topic(console: Console, request: Request) -> Response:
     partitions: Sequence[PartitionView] = found.partitions
     if only == UNHEALTHY:
         partitions = [each for each in partitions if each.is_under_replicated or each.is_offline]
-    items, sort, order = ordered(partitions, request, _PARTITION_COLUMNS, "partition")
+    items, sort, order = ordered(partitions, request, _PARTITION_COLUMNS, "partition", is_in_order=True)
     page = judged(cut(items, request), lambda each: PartitionRow(each, health_of(each)))
-    unhealthy = next((each.partition for each in found.partitions if each.is_under_replicated), 0)
+    unhealthy = 0
+    if found.under_replicated:
+        unhealthy = next((each.partition for each in found.partitions if each.is_under_replicated), 0)
     chosen = min(number(request, "partition", unhealthy), max(found.partition_count - 1, 0))
     readers = [group for group in watch.snapshot.groups.values() if name in group.topics]
     look, window = look_of(request), panels.window_of(request)
