@@ -12,9 +12,10 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 TIMEOUT_S = 60.0
-ENGLISH = re.compile(r"(?!kavka )\b[A-Za-z][a-z']+(?:[,:;]? +[A-Za-z]?[a-z']+){2,}")
-"""Three words in a row: a sentence, or most of one. Names (min.insync.replicas, Apache Kafka) are shorter, and
-command lines (kavka why controller) begin with kavka."""
+COMMAND = re.compile(r"\bkavka (?:console|why|elect|reassign|transactions|topics|health)\b[A-Za-z ]*")
+ENGLISH = re.compile(r"[A-Za-z][a-z']+(?:[,:;]? +[A-Za-z]?[a-z']+){2,}")
+"""Three words in a row: a sentence, or most of one. Names (min.insync.replicas, Apache Kafka) are shorter,
+and command lines are in every language."""
 AS_IT_IS = ("code", "pre", "samp", "kbd", "script", "style", "textarea")
 """What is in these is the same in every language."""
 VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
@@ -205,5 +206,5 @@ class _English(HTMLParser):
         return bool(self._open) and self._open[-1][1]
 
     def _look(self, text: str) -> None:
-        if ENGLISH.search(text):
+        if ENGLISH.search(COMMAND.sub("", text)):
             self.found.append(" ".join(text.split()))

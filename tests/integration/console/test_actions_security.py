@@ -105,6 +105,24 @@ def test_after_the_logout_the_old_cookie_is_worth_nothing(live: Live) -> None:
     assert ConsoleClient(live.console.address).send(stolen).path == "/login"
 
 
+def test_what_is_refused_is_said_in_the_readers_language(live: Live) -> None:
+    client = ConsoleClient(live.console.address, {"Accept-Language": "zh"})
+    pages = {
+        "login": client.get("/login"),
+        "wrong": client.login("nobody", "not the password"),
+        "in": client.login("viewer", PASSWORD),
+        "not allowed": client.get("/c/live/do/create-topic"),
+        "without a token": client.post("/c/live/do/create-topic", {"topic": "x"}),
+        "from elsewhere": client.post("/c/live/do/create-topic", {}, {"Origin": "http://elsewhere.example"}),
+        "log": client.get("/audit"),
+        "no page": client.get("/nothing"),
+        "no cluster": client.get("/c/nobody/"),
+    }
+    assert [pages[name].status for name in ("not allowed", "without a token", "from elsewhere")] == [403] * 3
+    english = {name: page.english() for name, page in pages.items() if page.english()}
+    assert not english, english
+
+
 def test_a_role_is_not_got_round_by_sending_the_form_oneself(live: Live) -> None:
     admin = live.client("admin")
     shown = admin.preview("live", "create-topic", {}, topic="sneaked", partitions="1", replicas="1")
