@@ -33,7 +33,7 @@ _LOGS: Final = ("kafka.log", "LogManager")
 _TOPICS: Final = ("kafka.server", "BrokerTopicMetrics")
 _PARTITION: Final = ("kafka.cluster", "Partition")
 _LOG: Final = ("kafka.log", "Log")
-_TELEMETRY: Final = ("kafka.server", "ClientMetrics")
+_TELEMETRY: Final = ("kafka.server", "client-metrics")
 
 
 def register(broker: Broker, registry: Registry) -> None:
@@ -45,11 +45,11 @@ def register(broker: Broker, registry: Registry) -> None:
     _register_partitions(broker, registry)
     telemetry = broker.telemetry
     for name, read in (
-        ("ClientMetricsInstanceCount", lambda: telemetry.client_count),
-        ("ClientMetricsUnknownSubscriptionRequestCount", lambda: telemetry.unknown_subscriptions),
-        ("ClientMetricsThrottleCount", lambda: telemetry.throttled),
-        ("ClientMetricsPluginExportCount", lambda: telemetry.pushes),
-        ("ClientMetricsPluginErrorCount", lambda: telemetry.refused),
+        ("instance-count", lambda: telemetry.client_count),
+        ("unknown-subscription-request-count", lambda: telemetry.unknown_subscriptions),
+        ("throttle-count", lambda: telemetry.throttled),
+        ("plugin-export-count", lambda: telemetry.pushes),
+        ("plugin-error-count", lambda: telemetry.refused),
     ):
         registry.gauge(*_TELEMETRY, name, read)
 
