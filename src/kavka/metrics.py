@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 HISTOGRAM_BUCKETS = 4 * 62
@@ -307,8 +308,13 @@ def _samples(shown: str, tags: tuple[tuple[str, str], ...], metric: Metric) -> I
 def _labels(tags: tuple[tuple[str, str], ...]) -> str:
     if not tags:
         return ""
-    shown = ",".join(f'{_NOT_IN_A_NAME.sub("_", key.lower())}="{_escape(value)}"' for key, value in tags)
-    return "{" + shown + "}"
+    return "{" + ",".join([f'{_label_name(key)}="{_escape(value)}"' for key, value in tags]) + "}"
+
+
+@lru_cache(maxsize=1_000)
+def _label_name(key: str) -> str:
+    """There are a few dozen of them, on each of a hundred thousand lines."""
+    return _NOT_IN_A_NAME.sub("_", key.lower())
 
 
 def _escape(value: str) -> str:
