@@ -11,7 +11,7 @@ out. What the brokers wrote (`why`) is said in the reader's language where the f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -121,7 +121,13 @@ def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
 def level_of(decision: Decision) -> str:
     if decision.kind in GRAVE or decision.evidence.get("unclean") is True:
         return "bad"
+    if decision.kind is DecisionKind.LOG_TRUNCATED and _end(decision.before) == _end(decision.after):
+        return "ok"  # An epoch without records was forgotten: nothing was cut off.
     return "warn" if decision.kind in NOTABLE else "ok"
+
+
+def _end(log: Mapping[str, object]) -> object:
+    return log.get("log_end_offset")
 
 
 def subject_of(decision: Decision) -> str:

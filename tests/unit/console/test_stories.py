@@ -60,6 +60,17 @@ def test_an_unclean_election_is_grave() -> None:
     assert tell(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": False}), "c", LOOK).level == "ok"
 
 
+@pytest.mark.parametrize(("kept", "level"), [(9, "warn"), (10, "ok")])
+def test_a_log_is_cut_only_where_records_go(kept: int, level: str) -> None:
+    cut = recorded(
+        DecisionKind.LOG_TRUNCATED,
+        partition=ORDERS,
+        before={"log_end_offset": 10, "latest_epoch": 3},
+        after={"log_end_offset": kept, "latest_epoch": 0},
+    )
+    assert tell(cut, "prod", LOOK).level == level
+
+
 def test_text_of_a_broker_is_escaped_in_evidence() -> None:
     story = tell(recorded(DecisionKind.FENCED, evidence={"error": "<script>"}), "c", LOOK)
     assert all("<script>" not in value for _name, value in story.evidence)
