@@ -40,6 +40,7 @@ def pages(cluster: str, topic: str, group: str) -> dict[str, str]:
         "group": f"{base}/groups/{quote(group)}",
         "decisions": f"{base}/decisions",
         "durability": f"{base}/durability",
+        "churn": f"{base}/churn",
         "jobs": f"{base}/jobs",
         "zookeeper": f"{base}/zookeeper/brokers/topics",
         "simulator": f"{base}/simulator",

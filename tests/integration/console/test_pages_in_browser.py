@@ -46,6 +46,7 @@ PAGES = {
     "group": f"{C}/groups/billing",
     "decisions": f"{C}/decisions",
     "durability": f"{C}/durability",
+    "churn": f"{C}/churn",
     "messages": f"{C}/topics/{TOPIC}/messages",
     "audit": "/audit",
     "jobs": f"{C}/jobs",

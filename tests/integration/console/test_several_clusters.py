@@ -28,6 +28,7 @@ PAGES = (
     "groups",
     "decisions",
     "durability",
+    "churn",
     "jobs",
     "zookeeper",
 )

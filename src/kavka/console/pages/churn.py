@@ -39,7 +39,6 @@ def routes(console: Console) -> list[Route]:
 async def _churn(console: Console, request: Request, readers: WeakKeyDictionary[ClusterWatch, ChurnReader]) -> Response:
     require(request, "viewer")
     watch, look = console.cluster(request), look_of(request)
-    check_reachable(watch)
     topic = request.query_params.get("topic", "")[:LONGEST_TOPIC].strip() or TOPIC
     found, is_missing, problem = Churn((), 0, 0), False, ""
     reader = readers.get(watch)
@@ -49,6 +48,7 @@ async def _churn(console: Console, request: Request, readers: WeakKeyDictionary[
         is_missing = True
     else:
         try:
+            check_reachable(watch)
             found = await reader.read(topic)
         except KavkaError as failed:
             problem = str(failed)
