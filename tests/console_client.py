@@ -12,7 +12,9 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 TIMEOUT_S = 60.0
-COMMAND = re.compile(r"\bkavka (?:console|why|elect|reassign|transactions|topics|health)\b[A-Za-z ]*")
+COMMAND = re.compile(
+    r"\bkavka (?:console|why|elect|reassign|transactions|topics|health)\b[A-Za-z ]*|pip install '[^']*'"
+)
 ENGLISH = re.compile(r"[A-Za-z][a-z']+(?:[,:;]? +[A-Za-z]?[a-z']+){2,}")
 """Three words in a row: a sentence, or most of one. Names (min.insync.replicas, Apache Kafka) are shorter,
 and command lines are in every language."""
