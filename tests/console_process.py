@@ -15,7 +15,7 @@ from types import TracebackType
 
 from kavka_process import free_port
 
-READY_S = 30.0
+READY_S = 60.0
 END_S = 15.0
 
 
