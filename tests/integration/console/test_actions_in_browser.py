@@ -89,8 +89,7 @@ def browser() -> Iterator[Browser]:
 
 
 def do(page: Page, live: Live, action: str, *, typed: str = "", **fields: str) -> None:
-    """From the open form over the preview to the outcome, looking at each page."""
-    look(page)
+    """From the open form over the preview to the outcome, looking at both; forms are looked at with the pages."""
     fill(page, **fields)
     page.get_by_role("button", name="Show what it would do").click()
     run = page.locator("button[value=run]")

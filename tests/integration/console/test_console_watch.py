@@ -171,6 +171,7 @@ def test_a_broker_that_is_killed_is_seen_within_seconds_with_its_partitions_and_
     asyncio.run(run())
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_goes_away_is_shown_as_it_was_with_the_reason_and_comes_back(tmp_path: Path) -> None:
     async def run(broker: KavkaProcess) -> None:
         async with watched(broker.bootstrap, tmp_path / "console") as watch:

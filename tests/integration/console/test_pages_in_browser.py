@@ -59,6 +59,8 @@ PAGES = {
     "missing": f"{C}/topics/there-is-none",
 }
 
+ALIKE = ("znode", "simulator alone", "its topics")
+"""Pages that are much like another one: the thorough run looks at them, too."""
 FORMS = (
     "create-topic",
     *(f"{action}?topic={TOPIC}" for action in ("alter-config", "add-partitions", "delete-records", "delete-topic")),
@@ -159,7 +161,9 @@ def reader(live: Live, browser: Browser) -> Iterator[Page]:
         yield page
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] if name in ALIKE else []) for name in PAGES]
+)
 def test_a_page_has_no_error_no_barrier_and_its_width(live: Live, reader: Page, name: str) -> None:
     reader.set_viewport_size({"width": 1280, "height": 900})
     reader.emulate_media(color_scheme="light")

@@ -88,6 +88,7 @@ def test_clusters_that_are_away_say_why_and_hold_up_nobody(console: ConsoleProce
     assert 'kavka_health_check{cluster="refuses",check="reachable",severity="critical"} 0' in metrics
 
 
+@pytest.mark.thorough
 def test_a_console_that_is_started_again_has_its_history_and_its_audit_log(console: ConsoleProcess) -> None:
     client = ConsoleClient(console.address)
     assert "Done." in client.do("live", "add-partitions", {"topic": "orders"}, count="5").text
