@@ -107,7 +107,6 @@ def test_while_all_is_well(live: Live) -> None:
     assert not english, told(english)
 
 
-@pytest.mark.thorough
 def test_what_actions_and_jobs_say(live: Live) -> None:
     client, english = live.client, {}
 
