@@ -541,10 +541,13 @@ class FollowedPartitions:
                 truncated_to=log.log_end_offset,
                 why=truncation.why,
             )
+        why = truncation.why
+        if log.log_end_offset == before:
+            why += "; no record is cut off, an epoch without records is forgotten"
         self._record(
             state,
             DecisionKind.LOG_TRUNCATED,
-            truncation.why,
+            why,
             {**truncation.evidence, "leader": self._leader_id, "below_high_watermark": is_loss},
             before={"log_end_offset": before, "high_watermark": high_watermark},
             after={

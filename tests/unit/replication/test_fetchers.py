@@ -101,6 +101,7 @@ def test_a_former_leaders_uncommitted_tail_goes_and_the_logs_are_the_same_byte_f
     (decision,) = first.told(DecisionKind.LOG_TRUNCATED)
     assert decision.before["log_end_offset"] == 4
     assert decision.after["log_end_offset"] == 1
+    assert "no record is cut off" not in decision.why
     assert (first.fetchers.counts.truncations, first.fetchers.counts.truncations_below_high_watermark) == (1, 0)
 
 
@@ -127,6 +128,21 @@ def test_fast_changes_of_leaders_leave_no_alien_epoch_behind(settings: FetcherSe
     world.run_until(lambda: in_step(world, 4))
     assert logs_are_equal(world)
     assert len({tuple(node.partition().log.epoch_entries) for node in world.nodes.values()}) == 1
+
+
+def test_an_epoch_without_records_is_forgotten_and_told_as_just_that() -> None:
+    world = three()
+    world.node(1).append(b"common")
+    world.run_until(lambda: in_step(world, 1))
+    world.isolate(1)
+    world.lead(1, 1, tell=[1], isr=[1])  # It leads in epoch 1 and writes nothing.
+    world.lead(2, 2, tell=[2, 3], isr=[2, 3])
+    world.network.heal_all()
+    world.lead(2, 2, tell=[1], isr=[2, 3])
+    world.run_until(lambda: bool(world.node(1).told(DecisionKind.LOG_TRUNCATED)))
+    (decision,) = world.node(1).told(DecisionKind.LOG_TRUNCATED)
+    assert decision.before["log_end_offset"] == decision.after["log_end_offset"] == 1
+    assert decision.why.endswith("; no record is cut off, an epoch without records is forgotten")
 
 
 def test_a_follower_that_missed_epochs_of_the_same_leader_looks_where_the_logs_part() -> None:
