@@ -44,4 +44,26 @@ REGRESSIONS = [
         ),
         orders=4,
     ),
+    Entry(
+        regression(
+            "a checkpoint of a former topic of the name",
+            rule="R11",
+            was="R11 at 71634 ms: invoices-1 at broker 2 was cut to 0, committed to 26",
+            plan=Plan(seed=144),
+            seconds=70.3,
+            strikes=[
+                strike(100, "create topic", topic="invoices", partitions=2, replicas=3),
+                strike(47_821, "delete records", topic="invoices", partition=1, share=0.72),
+                strike(69_016, "delete topic", topic="invoices"),
+                strike(69_116, "disk full", broker=2, directory="/logs", ms=5_000),
+                strike(69_216, "create topic", topic="invoices", partitions=2, replicas=3),
+            ],
+        ),
+        Mutant(
+            "checkpoints speak of a former log",
+            "found by the swarm, seed 144 (45 faults): a topic that was deleted and made again had, after a crash, the "
+            "log start of the former one; records below it were dropped",
+            (Change("kavka.log.log_manager:LogManager.get_or_create", "if partition in home.former:", "if False:"),),
+        ),
+    ),
 ]

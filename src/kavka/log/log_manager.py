@@ -1,8 +1,8 @@
 """LogManager: all logs of a broker, in all of its log directories.
 
 Decides in which directory a partition lives, which directories can be used, what is checkpointed, flushed, retained and
-removed when. It must not know roles, leaders or clients, the time, or threads: its caller says `now_ms`, and which of
-the blocking calls (marked "blocks") go to a worker.
+removed when. It must not know roles, leaders or clients, nor the time: its caller says `now_ms`, and which of the
+blocking calls (marked "blocks") go to a worker.
 
 Invariants
   I1  A log directory belongs to one broker of one cluster (meta.properties) and to one process (.lock).
@@ -13,6 +13,10 @@ Invariants
   I5  A deleted partition is gone at once under its name; its files go later, under TOPIC-PARTITION.UUID-delete.
   I6  A log that belongs to no topic (a stray) is neither read nor written, only named; if a topic of its name is made,
       it gets out of the way under TOPIC-PARTITION.UUID-stray.
+  I7  What a checkpoint says of a log holds for no other log of that name. Else, with records deleted up to 26, the
+      topic deleted and made again, five records acknowledged and the broker killed: the next start believes that the
+      log begins at 26, and drops all five. So the checkpoints of a directory forget a log before its successor is made
+      there, and none that was made before is written after a later one.
 
 Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; rules S38, S39.
 """
@@ -20,6 +24,7 @@ Source: Kafka's LogManager, MetaPropertiesEnsemble, BrokerMetadataCheckpoint; ru
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -57,6 +62,8 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 MAX_NAME_LENGTH = 255
+MAX_FORMER = 10_000
+"""Logs that are gone from a directory and may stand in its checkpoints, before these are written for that alone."""
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """A KRaft broker's own log, which no other broker may touch."""
 MAX_PREFERENCES = 10_000
@@ -99,10 +106,11 @@ class LoadReport(NamedTuple):
 
 
 class CheckpointFile(NamedTuple):
-    """A checkpoint as it is to be written."""
+    """A checkpoint as it is to be written; those that are made later have larger numbers."""
 
     path: str
     content: bytes
+    number: int
 
 
 class LogDirectoryInfo(NamedTuple):
@@ -123,7 +131,7 @@ class _DeletedDirectory(NamedTuple):
 class _Home:
     """One log directory that is in use."""
 
-    __slots__ = ("fully_loaded", "lock", "logs", "path", "pending")
+    __slots__ = ("former", "fully_loaded", "lock", "logs", "path", "pending")
 
     def __init__(self, path: str, lock: File) -> None:
         self.path = path
@@ -131,6 +139,8 @@ class _Home:
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.fully_loaded = False
         self.pending: list[_DeletedDirectory] = []
+        self.former: dict[TopicPartition, None] = {}
+        """Partitions whose logs are gone from here and whose offsets may still stand in checkpoints (I7)."""
 
 
 class LogManager:
@@ -161,6 +171,10 @@ class LogManager:
         self._open_segments = OpenSegments(settings.max_open_segments)
         self._homes: dict[str, _Home] = {}
         self._checkpointed: dict[str, bytes] = {}
+        self._checkpoints_made = 0
+        self._written_number: dict[str, int] = {}
+        self._writing = threading.Lock()
+        """Held while a checkpoint is written, here or on a worker (I7)."""
         self._offline: dict[str, StorageError] = {}
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._preferred: dict[TopicPartition, str] = {}
@@ -338,6 +352,8 @@ class LogManager:
             loaded += 1
             if partition in self._moved:
                 marked.append(f"{directory}/{MOVED_MARK}")
+        for known in (recovery_points, log_starts, high_watermarks, cleaned_to):
+            home.former.update(dict.fromkeys(partition for partition in known if partition not in home.logs))
         home.fully_loaded = True
         self._marks.extend(marked)
         if strays:
@@ -438,12 +454,21 @@ class LogManager:
             if not self._filesystem.exists(home.path):
                 # Making it again would bring back a log directory without its lock and its identity.
                 raise StorageError(home.path, "is gone")
+            if partition in home.former:
+                self._forget_former(home)
             log = self._create_log(path, partition, topic_id, config, now_ms)
         except StorageError as error:
             self.on_storage_error(home.path, error)
             raise
         home.logs[partition] = self._logs[partition] = log
         return log
+
+    def _forget_former(self, home: _Home) -> None:
+        """Has the directory's checkpoints say nothing of logs that are gone (I7). Blocks. Raises `StorageError`."""
+        for name, offset_of in _CHECKPOINTS.items():
+            if name != CLEANER_OFFSET_CHECKPOINT or self._filesystem.exists(f"{home.path}/{name}"):
+                self.write_checkpoint(self._checkpoint(home, name, offset_of))
+        home.former.clear()
 
     def _move_strays_aside(self, partition: TopicPartition) -> None:
         """Makes way for a log of this name, wherever a stray one lies: in another directory it would be a second log of
@@ -500,6 +525,7 @@ class LogManager:
         log.abandon()
         path = f"{home.path}/{self._unique_name(partition, DELETE_SUFFIX)}"
         try:
+            self._note_former(home, partition)
             log.rename_directory(path)
         except StorageError as error:
             self.on_storage_error(home.path, error)
@@ -508,6 +534,12 @@ class LogManager:
         home.pending.append(_DeletedDirectory(now_ms + delay_ms, path))
         _logger.info("log deleted", partition=str(partition), path=path, delay_ms=delay_ms)
         return True
+
+    def _note_former(self, home: _Home, partition: TopicPartition) -> None:
+        """Remembers a log that is gone from here. Raises `StorageError`."""
+        home.former[partition] = None
+        if len(home.former) > MAX_FORMER:
+            self._forget_former(home)
 
     # -- moves between log directories
 
@@ -612,6 +644,7 @@ class LogManager:
         log.abandon()
         path = f"{home.path}/{self._unique_name(partition, STRAY_SUFFIX)}"
         try:
+            self._note_former(home, partition)
             log.rename_directory(path)
         except StorageError as error:
             self.on_storage_error(home.path, error)
@@ -702,9 +735,14 @@ class LogManager:
         return self._checkpoints(CLEANER_OFFSET_CHECKPOINT, lambda log: log.cleaned_to)
 
     def write_checkpoint(self, file: CheckpointFile) -> None:
-        """Blocks, and may run on a worker. Raises `StorageError`."""
-        self._filesystem.write_atomically(file.path, file.content)
-        self._checkpointed[file.path] = file.content
+        """Blocks, and may run on a worker. One that was made before the one on disk is not written (I7). Raises
+        `StorageError`."""
+        with self._writing:
+            if file.number < self._written_number.get(file.path, 0):
+                return
+            self._filesystem.write_atomically(file.path, file.content)
+            self._checkpointed[file.path] = file.content
+            self._written_number[file.path] = file.number
 
     def _checkpoints(self, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> list[CheckpointFile]:
         files = []
@@ -717,7 +755,8 @@ class LogManager:
     def _checkpoint(self, home: _Home, name: str, offset_of: Callable[[UnifiedLog], Offset | None]) -> CheckpointFile:
         offsets = {partition: offset_of(log) for partition, log in home.logs.items()}
         known = {partition: offset for partition, offset in offsets.items() if offset is not None}
-        return CheckpointFile(f"{home.path}/{name}", format_offsets(known))
+        self._checkpoints_made += 1
+        return CheckpointFile(f"{home.path}/{name}", format_offsets(known), self._checkpoints_made)
 
     def _write_checkpoints(self, files: Iterable[CheckpointFile]) -> None:
         for file in files:

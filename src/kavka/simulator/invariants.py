@@ -130,6 +130,8 @@ class Observer(View):
         self._controllers: dict[int, int] = {}
         self.acked: dict[TopicPartition, dict[Offset, bytes]] = {}
         self._last_acked: dict[TopicPartition, Offset] = {}
+        self._lost_in: dict[tuple[int, TopicPartition], LeaderEpoch] = {}
+        """In which leader epoch, as it was stored, a replica lost power last."""
         self.consumed: dict[TopicPartition, dict[Offset, bytes]] = {}
         self.events_checked = 0
         """Steps after which the rules were evaluated for what the step may have touched."""
@@ -301,6 +303,8 @@ class Observer(View):
             del self._leaders[key]
         for held in [held for held in self.powerless if held[1].topic == topic]:
             del self.powerless[held]
+        for lost in [lost for lost in self._lost_in if lost[1].topic == topic]:
+            del self._lost_in[lost]
         self.note(f"deleted {topic}")
 
     def _check_state(self, partition: TopicPartition, node: Node) -> None:
@@ -448,6 +452,11 @@ class Observer(View):
                 continue
             if (member, partition) in self.powerless:
                 continue
+            if (
+                member not in stored.state.isr
+                and self._lost_in.get((member, partition), -1) >= seen.partition.leader_epoch
+            ):
+                continue  # What the leader knows of it may be from before: it has not heard yet that it is no member.
             if other.has_moved:
                 other.follow()
             difference = differ(mirror, other.mirror, high_watermark)
@@ -493,6 +502,8 @@ class Observer(View):
             if former is not None:
                 self._logs.on_life_over(broker_id, former, is_whole=False)
             self.powerless[broker_id, partition] = None
+            if partition in self.stored:
+                self._lost_in[broker_id, partition] = self.stored[partition].state.leader_epoch
 
     def bears_loss_at(self, broker_id: int) -> bool:
         """Whether all that is committed would be there without what this broker has: for each of its partitions another

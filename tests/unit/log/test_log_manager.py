@@ -338,6 +338,67 @@ def test_a_partition_may_be_made_anew_before_the_old_files_are_gone(tmp_path: Pa
     assert len(list(tmp_path.glob("orders-0.*-delete"))) == 2
 
 
+CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint")
+
+
+def with_checkpoints_of_a_former_log(path: Path) -> LogManager:
+    """Orders-0 has begun at 26 and ended at 30, and every checkpoint says so."""
+    logs = started(path)
+    log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
+    append(log, *(batch(3) for _ in range(10)))
+    log.delete_records(26)
+    log.flush(NOW_MS)
+    logs.checkpoint_recovery_points()
+    logs.checkpoint_log_start_offsets()
+    logs.checkpoint_high_watermarks()
+    for name in CHECKPOINTS:
+        assert "orders 0 " in (path / name).read_text()
+    return logs
+
+
+@pytest.mark.parametrize("how", ["deleted", "set aside", "deleted before a restart"])
+def test_what_checkpoints_say_of_a_former_log_does_not_hold_for_its_successor(tmp_path: Path, how: str) -> None:
+    """Else a kill -9 right after: the log start of the former one above the new one's end, and all of it is dropped;
+    its recovery point, and a torn tail is not looked for; its high watermark, and more counts as committed than is."""
+    logs = with_checkpoints_of_a_former_log(tmp_path)
+    if how == "set aside":
+        logs.set_aside(ORDERS)
+    else:
+        logs.delete(ORDERS, NOW_MS)
+    if how == "deleted before a restart":
+        logs, _report = restarted(logs, tmp_path)
+    successor = logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+    append(successor, batch(5))
+    again, _report = restarted(logs, tmp_path)
+    log = found(again)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 5, 0)
+
+
+def test_a_checkpoint_that_was_made_before_is_not_written_after_a_later_one(tmp_path: Path) -> None:
+    """A worker may be slow: what it was given before a log was deleted would bring its offsets back."""
+    logs = with_checkpoints_of_a_former_log(tmp_path)
+    log = found(logs)
+    log.delete_records(28)
+    (late,) = logs.log_start_offset_checkpoints()
+    logs.delete(ORDERS, NOW_MS)
+    logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+    logs.write_checkpoint(late)
+    assert "orders" not in (tmp_path / "log-start-offset-checkpoint").read_text()
+
+
+def test_where_checkpoints_cannot_forget_a_former_log_there_is_no_successor(tmp_path: Path) -> None:
+    logs = with_checkpoints_of_a_former_log(tmp_path)
+    logs.release()
+    filesystem = FailingFileSystem()
+    logs = started(tmp_path, filesystem=filesystem)
+    logs.delete(ORDERS, NOW_MS)
+    filesystem.budget = 0
+    with pytest.raises(StorageError):
+        logs.get_or_create(ORDERS, uuid.UUID(int=8), NOW_MS)
+    assert logs.get(ORDERS) is None
+    assert list(logs.offline_directories) == [str(tmp_path)]
+
+
 def test_files_of_a_deletion_that_was_interrupted_go_after_the_start(tmp_path: Path) -> None:
     logs = started(tmp_path)
     append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
