@@ -4,7 +4,8 @@ Decides by the bytes alone. It must not know batches, codecs, offsets or Arrow. 
 and leaves it to the plain decoder to say what is wrong: there is one place that makes messages, and one that judges.
 
 A record tells only its own length, so that the starts are found one after another: `hop` reads one varint a record, in
-Python. The other varints are then read for all records together, field by field, in NumPy.
+Python; where records in a row are equally long, which it tries now and then, of all of them in one step. The other
+varints are then read for all records together, field by field, in NumPy.
 
 Invariants
   I1  `hop` moves on with every record and ends after `count`, whatever the bytes are.
@@ -29,6 +30,10 @@ Bytes: TypeAlias = NDArray[np.uint8]
 
 _VARINT_BYTES = 5
 _VARLONG_BYTES = 10
+HOPPED_SINGLY = 128
+"""Records that are walked one by one before it is tried again whether those that follow are equally long."""
+LEAST_ALIKE = 16
+"""Fewer than so many are not worth the try, of some microseconds."""
 MAX_RECORD_HEADERS = 1 << 20
 """Headers of one record that are read; a header has two bytes at least and costs 60 here, so that a record of nothing
 else would grow to gigabytes. Kafka's own clients have no bound but their memory."""
@@ -65,6 +70,47 @@ def hop(payload: memoryview, position: int, count: int, starts: array[int]) -> i
 
     The end may lie behind that of the batch, which is for the caller to compare.
     """
+    while count:
+        taken, position = _hop_alike(payload, position, count, starts)
+        count -= taken
+        one_by_one = min(count, HOPPED_SINGLY)
+        after = _hop_singly(payload, position, one_by_one, starts)
+        if after is None:
+            return None
+        position = after
+        count -= one_by_one
+    return position
+
+
+def _hop_alike(payload: memoryview, position: int, count: int, starts: array[int]) -> tuple[int, int]:
+    """As `hop`, over records that are all as long as the first one; how many there were, and where the last one ends.
+
+    As far as lengths of one or two bytes go: whether the next records say the same is asked of all of them at once.
+    """
+    if count < LEAST_ALIKE or position + 2 > len(payload):
+        return 0, position
+    first = payload[position]
+    second = payload[position + 1] if first >= 0x80 else -1
+    if second >= 0x80:
+        return 0, position
+    size = 1 + (first >> 1) if second < 0 else 2 + ((first & 0x7F | second << 7) >> 1)
+    width = 1 if second < 0 else 2
+    following = position + size
+    if following + width > len(payload) or payload[following] != first:
+        return 0, position
+    fitting = min(count, (len(payload) - width - position) // size + 1)
+    source = np.frombuffer(payload, dtype=np.uint8)
+    end = position + (fitting - 1) * size + 1
+    is_alike = source[position:end:size] == first
+    if width == 2:
+        is_alike &= source[position + 1 : end + 1 : size] == second
+    taken = fitting if is_alike.all() else int(is_alike.argmin())
+    starts.frombytes(np.arange(position, position + taken * size, size, dtype=np.int64).tobytes())
+    return taken, position + taken * size
+
+
+def _hop_singly(payload: memoryview, position: int, count: int, starts: array[int]) -> int | None:
+    """As `hop`, record by record."""
     append = starts.append
     try:
         for _ in range(count):
