@@ -303,6 +303,7 @@ def test_the_reader_has_his_language_his_theme_and_his_zone(live: Live, browser:
         assert page.url.endswith(f"{C}/brokers")
         page.get_by_role("link", name=re.compile("Auto")).click()
         assert page.get_attribute("html", "data-theme") == "dark"
+        page.wait_for_load_state()
         assert page.evaluate("getComputedStyle(document.body).colorScheme || 'dark'") is not None
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.get_by_role("link", name=re.compile("Dark")).click()

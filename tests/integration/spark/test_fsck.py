@@ -78,6 +78,14 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         transaction(cluster, commit=True)
         transaction(cluster, commit=False)
         cluster.wait_in_sync()
+        # A follower in sync may still lack what came last.
+        cluster.wait_until(
+            lambda: all(
+                len({cluster.log_end_offset(broker, topic, partition) for broker in BROKERS}) == 1
+                for topic, count in (("orders", PARTITIONS), ("prices", 2))
+                for partition in range(count)
+            )
+        )
         cluster.wait_until(
             lambda: all((log_directory(directory, broker) / CLEANER_OFFSET_CHECKPOINT).exists() for broker in BROKERS)
         )
