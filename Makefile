@@ -25,11 +25,12 @@ help: ## the targets
 setup: ## lays .venv with kavka in it, and the system packages that tests need
 	@tools/setup.sh
 
-check: setup ## format, lint, types, the rooms' borders
+check: setup ## format, lint, types, the rooms' borders, the table of settings
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+	@$(PYTHON) tools/config_reference.py --check
 
 test: setup ## all tests that belong to every change
 	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
@@ -39,7 +40,7 @@ unit: setup ## the quick ones: no process, no socket
 
 conformance: setup ## every client and Apache Kafka itself beside kavka; writes the README's table of clients
 	@KAVKA_ALL_CLIENTS=1 $(PYTHON) -m pytest tests/conformance tests/integration/cli tests/integration/client \
-	  tests/integration/cluster tests/integration/console tests/integration/spark --junitxml=.cache/conformance.xml; status=$$?; \
+	  tests/integration/cluster tests/integration/console tests/integration/settings tests/integration/spark --junitxml=.cache/conformance.xml; status=$$?; \
 	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml && exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them

@@ -93,7 +93,7 @@ class Kavka:
 
 
 class Kafka:
-    """Apache Kafka, as ../shared/peers/kafka/run.sh starts it: heap 1 GB, otherwise default settings."""
+    """Apache Kafka, as tests/apache_kafka starts it: heap 1 GB, otherwise default settings."""
 
     def __init__(self, mode: str) -> None:
         """mode: "zk" (the broker is measured, its ZooKeeper is not) or "kraft" (combined mode)."""

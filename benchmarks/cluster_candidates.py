@@ -157,7 +157,7 @@ class KavkaCluster:
 
 
 class KafkaCluster:
-    """Three brokers of Apache Kafka, as ../shared/peers/kafka/run.sh starts them: heap 1 GB each."""
+    """Three brokers of Apache Kafka, as tests/apache_kafka starts them: heap 1 GB each."""
 
     def __init__(self, mode: str) -> None:
         """mode: "zk" (its ZooKeeper is not measured) or "kraft" (combined mode)."""

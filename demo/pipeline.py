@@ -25,6 +25,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from demo.delays import Delay, airlines_file, delay_of_row
 from demo.flights import Flight
+from kavka.installation import install_command
 
 if TYPE_CHECKING:
     from kavka_spark.pipelines.order import Order
@@ -44,9 +45,8 @@ class PipelineFailed(Exception):
 
 def why_not() -> str:
     """Why there can be no pipeline here: a sentence; empty where there can."""
-    install = 'pip install "kavka[spark]"'
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
-        return f"PySpark is not installed: {install}"
+        return f"PySpark is not installed: {install_command('spark')}"
     java = shutil.which("java")
     if java is None:
         return "there is no Java: apt-get install openjdk-17-jre-headless"

@@ -33,12 +33,14 @@ StartKavka = Callable[..., KavkaProcess]
 
 PEER_SUITES = (
     "conformance/clients/",
+    "conformance/cluster/",
     "conformance/wire/",
     "conformance/reassignment/",
     "conformance/tools/",
     "integration/cli/",
     "integration/client/",
     "integration/cluster/",
+    "integration/settings/",
 )
 """Where the same tests run against kavka and against Apache Kafka. The latter show that a test asks the right thing;
 they are part of `make conformance`, which sets KAVKA_ALL_CLIENTS, not of every `make test`."""

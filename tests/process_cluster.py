@@ -17,7 +17,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -31,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
-from apache_kafka import installed, peers_dir
+from apache_kafka import Release
 from kavka_process import HOST, ProcessFailed, answers_metadata, free_port
 from network_lab import CLIENT, NetworkLab
 
@@ -479,14 +478,6 @@ def kavka_command() -> str:
 
 
 def _java(options: str, main_class: str, properties: Path) -> list[str]:
-    jars, logging = installed("zk"), peers_dir() / "log4j1-server.properties"
-    java = shutil.which(os.environ.get("JAVA", "java")) or "java"
-    return [
-        java,
-        *options.split(),
-        f"-Dlog4j.configuration=file:{logging}",
-        "-cp",
-        f"{jars}/*",
-        main_class,
-        str(properties),
-    ]
+    release = Release.named("zk")
+    release.installed()
+    return release.server_command(main_class, str(properties), options=options.split())

@@ -34,7 +34,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from apache_kafka import VERSIONS, PeerMissing, installed
+from apache_kafka import PeerMissing, Release, installed
 from kavka_process import HOST, ProcessFailed, free_port
 
 TICK_MS: Final = 500
@@ -51,8 +51,7 @@ def class_path() -> str:
     """Java's class path with ZooKeeper in it. Raises PeerMissing."""
     if shutil.which(os.environ.get("JAVA", "java")) is None:
         raise PeerMissing("needs java (11 or newer) to run Apache ZooKeeper")
-    home = Path(os.environ.get("PEERS_HOME", Path.home() / ".cache" / "kavka-peers"))
-    beside_kafka = home / f"kafka-{VERSIONS['zk']}"
+    beside_kafka = Release.named("zk").jars
     if any(beside_kafka.glob("zookeeper-jute-*.jar")):
         return f"{beside_kafka}/*"
     if DEBIAN_JAR.exists():

@@ -1,17 +1,28 @@
-"""Writes docs/configuration.md from the tables of settings: python tools/config_reference.py."""
+"""Writes docs/configuration.md from the tables of settings: python tools/config_reference.py.
+
+With --check it writes nothing, and fails where the page is not what the tables make.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from kavka.config.broker_settings import BrokerSettings, DynamicOnlySettings
-from kavka.config.documentation import documentation, unit
+from kavka.config.documentation import documentation, in_force, unit
+from kavka.config.effect import Effect, standing
 from kavka.config.group import ClientMetricsSettings, GroupSettings
 from kavka.config.setting import AnySetting, Mode, Settings, Type
 from kavka.config.topic import TopicSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 MODES = {Mode.READ_ONLY: "file only", Mode.PER_BROKER: "per broker", Mode.CLUSTER_WIDE: "per broker or for all"}
+EFFECTS = {
+    Effect.IN_FORCE: "yes",
+    Effect.AT_START: "at start",
+    Effect.NONE: "no",
+    Effect.REFUSED: "refused",
+}
 OPENING = """# Settings
 
 Every setting of brokers, topics, groups and metrics subscriptions. Names, types, defaults and ranges are those of
@@ -19,7 +30,19 @@ Apache Kafka 3.9; *4.x* marks what only newer releases have; names with `kavka.`
 `src/kavka/config` by `tools/config_reference.py`.
 
 A broker's settings come from the file given to `kavka server FILE` and from `--set name=value`. What may change at run
-time is changed with `kavka configs set`. A setting that no table here has is kept and ignored.
+time is changed with `kavka configs set`. A setting that no table here has is kept and ignored; a broker that starts
+names it, with the setting that it may be a misspelling of.
+
+*In force* says what a setting does in kavka:
+
+* **yes**: it is obeyed, and a change at run time takes effect where one is allowed.
+* **at start**: it is read when the broker starts.
+* **no**: it has no effect and does no harm; the last column says why. A file and a topic may hold it, and a broker
+  that starts names those of its file in one line. To change one at run time is refused, since nothing would follow.
+* **refused**: it is not supported, and to take it silently would do harm; the last column says which. Only the
+  default is taken, in a file, with `--set`, by `Cluster(settings=...)` and at run time.
+
+A running broker refuses what is refused here with INVALID_REQUEST, a topic with INVALID_CONFIG, and says why.
 """
 
 
@@ -41,23 +64,49 @@ def reference() -> str:
 
 
 def _section(title: str, table: type[Settings], rows: dict[str, AnySetting], *, changes: bool) -> str:
-    header = ["Setting", "Type", "Default", "Range", *(["Changes at run time"] if changes else []), "Meaning"]
+    header = [
+        "Setting",
+        "Type",
+        "Default",
+        "Range",
+        *(["Changes at run time"] if changes else []),
+        "In force",
+        "Meaning",
+    ]
     lines = [f"## {title}\n", _line(header), _line(["---"] * len(header))]
     for name, row in sorted(rows.items()):
         default = row.format(row.default)
-        meaning = documentation(name, table) + (" *4.x*" if row.newer and table is BrokerSettings else "")
+        effect = standing(name, table).effect
+        meaning = f"{documentation(name, table)} {in_force(name, table)}".rstrip() + (
+            " *4.x*" if row.newer and table is BrokerSettings else ""
+        )
         amount = unit(name) if row.kind in (Type.INT, Type.SHORT, Type.LONG, Type.DOUBLE) else ""
         kind = row.kind.name.lower() + (f", {amount}" if amount else "")
         value = "none" if default is None else f"`{default}`" if default else "empty"
         allowed = "" if row.valid is None else f"`{row.valid}`"
-        cells = [f"`{name}`", kind, value, allowed, *([MODES[row.mode]] if changes else []), meaning]
-        lines.append(_line(cells))
+        cells = [f"`{name}`", kind, value, allowed]
+        cells += [_changes(row, effect)] if changes else []
+        lines.append(_line([*cells, EFFECTS[effect], meaning]))
     return "\n".join(lines) + "\n"
+
+
+def _changes(row: AnySetting, effect: Effect) -> str:
+    return MODES[row.mode if effect is Effect.IN_FORCE else Mode.READ_ONLY]
 
 
 def _line(cells: list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def main(arguments: list[str]) -> int:
+    if "--check" not in arguments:
+        PAGE.write_text(reference())
+        return 0
+    if PAGE.read_text() == reference():
+        return 0
+    print(f"{PAGE.name} is not what the tables of settings make: run python tools/config_reference.py", file=sys.stderr)
+    return 1
+
+
 if __name__ == "__main__":
-    PAGE.write_text(reference())
+    sys.exit(main(sys.argv[1:]))

@@ -139,7 +139,7 @@ def jars_of(release: str, jars: Path | None) -> Path:
     """The directory with the jars of one release."""
     if jars is not None:
         return jars / release / "jars"
-    home = Path(os.environ.get("KAVKA_PEERS_HOME", Path.home() / ".cache" / "kavka-peers"))
+    home = Path(os.environ.get("PEERS_HOME", Path.home() / ".cache" / "kavka-peers"))
     harness = ROOT / ".cache" / "message-harness" / release / "jars"
     peers = home / f"kafka-{release}"
     return harness if harness.exists() and not peers.exists() else peers
@@ -156,7 +156,7 @@ def read_release(release: str, jars: Path | None) -> dict[str, dict[str, Any]]:
                 continue
             sys.exit(
                 f"{path} is missing: run `pytest tests/conformance/protocol`, which fetches it through Maven, "
-                f"or set KAVKA_PEERS_HOME to the directory that holds kafka-{release}/"
+                f"or set PEERS_HOME to the directory that holds kafka-{release}/"
             )
         with zipfile.ZipFile(path) as jar:
             for entry in jar.namelist():

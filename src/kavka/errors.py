@@ -13,19 +13,23 @@ Three kinds that are never mixed:
     ├── RecordsError              a batch of records that is refused, with the code to answer
     │   └── CorruptRecords
     ├── ConfigError               a setting that is unknown, malformed or out of range
+    │   └── AddressUnavailable    an address that cannot be listened on, with why and who has it
     ├── StorageError              an input/output error: its log directory goes offline
     │   ├── LogDirectoryLocked
-    │   └── InconsistentMetadata  meta.properties or a checkpoint contradicts what was asked
+    │   ├── InconsistentMetadata  meta.properties or a checkpoint contradicts what was asked
+    │   └── LogsElsewhere         log.dirs names new directories, and the broker's logs are in others
     ├── OffsetOutOfRange          a read outside [log start offset, log end offset]
     ├── ConnectionFailed          a peer that cannot be reached or went away; outcome of a request in flight unknown
-    │   └── ConnectionRefused     its machine answers, its process does not listen
+    │   ├── ConnectionRefused     its machine answers, its process does not listen
+    │   ├── HostUnknown           its name has no address
+    │   └── NotKafka              it speaks another protocol
     └── ZooKeeperError            an answer of ZooKeeper; its kinds are in zookeeper/port.py
     InvariantViolation
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class ErrorCode(IntEnum):
@@ -220,7 +224,11 @@ class ProtocolViolation(KavkaError):
 
 
 class FrameTooLarge(ProtocolViolation):
-    """A frame whose length is over socket.request.max.bytes."""
+    """A frame whose length is over what is allowed; `length` in bytes, 0 where it is not told."""
+
+    def __init__(self, message: str, length: int = 0) -> None:
+        super().__init__(message)
+        self.length = length
 
 
 class RequestError(KavkaError):
@@ -260,6 +268,39 @@ class ConfigError(KavkaError):
     """A setting that is unknown, malformed or out of range."""
 
 
+class AddressProblem(Enum):
+    """Why an address cannot be listened on."""
+
+    TAKEN = "taken"
+    NOT_OURS = "not ours"
+    """No address of this machine."""
+    UNRESOLVED = "unresolved"
+    FORBIDDEN = "forbidden"
+    """A port that needs more rights."""
+    OTHER = "other"
+
+
+class AddressUnavailable(ConfigError):
+    """An address that cannot be listened on. `what` was to listen there; `reason` is the system's word for why."""
+
+    def __init__(
+        self, problem: AddressProblem, host: str, port: int, reason: str, *, what: str = "", holder: str = ""
+    ) -> None:
+        self.problem, self.host, self.port, self.reason, self.what = problem, host, port, reason, what
+        place = f"{f'[{host}]' if ':' in host else host or '*'}:{port}"
+        because = {
+            AddressProblem.TAKEN: f"port {port} is taken{f': {holder}' if holder else ''}",
+            AddressProblem.NOT_OURS: f"{host} is not an address of this machine",
+            AddressProblem.UNRESOLVED: f"the name {host} cannot be resolved ({reason})",
+            AddressProblem.FORBIDDEN: f"port {port} needs more rights ({reason})",
+        }.get(problem, reason)
+        super().__init__(f"cannot listen on {place}{f' for {what}' if what else ''}: {because}")
+
+    def held_by(self, holder: str) -> AddressUnavailable:
+        """The same, with who has the port."""
+        return AddressUnavailable(self.problem, self.host, self.port, self.reason, what=self.what, holder=holder)
+
+
 class StorageError(KavkaError):
     """An input/output error on a log directory, which goes offline for it. `path` is the file or directory."""
 
@@ -276,6 +317,14 @@ class InconsistentMetadata(StorageError):
     """`meta.properties` or `partition.metadata` belongs to another broker, cluster or topic."""
 
 
+class LogsElsewhere(StorageError):
+    """The broker's logs are in directories that log.dirs does not name. `path` has them, separated by commas."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(path, message)
+        self.message = message
+
+
 class OffsetOutOfRange(KavkaError):
     """A read outside [log start offset, log end offset]."""
 
@@ -286,6 +335,14 @@ class ConnectionFailed(KavkaError):
 
 class ConnectionRefused(ConnectionFailed):
     """The peer's machine answers, but nobody listens there: its process is not running, or not yet."""
+
+
+class HostUnknown(ConnectionFailed):
+    """The name of the peer's machine cannot be resolved."""
+
+
+class NotKafka(ConnectionFailed):
+    """Whoever listens there speaks another protocol."""
 
 
 class ZooKeeperError(KavkaError):

@@ -44,6 +44,11 @@ class File(Protocol):
         """Cuts the file to `size` bytes; the next append goes there."""
         ...
 
+    def preallocate(self, size: int) -> bool:
+        """Reserves room on the disk for the first `size` bytes; `size()` and what is read stay as they are, and a
+        `truncate` gives back what is beyond it. False where the disk has not so much room, or cannot reserve any."""
+        ...
+
     def sync(self) -> None:
         """Returns when all that was written is durable. Blocks: call it on a worker thread."""
         ...

@@ -24,7 +24,8 @@ from enum import Enum
 from importlib import metadata, util
 from pathlib import Path
 
-INSTALL = 'pip install "kavka[spark]"'
+from kavka.installation import install_command
+
 FORMATS = {"kavka": "pyspark_kavka", "kavka-log": "pyspark_kavka_log"}
 JAVA_OLDEST = 17
 JAVA_TRIED = (17, 21)
@@ -159,7 +160,12 @@ def _connector() -> list[Finding]:
         part = f'format("{name}")'
         if spec is None:
             findings.append(
-                Finding(part, Verdict.WRONG, f"no module {module} at the top level", f"{INSTALL} into this Python")
+                Finding(
+                    part,
+                    Verdict.WRONG,
+                    f"no module {module} at the top level",
+                    f"{install_command('spark')} into this Python",
+                )
             )
         else:
             version = _installed("kavka") or "from its sources"
@@ -241,7 +247,7 @@ def package_finding(part: str, name: str, version: str | None) -> Finding:
     first, before = PACKAGES[name]
     wanted = f"{name}>={_dotted(first)}" + (f",<{_dotted(before)}" if before else "")
     if version is None:
-        return Finding(part, Verdict.WRONG, "not installed", INSTALL)
+        return Finding(part, Verdict.WRONG, "not installed", install_command("spark"))
     number = _number(version)
     if number < first or (before is not None and number >= before):
         return Finding(part, Verdict.WRONG, f"{version}, kavka needs {wanted}", f'pip install "{wanted}"')

@@ -20,6 +20,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kavka.client.cluster import parse_bootstrap
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
@@ -144,7 +145,7 @@ def connection_options(options: Mapping[str, str]) -> ConnectionOptions:
         raise ConfigError(
             f"option 'kafka.security.protocol' is {protocol!r}, expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
         )
-    given = {
+    given: dict[str, Any] = {
         field: positive_int(options, PREFIX + name)
         for name, field in (
             ("request.timeout.ms", "request_timeout_ms"),

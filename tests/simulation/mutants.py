@@ -477,7 +477,7 @@ MUTANTS = [
     Mutant(
         "the mark of a clean stop stays",
         "KAFKA-15375: a start that is broken off leaves the mark, and the next one does not recover",
-        (Change("kavka.log.log_manager:LogManager._load_home", "self._filesystem.remove(mark)", "pass"),),
+        (Change("kavka.log.log_manager:LogManager._plan_home", "self._filesystem.remove(mark)", "pass"),),
         ("S38",),
     ),
     Mutant(

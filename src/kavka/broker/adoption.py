@@ -165,6 +165,13 @@ class Claims:
         assignments = {name: _assignment(name, node[0]) for name, node in zip(topics, nodes, strict=True) if node}
         return Claims(broker_id, assignments)
 
+    def any_here(self) -> bool:
+        """Whether any partition has a replica here. Looks at all of them."""
+        return any(
+            assignment is None or any(self._broker_id in replicas for replicas in assignment.partitions.values())
+            for assignment in self._topics.values()
+        )
+
     def include(self, partition: TopicPartition) -> bool:
         """Whether a topic has this partition, with a replica here."""
         if partition.topic not in self._topics:
@@ -519,7 +526,7 @@ def _batches(todo: Sequence[Operation]) -> Iterator[list[Operation]]:
 
 def _log_adopted(planned: Plan) -> None:
     if planned.topics:
-        logger.info(
+        logger.warning(
             "topics adopted",
             topics=len(planned.topics),
             partitions=sum(topic.partition_count for topic in planned.topics),

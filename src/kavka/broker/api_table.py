@@ -2,8 +2,13 @@
 
 Modules are imported with the first request of their API, so that a start-up pays for none of them.
 
-Ranges are those of Apache Kafka 3.9 and 4.x together where both ends are served here, less the versions that KIP-896
-dropped. Nothing is advertised that is not served, but for Produce 0-2 (see api/api_versions.py).
+The set is that of Apache Kafka 3.9 on ZooKeeper, whose place in a cluster a broker here can take, with the versions of
+4.3: programs that guess a broker's release from it say "at least 3.9" (kversion in kminion and kadm) or 4.3
+(kafka-python). From 4.x come ListConfigResources, DescribeTopicPartitions and clients' metrics. Versions that KIP-896
+dropped are left out, and so is Envelope, which nobody sends here. What is not built is answered as a broker of Kafka
+answers where it is not configured: SASL, delegation tokens and ACLs, on PLAINTEXT listeners without an authorizer; no
+client quotas; no SCRAM credentials. Nothing else is advertised that is not served, but for Produce 0-2 (see
+api/api_versions.py).
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ SERVED: dict[int, Served] = {
     ApiKey.SYNC_GROUP: _row("sync_group", 0, 5),
     ApiKey.DESCRIBE_GROUPS: _row("describe_groups", 0, 6),
     ApiKey.LIST_GROUPS: _row("list_groups", 0, 5),
+    ApiKey.SASL_HANDSHAKE: _row("sasl_handshake", 0, 1),
     ApiKey.API_VERSIONS: _row("api_versions", 0, 4),
     ApiKey.CREATE_TOPICS: _row("create_topics", 2, 7),
     ApiKey.DELETE_TOPICS: _row("delete_topics", 1, 6),
@@ -61,14 +67,23 @@ SERVED: dict[int, Served] = {
     ApiKey.DESCRIBE_CONFIGS: _row("describe_configs", 1, 4),
     ApiKey.ALTER_CONFIGS: _row("alter_configs", 0, 2),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _row("alter_replica_log_dirs", 1, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: _row("describe_log_dirs", 1, 4),
+    ApiKey.DESCRIBE_LOG_DIRS: _row("describe_log_dirs", 1, 5),
+    ApiKey.SASL_AUTHENTICATE: _row("sasl_authenticate", 0, 2),
     ApiKey.CREATE_PARTITIONS: _row("create_partitions", 0, 3),
+    ApiKey.CREATE_DELEGATION_TOKEN: _row("create_delegation_token", 1, 3),
+    ApiKey.RENEW_DELEGATION_TOKEN: _row("renew_delegation_token", 1, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _row("expire_delegation_token", 1, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _row("describe_delegation_token", 1, 3),
     ApiKey.DELETE_GROUPS: _row("delete_groups", 0, 2),
-    ApiKey.OFFSET_DELETE: _row("offset_delete", 0, 0),
     ApiKey.ELECT_LEADERS: _row("elect_leaders", 0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _row("incremental_alter_configs", 0, 1),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _row("alter_partition_reassignments", 0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _row("list_partition_reassignments", 0, 0),
+    ApiKey.OFFSET_DELETE: _row("offset_delete", 0, 0),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _row("describe_client_quotas", 0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: _row("alter_client_quotas", 0, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _row("describe_user_scram_credentials", 0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _row("alter_user_scram_credentials", 0, 0),
     ApiKey.ALTER_PARTITION: _row("alter_partition", 0, 3),
     ApiKey.UPDATE_FEATURES: _row("update_features", 0, 2),
     ApiKey.DESCRIBE_CLUSTER: _row("describe_cluster", 0, 2),

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
 from kavka.broker.api_table import SERVED
+from kavka.broker.auto_creation import AutoCreation
 from kavka.broker.client_telemetry import ClientTelemetry, Push
 from kavka.broker.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
 from kavka.broker.controller_link import ControllerLink
@@ -35,6 +36,7 @@ from kavka.broker.features import SUPPORTED, Features
 from kavka.broker.fetch_session import FetchSessionCache
 from kavka.broker.flushes import Flushes
 from kavka.broker.log_cleaner import LogCleaner
+from kavka.broker.log_homes import remember_directories, require_logs_here
 from kavka.broker.log_maintenance import LogMaintenance
 from kavka.broker.log_moves import LogMoves
 from kavka.broker.metadata_cache import (
@@ -58,11 +60,13 @@ from kavka.broker.producer_ids import ProducerIds
 from kavka.broker.registration import cluster_id, make_persistent_paths, register
 from kavka.broker.state_changes import StateChanges
 from kavka.broker.throttles import Throttles
+from kavka.broker.timestamp_lookups import TimestampLookups
 from kavka.broker.topic_settings import log_config
 from kavka.broker.transaction_markers import MarkerLog
 from kavka.broker.transaction_room import TransactionPorts, TransactionRoom
 from kavka.broker.transaction_verification import TransactionVerification
 from kavka.config.broker import BrokerConfig
+from kavka.config.effect import RACK_AWARE
 from kavka.config.topic import validate_overrides
 from kavka.controller.channels import ChannelLimits, ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
@@ -76,16 +80,16 @@ from kavka.coordinator.transaction_coordinator import TransactionCoordinator
 from kavka.decisions import Decision, DecisionKind, RecordDecision, forget
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError, StorageError, ZooKeeperError
 from kavka.filesystem import FileSystem
-from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
-from kavka.logger import Logger
+from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings, RunAll, one_by_one
+from kavka.logger import Logger, current_levels
 from kavka.model import BrokerId, TopicPartition
 from kavka.network import Network
 from kavka.protocol.api_keys import ApiKey
+from kavka.records.compression import Compression
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
 from kavka.replication.lag_policy import lag_policy
 from kavka.replication.partition import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.replication.replica_selector import RACK_AWARE
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
 from kavka.zookeeper.port import CreateMode, Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
 from kavka.zookeeper.znodes import (
@@ -132,7 +136,9 @@ class Ports(NamedTuple):
     opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
     later, so that what lies in the log directories is all that the cluster has. `on_decision` is told of each decision
     when it is made, besides what the broker itself does with it. `place` is where no two processes can listen on one
-    port (predecessor.py), empty where that is not known. `on_client_metrics` is given the metrics that clients push.
+    port (predecessor.py), empty where that is not known. `on_client_metrics` is given the metrics that clients push,
+    None where nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while nothing else is
+    done.
     """
 
     zookeeper: ZooKeeper
@@ -147,7 +153,8 @@ class Ports(NamedTuple):
     is_alone: bool = True
     on_decision: RecordDecision = forget
     place: str = "here"
-    on_client_metrics: Callable[[Push], None] = lambda push: None
+    on_client_metrics: Callable[[Push], None] | None = None
+    run_all: RunAll = one_by_one
 
 
 class Broker:
@@ -193,6 +200,9 @@ class Broker:
             spawn=self.spawn,
         )
         self.features = Features(ports.zookeeper, self.spawn)
+        self.timestamp_lookups = TimestampLookups(
+            ports.run_blocking, lambda log: self.logs.get(log.topic_partition) is log
+        )
         self.telemetry = ClientTelemetry(
             lambda: [self.configs.client_metrics(name) for name in self.configs.named(CLIENT_METRICS_ENTITY)],
             lambda: self.configs.changes_of_client_metrics,
@@ -208,7 +218,10 @@ class Broker:
             wall_ms=ports.wall_ms,
             rack_of=self._rack_of if config.replica_selector_class == RACK_AWARE else None,
             throttle=self.throttles,
+            is_elsewhere=lambda topic, index: self.metadata.partition(topic, index) is not None,
         )
+        self.log_levels = current_levels()
+        self.auto_creation = AutoCreation(refusal=self._why_not_creatable, create=self._create_named, spawn=self.spawn)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random)
         self.producer_ids = ProducerIds(ports.zookeeper, self.broker_id)
         group_limits = GroupLimits(
@@ -226,6 +239,7 @@ class Broker:
                 load_bytes=config.offsets_load_buffer_size,
                 commit_timeout_ms=config.offsets_commit_timeout_ms,
                 on_storage_error=self.on_storage_error,
+                compression=Compression(config.offsets_topic_compression_codec),
             ),
             group_limits,
             wall_ms=ports.wall_ms,
@@ -343,7 +357,11 @@ class Broker:
         await self.configs.load_broker()
         topics = await zookeeper.children(TOPICS_PATH)
         await self.configs.load_topics(topics)
-        report = self._open_logs(await Claims.read(zookeeper, self.broker_id, topics))
+        claims = await Claims.read(zookeeper, self.broker_id, topics)
+        former = await require_logs_here(
+            zookeeper, self._ports.filesystem, self._static_config, broker_id=self.broker_id, claims=claims
+        )
+        report = self._open_logs(claims)
         lives = former_lives(self._ports.filesystem, self._static_config.log_directories)
         if self._static_config.kavka_eligible_leader_replicas_enable:
             kept = report.was_clean or (not report.offline and lost_nothing(lives, self._ports.place))
@@ -369,10 +387,6 @@ class Broker:
             topics=self.configs,
             new_fetchers=self._new_fetchers,
             inter_broker_listener=self._static_config.inter_broker_listener,
-            partition_counts={
-                GROUP_METADATA_TOPIC: self._static_config.offsets_topic_num_partitions,
-                TRANSACTION_STATE_TOPIC: self._static_config.transaction_state_log_num_partitions,
-            },
             broker_epoch=lambda: self.broker_epoch,
             wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
@@ -381,6 +395,8 @@ class Broker:
         )
         self.state_changes.expects_topics = bool(topics)
         await self._register_first()
+        if former != self._static_config.log_directories:
+            await remember_directories(zookeeper, self.broker_id, self._static_config.log_directories)
         self._unsubscribe = zookeeper.subscribe(self._on_session_event)
         config = self._static_config
         self._controller = Controller(
@@ -405,7 +421,9 @@ class Broker:
                 rebalance_limit_percent=lambda: self.config.leader_imbalance_per_broker_percentage,
                 limits=ChannelLimits(socket_timeout_ms=config.controller_socket_timeout_ms),
             ),
-            channels=ChannelPorts(self._open_peer, config.inter_broker_listener, self._deliver_locally),
+            channels=ChannelPorts(
+                self._open_peer, config.inter_broker_listener, self._deliver_locally, config.control_plane_listener
+            ),
             record=self.record,
             witness=self._recorder,
             now_ms=self._ports.wall_ms,
@@ -416,7 +434,7 @@ class Broker:
         await self.features.start()
         self._maintenance = LogMaintenance(
             self.logs,
-            self._static_config,
+            self.config,
             cleaner=self._new_cleaner(),
             wall_ms=self._ports.wall_ms,
             on_storage_error=self.on_storage_error,
@@ -566,12 +584,14 @@ class Broker:
             LogManagerSettings(
                 broker_id=self.broker_id,
                 cluster_id=self.metadata.cluster_id,
-                producer_id_expiration_ms=config.producer_id_expiration_ms,
+                producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+                recovery_threads=self.config.num_recovery_threads_per_data_dir,
                 max_open_segments=self._ports.max_open_segments,
             ),
             lambda topic: log_config(self.configs.topic(topic)),
             draw=self._ports.random.randrange,
             is_claimed=claims.include,
+            run_all=self._ports.run_all,
         )
         report = self.logs.load(self._ports.wall_ms())
         for log in self.logs:
@@ -798,6 +818,11 @@ class Broker:
         self.state_changes.apply_broker_config()
         self._tell_controller_of_topics(None)
         self.throttles.set_rates(config)
+        if hasattr(self, "logs"):
+            self.logs.producer_id_expiration_ms = config.producer_id_expiration_ms
+            self.logs.recovery_threads = config.num_recovery_threads_per_data_dir
+        if hasattr(self, "_maintenance"):
+            self._maintenance.reconfigure(config)
         if self._fetchers is not None:
             from kavka.replication.fetcher_manager import FetcherSettings
 
@@ -824,11 +849,19 @@ class Broker:
         """INVALID_TOPIC_EXCEPTION where no topic can have this name."""
         return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) is not None else None
 
-    async def auto_create_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
-        """Creates topics that a client's Metadata named; an error for each that could not be."""
-        return await self._create(
-            [self._internal_topic(name) if self.is_internal(name) else TopicWish(name) for name in dict.fromkeys(names)]
-        )
+    def _why_not_creatable(self, name: str) -> ErrorCode | None:
+        """What is known beforehand to be in the way of creating a topic that a client named."""
+        if self.invalid_topic_name(name) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        wish = self._topic_wish(name)
+        replicas = self.config.default_replication_factor if wish.replication_factor < 0 else wish.replication_factor
+        return ErrorCode.INVALID_REPLICATION_FACTOR if replicas > len(self.metadata.brokers()) else None
+
+    async def _create_named(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
+        return await self._create([self._topic_wish(name) for name in names])
+
+    def _topic_wish(self, name: str) -> TopicWish:
+        return self._internal_topic(name) if self.is_internal(name) else TopicWish(name)
 
     async def ensure_internal_topic(self, name: str) -> None:
         """Creates a coordinator's topic if it is missing. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""

@@ -33,6 +33,7 @@ _LOGS: Final = ("kafka.log", "LogManager")
 _TOPICS: Final = ("kafka.server", "BrokerTopicMetrics")
 _PARTITION: Final = ("kafka.cluster", "Partition")
 _LOG: Final = ("kafka.log", "Log")
+_FETCH_SESSIONS: Final = ("kafka.server", "FetchSessionCache")
 _TELEMETRY: Final = ("kafka.server", "client-metrics")
 
 
@@ -152,6 +153,10 @@ def _register_traffic(broker: Broker, registry: Registry) -> None:
         ("FailedIsrUpdatesPerSec", lambda: traffic.failed_isr_updates),
     ):
         registry.derive(*_REPLICAS, name, counter(read))
+    sessions = broker.fetch_sessions
+    registry.gauge(*_FETCH_SESSIONS, "NumIncrementalFetchSessions", lambda: len(sessions))
+    registry.gauge(*_FETCH_SESSIONS, "NumIncrementalFetchPartitionsCached", lambda: sessions.partition_count)
+    registry.derive(*_FETCH_SESSIONS, "IncrementalFetchSessionEvictionsPerSec", counter(lambda: sessions.evictions))
     registry.gauge(*_REPLICAS, "OfflineReplicaCount", lambda: len(broker.replicas.offline_partitions))
     for purgatory in (broker.replicas.produce_purgatory, broker.replicas.fetch_purgatory):
         size = partial(getattr, purgatory, "size")

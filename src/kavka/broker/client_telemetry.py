@@ -3,6 +3,9 @@
 Decides, for one broker, what a client is told to push and how often, and which pushes are refused. It must not know the
 protocol's messages, how subscriptions are stored, or what becomes of pushed metrics: `on_push` is given them.
 
+Where nobody wants metrics (`is_wanted`), ApiVersions does not tell clients of the APIs: librdkafka prints at its
+default level that it was given an instance id, whatever it is asked for then.
+
 A client asks (`subscribe`), is told an interval and a subscription id, and pushes (`push`) until the id is unknown.
 
     asks before the interval is over    THROTTLING_QUOTA_EXCEEDED, unless its last push was told to ask again
@@ -106,7 +109,8 @@ class _Client:
 class ClientTelemetry:
     """`subscriptions` gives the configurations of all subscriptions; `version` rises when they change.
 
-    `max_bytes` is telemetry.max.bytes, as it is now; `new_id` makes ids of clients.
+    `on_push` is given what clients push, None where nobody takes it: then it is counted. `max_bytes` is
+    telemetry.max.bytes, as it is now; `new_id` makes ids of clients.
     """
 
     def __init__(
@@ -116,7 +120,7 @@ class ClientTelemetry:
         *,
         max_bytes: Callable[[], int],
         new_id: Callable[[], uuid.UUID],
-        on_push: Callable[[Push], None],
+        on_push: Callable[[Push], None] | None = None,
     ) -> None:
         self._configs = subscriptions
         self._version = version
@@ -133,6 +137,13 @@ class ClientTelemetry:
         self.unknown_subscriptions = 0
         self.refused = 0
         """Pushes refused for another reason."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody takes metrics, or any subscription asks for some."""
+        if self._on_push is not None:
+            return True
+        return any(subscription.metrics for subscription in self._known_subscriptions(self._version()))
 
     @property
     def client_count(self) -> int:
@@ -188,7 +199,8 @@ class ClientTelemetry:
         if inflated:
             self.pushes += 1
             self.pushed_bytes += len(inflated)
-            self._on_push(Push(identity, is_last, inflated))
+            if self._on_push is not None:
+                self._on_push(Push(identity, is_last, inflated))
 
     def _check(
         self, client: _Client, now_ms: int, subscription_id: int, codec: int, size: int, *, is_last: bool
@@ -231,11 +243,9 @@ class ClientTelemetry:
         return client
 
     def _assign(self, client_instance_id: uuid.UUID, identity: ClientIdentity, version: int) -> Assignment:
-        if self._made_of != version:
-            self._subscriptions = [made for config in self._configs() if (made := _subscription(config)) is not None]
-            self._made_of = version
         identity = identity._replace(client_instance_id=str(client_instance_id))
-        mine = [subscription for subscription in self._subscriptions if subscription.includes(identity)]
+        known = self._known_subscriptions(version)
+        mine = [subscription for subscription in known if subscription.includes(identity)]
         names = sorted({name for subscription in mine for name in subscription.metrics})
         if ALL_METRICS in names:
             names = [ALL_METRICS]
@@ -244,6 +254,12 @@ class ClientTelemetry:
         # As a signed number, which is what the protocol has.
         subscription_id = int.from_bytes(crc32c(text.encode()).to_bytes(4, "big"), "big", signed=True)
         return Assignment(client_instance_id, subscription_id, interval_ms, tuple(names))
+
+    def _known_subscriptions(self, version: int) -> Sequence[Subscription]:
+        if self._made_of != version:
+            self._subscriptions = [made for config in self._configs() if (made := _subscription(config)) is not None]
+            self._made_of = version
+        return self._subscriptions
 
 
 def _subscription(config: Mapping[str, str]) -> Subscription | None:

@@ -25,6 +25,7 @@ from kavka.logger import Logger
 from kavka.model import FileSlice
 from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from kavka.records.compression import Compression
 from kavka.replication.replica_manager import ACKS_ALL, AppendOutcome, ReplicaManager
 
 logger = Logger(__name__)
@@ -38,7 +39,7 @@ SETTLE_PAUSE_S: Final = 0.1
 
 class CoordinatorLog:
     """The log of `topic`. `load_bytes` is how much of it is read at a time; `commit_timeout_ms` how long a commit may
-    take."""
+    take. `compression` is the codec of its batches."""
 
     def __init__(
         self,
@@ -49,8 +50,10 @@ class CoordinatorLog:
         load_bytes: int,
         commit_timeout_ms: int,
         on_storage_error: Callable[[StorageError], None],
+        compression: Compression = Compression.NONE,
     ) -> None:
         self._topic = topic
+        self._compression = compression
         self._replicas = replicas
         self._on_storage_error = on_storage_error
         self._wall_ms = wall_ms
@@ -71,7 +74,7 @@ class CoordinatorLog:
         then, where a marker of a later epoch is in the log already.
         """
         now_ms = self._wall_ms()
-        builder = BatchBuilder()
+        builder = BatchBuilder(self._compression)
         for record in records:
             builder.append(now_ms, record.key, record.value)
         stamp = NO_STAMP

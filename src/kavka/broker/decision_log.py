@@ -34,9 +34,15 @@ from kavka.decisions import (
 from kavka.errors import KavkaError, StorageError
 from kavka.filesystem import File, FileSystem
 from kavka.logger import Logger
+from kavka.model import NO_LEADER
 from kavka.records.builder import BatchBuilder
 
 logger = Logger(__name__)
+_of_partitions = Logger("kavka.decisions.partitions")
+_of_groups = Logger("kavka.decisions.groups")
+_of_brokers = Logger("kavka.decisions.brokers")
+_of_controller = Logger("kavka.decisions.controller")
+"""Decisions have loggers of their own by what they concern, so that one kind of them can be followed or silenced."""
 
 MAX_PENDING: Final = 10_000
 """Decisions that wait for the topic: 5 MB. The oldest go when there are more; the ring has them."""
@@ -147,7 +153,8 @@ class DecisionLog:
                     "more decisions", count=self._lines - MAX_LINES_PER_SECOND, instead="kavka why shows all of them"
                 )
             self._window_s, self._lines = second, 0
-        say = logger.debug if decision.kind in _DETAILS or decision.kind in self._quiet else logger.info
+        speaker = _logger_of(decision)
+        say = speaker.debug if decision.kind in _DETAILS or decision.kind in self._quiet else speaker.info
         self._lines += 1
         if self._lines <= MAX_LINES_PER_SECOND:
             say(decision.kind.value, subject=decision.subject, why=decision.why, **_changes(decision))
@@ -241,6 +248,14 @@ def _build(batch: Sequence[_Pending]) -> bytes:
     for pending in batch:
         builder.append(pending.at_ms, pending.subject.encode(), pending.data)
     return builder.build()
+
+
+def _logger_of(decision: Decision) -> Logger:
+    if decision.partition is not None:
+        return _of_partitions
+    if decision.group is not None:
+        return _of_groups
+    return _of_brokers if decision.about_broker != NO_LEADER else _of_controller
 
 
 def _changes(decision: Decision) -> dict[str, object]:

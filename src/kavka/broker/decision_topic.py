@@ -114,6 +114,8 @@ class ReplicatedDecisionTopic:
             min(REPLICAS, max(len(self._metadata.brokers()), 1)),
             config={
                 "cleanup.policy": "compact,delete",
+                # Reasons are wanted most while brokers are away, whatever the default for other topics is.
+                "min.insync.replicas": "1",
                 "retention.ms": str(self._config().kavka_decisions_retention_ms),
             },
         )

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.broker.api_table import SERVED
-from kavka.errors import ErrorCode, ProtocolViolation
+from kavka.errors import ProtocolViolation
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.codec import decode, encode_chunks
 from kavka.protocol.connection import NO_RESPONSE, Request, Response
@@ -80,7 +80,7 @@ class Dispatcher:
     def _refuse_version(self, request: Request) -> Response:
         header = request.header
         if header.api_key == ApiKey.API_VERSIONS:
-            from kavka.broker.api.api_versions import response
+            from kavka.broker.api.api_versions import unsupported
 
-            return Response(encode_chunks(response(ErrorCode.UNSUPPORTED_VERSION), 0))
+            return Response(encode_chunks(unsupported(), 0))
         raise ProtocolViolation(f"version {header.api_version} of {ApiKey(header.api_key).name} is not served")

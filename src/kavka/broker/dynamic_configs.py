@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from kavka.config.broker import BrokerConfig
-from kavka.config.topic import TopicConfig
+from kavka.config.topic import TopicConfig, unusable_overrides
 from kavka.controller.config_admin import ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
@@ -81,6 +81,8 @@ class DynamicConfigs:
         self._on_topic_read = on_topic_read
         self._spawn = spawn
         self._others: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _OTHER_ENTITIES}
+        self._refused: dict[str, str] = {}
+        """Settings of brokers that were found and cannot be used, with the reason."""
         self.changes_of_client_metrics = 0
         """How often the subscriptions changed: what was made of them before is to be made anew."""
         self._read: set[str] = set()
@@ -117,13 +119,22 @@ class DynamicConfigs:
     # -- reading
 
     async def load_broker(self) -> None:
-        """Reads what is set at run time for this broker and for all. What cannot be used any more is left out."""
+        """Reads what is set at run time for this broker and for all. What cannot be used is left out, and told once."""
         own, default = await self._zookeeper.get_many([broker_config_path(self._broker_id), broker_config_path(None)])
+        dynamic, not_for_one = _usable(_config(BROKERS_ENTITY, str(self._broker_id), own), per_broker=True)
+        for_all, not_for_all = _usable(_config(BROKERS_ENTITY, DEFAULT_ENTITY, default), per_broker=False)
+        refused = {**not_for_all, **not_for_one}
+        for name, why in refused.items():
+            if name not in self._refused:
+                logger.error(
+                    "dynamic broker setting ignored",
+                    name=name,
+                    why=why,
+                    next_step="take it away with `kavka configs unset --broker` or `--all-brokers`",
+                )
+        self._refused = refused
         try:
-            self.broker = self.broker.with_dynamic(
-                dynamic=_config(BROKERS_ENTITY, str(self._broker_id), own),
-                dynamic_default=_config(BROKERS_ENTITY, DEFAULT_ENTITY, default),
-            )
+            self.broker = self.broker.with_dynamic(dynamic=dynamic, dynamic_default=for_all)
         except ConfigError as refusal:
             logger.error(
                 "dynamic broker settings ignored",
@@ -149,6 +160,15 @@ class DynamicConfigs:
             self._set_overrides(name, overrides)
 
     def _set_overrides(self, name: str, overrides: Mapping[str, str]) -> None:
+        if overrides != self._overrides.get(name, {}):
+            for setting, why in unusable_overrides(overrides).items():
+                logger.error(
+                    "topic setting not in force",
+                    topic=name,
+                    setting=setting,
+                    why=why,
+                    next_step=f"take it away with `kavka configs unset --topic {name} {setting}`",
+                )
         self._read.add(name)
         if overrides:
             self._overrides[name] = overrides
@@ -203,14 +223,16 @@ class DynamicConfigs:
         return self._overrides.get(topic, {})
 
     def topic(self, name: str) -> TopicConfig:
-        """The topic's effective settings. An override that cannot be used any more is left out."""
+        """The topic's effective settings. What cannot be used is left out; it was told of when it was read."""
         known = self._topics.get(name)
         if known is None:
+            overrides = self.overrides(name)
             try:
-                known = TopicConfig(self.overrides(name), self.broker)
-            except ConfigError as refusal:
-                logger.error("topic settings ignored", topic=name, why=str(refusal))
-                known = TopicConfig({}, self.broker)
+                known = TopicConfig(overrides, self.broker)
+            except ConfigError:
+                unusable = unusable_overrides(overrides)
+                usable = {setting: text for setting, text in overrides.items() if setting not in unusable}
+                known = TopicConfig(usable, self.broker)
             self._topics[name] = known
         return known
 
@@ -277,6 +299,14 @@ class DynamicConfigs:
 
 def _log_unread(path: str, failure: ZooKeeperError) -> None:
     logger.warning("change of settings not read", path=path, why=str(failure))
+
+
+def _usable(texts: Mapping[str, str], *, per_broker: bool) -> tuple[dict[str, str], dict[str, str]]:
+    if not texts:
+        return {}, {}
+    from kavka.config.alter import usable_at_run_time  # late: most brokers find nothing that was set at run time
+
+    return usable_at_run_time(texts, per_broker=per_broker)
 
 
 def _config(entity_type: str, entity: str, node: tuple[bytes | None, object] | None) -> Mapping[str, str]:

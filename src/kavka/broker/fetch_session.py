@@ -5,8 +5,9 @@ of the answers are worth sending. Must not know: logs, replicas, time-outs.
 
     I1  a session's requests come in the order of their epochs; any other epoch is INVALID_FETCH_SESSION_EPOCH
     I2  an incremental answer leaves out a partition only if it has no records, no error and no changed offsets
-    I3  the cache holds at most `max.incremental.fetch.session.cache.slots` sessions; a newer one takes the place of one
-        that has been idle for min_eviction_ms, else the client is answered without a session
+    I3  a partition is served once in an answer, however often the request names it: the last time counts
+    I4  the cache holds at most `max.incremental.fetch.session.cache.slots` sessions
+    I5  a session of a follower never makes room for one of a consumer, unless it is idle
 
 The table, (session id, session epoch) of the request to what is done:
 
@@ -19,14 +20,26 @@ The table, (session id, session epoch) of the request to what is done:
     s, names for ids   FETCH_SESSION_TOPIC_ID_ERROR: the request is of a version that names topics the other way
     s not known        FETCH_SESSION_ID_NOT_FOUND
 
-Source: Kafka's FetchSession.scala, KIP-227.
+Where the cache is full, a new session takes the place of one of these, the first that there is; else its client is
+answered without a session:
+
+    idle for more than MIN_EVICTION_MS       the one that was used longest ago
+    a follower's may take: any consumer's, or an older follower's with fewer partitions
+    a consumer's may take: an older consumer's with fewer partitions
+                                             the one with the fewest partitions, consumers' before followers'
+
+Older means: more than MIN_EVICTION_MS since it was made. What followers save by their sessions is the most: they fetch
+all the time, and most of the partitions that they name have nothing new.
+
+Source: Kafka's FetchSessionCache, KIP-227.
 """
 
 from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, KeysView, Sequence
 from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
@@ -46,7 +59,7 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MIN_EVICTION_MS = 120_000
-"""A session idle for so long may lose its place; Kafka's constant."""
+"""min.incremental.fetch.session.eviction.ms, which is a constant in Kafka."""
 _MAX_EPOCH = 2**31 - 1
 
 
@@ -60,16 +73,31 @@ class _Sent(NamedTuple):
 _NOTHING_SENT = _Sent(NO_OFFSET, NO_OFFSET)
 
 
+_Rank = tuple[bool, int, int]
+"""(whether it is a follower's, number of partitions, session id): the lower, the sooner a session makes room."""
+
+
 class FetchSession:
     """The partitions that one client fetches, in the order in which they are served."""
 
-    __slots__ = ("_sent", "by_topic_id", "epoch", "last_used_ms", "session_id", "specs")
+    __slots__ = (
+        "_sent", "by_topic_id", "created_ms", "epoch", "is_followers", "is_old", "last_used_ms", "rank", "session_id",
+        "specs",
+    )  # fmt: skip
 
-    def __init__(self, session_id: int, specs: Iterable[FetchSpec], now_ms: int, *, by_topic_id: bool) -> None:
+    def __init__(
+        self, session_id: int, specs: Iterable[FetchSpec], now_ms: int, *, by_topic_id: bool, is_followers: bool
+    ) -> None:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
+        self.is_followers = is_followers
         self.epoch = 1
+        self.created_ms = now_ms
         self.last_used_ms = now_ms
+        self.is_old = False
+        """Whether it was used later than MIN_EVICTION_MS after it was made."""
+        self.rank: _Rank | None = None
+        """As the cache has it."""
         self.specs: dict[PartitionKey, FetchSpec] = {partition_key(spec): spec for spec in specs}
         self._sent: dict[PartitionKey, _Sent] = {}
 
@@ -134,11 +162,20 @@ class FetchSessionCache:
     def __init__(self, max_sessions: int, random: random.Random) -> None:
         self._max_sessions = max_sessions
         self._random = random
+        # The order of use: the session that was used longest ago is the first.
         self._sessions: dict[int, FetchSession] = {}
+        # Those that may make room for a consumer's session, and for a follower's, in that order.
+        self._for_consumers: list[_Rank] = []
+        self._for_followers: list[_Rank] = []
+        self.partition_count = 0
+        """Of all sessions."""
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def session_ids(self) -> KeysView[int]:
+        return self._sessions.keys()
 
     def context(
         self,
@@ -149,17 +186,23 @@ class FetchSessionCache:
         now_ms: int,
         *,
         by_topic_id: bool = False,
+        is_follower: bool = False,
     ) -> FetchContext:
         """Applies the table above. Raises `RequestError` for the three errors in it.
 
-        `by_topic_id`: the request's version names topics by their ids.
+        `by_topic_id`: the request's version names topics by their ids. `is_follower`: another broker asks.
         """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session_id != NO_SESSION:
-                self._sessions.pop(session_id, None)
-            if session_epoch == FINAL_EPOCH:
+            if len(specs) > 1:
+                unique = {partition_key(spec): spec for spec in specs}
+                if len(unique) < len(specs):
+                    specs = list(unique.values())
+            if session_id in self._sessions:
+                self._remove(self._sessions[session_id])
+            if session_epoch == FINAL_EPOCH or not self._has_room(len(specs), now_ms, is_follower=is_follower):
                 return FetchContext(None, specs, everything=True)
-            return FetchContext(self._create(specs, now_ms, by_topic_id=by_topic_id), specs, everything=True)
+            made = self._create(specs, now_ms, by_topic_id=by_topic_id, is_follower=is_follower)
+            return FetchContext(made, specs, everything=True)
         session = self._sessions.get(session_id)
         if session is None:
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -173,27 +216,69 @@ class FetchSessionCache:
         session.epoch = 1 if session_epoch == _MAX_EPOCH else session_epoch + 1
         session.update(specs, forgotten)
         if not session.specs:
-            del self._sessions[session_id]
+            self._remove(session)
             return FetchContext(None, (), everything=True)
-        # The order of use is the order of the dict: the least recently used session is the first.
-        self._sessions[session_id] = self._sessions.pop(session_id)
-        session.last_used_ms = now_ms
+        self._use(session, now_ms)
         return FetchContext(session, list(session.specs.values()), everything=False)
 
-    def _create(self, specs: Sequence[FetchSpec], now_ms: int, *, by_topic_id: bool) -> FetchSession | None:
-        if len(self._sessions) >= self._max_sessions and not self._evict(now_ms):
-            return None
+    def _create(self, specs: Sequence[FetchSpec], now_ms: int, *, by_topic_id: bool, is_follower: bool) -> FetchSession:
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
-        session = FetchSession(session_id, specs, now_ms, by_topic_id=by_topic_id)
+        session = FetchSession(session_id, specs, now_ms, by_topic_id=by_topic_id, is_followers=is_follower)
         self._sessions[session_id] = session
+        self._use(session, now_ms)
         return session
 
-    def _evict(self, now_ms: int) -> bool:
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now_ms - oldest.last_used_ms < MIN_EVICTION_MS:
+    def _use(self, session: FetchSession, now_ms: int) -> None:
+        """The session is the last that was used; ranks it anew where that changes it."""
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        session.last_used_ms = now_ms
+        is_old = now_ms - session.created_ms > MIN_EVICTION_MS
+        size = len(session.specs)
+        if session.rank is not None and session.rank[1] == size and session.is_old == is_old:
+            return
+        self._unrank(session)
+        session.rank, session.is_old = (session.is_followers, size, session.session_id), is_old
+        self.partition_count += size
+        if is_old:
+            insort(self._for_consumers, session.rank)
+        if is_old or not session.is_followers:
+            insort(self._for_followers, session.rank)
+
+    def _unrank(self, session: FetchSession) -> None:
+        if session.rank is None:
+            return
+        self.partition_count -= session.rank[1]
+        for ranks in (self._for_consumers, self._for_followers):
+            index = bisect_left(ranks, session.rank)
+            if index < len(ranks) and ranks[index] == session.rank:
+                del ranks[index]
+        session.rank = None
+
+    def _remove(self, session: FetchSession) -> None:
+        self._unrank(session)
+        del self._sessions[session.session_id]
+
+    def _has_room(self, size: int, now_ms: int, *, is_follower: bool) -> bool:
+        """Whether a new session of `size` partitions has a place; makes one where it may."""
+        if len(self._sessions) < self._max_sessions:
+            return True
+        loser = self._loser(size, now_ms, is_follower=is_follower)
+        if loser is None:
             return False
-        del self._sessions[oldest.session_id]
+        self._remove(loser)
         self.evictions += 1
         return True
+
+    def _loser(self, size: int, now_ms: int, *, is_follower: bool) -> FetchSession | None:
+        """The session that makes room for a new one, by the second table above."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return None
+        if now_ms - oldest.last_used_ms > MIN_EVICTION_MS:
+            return oldest
+        ranks = self._for_followers if is_follower else self._for_consumers
+        if ranks and ranks[0] <= (is_follower, size, NO_SESSION):
+            return self._sessions[ranks[0][2]]
+        return None

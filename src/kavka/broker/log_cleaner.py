@@ -1,9 +1,9 @@
-"""LogCleaner: compacts the logs whose cleanup.policy says so, one after another, the dirtiest first.
+"""LogCleaner: compacts the logs whose cleanup.policy says so, log.cleaner.threads at a time, the dirtiest first.
 
 A flow: which log, from where to where and which segments together is decided by `log.cleaner_choice`; what stays by
 `log.cleaner_pass`, whose steps a worker takes, a slice at a time; the log swaps the segments. In between everything
-else goes on: appends, reads, truncations, deletions. log.cleaner.threads above 0 all mean one pass at a time: one
-broker is one core.
+else goes on: appends, reads, truncations, deletions. Passes under way take turns: one broker is one core, so several
+do not end sooner, but a small log need not wait for a large one.
 
     I1  Nothing at or above the last stable offset is touched, nor the active segment.
     I2  A pass is given up where the log was truncated, deleted or took its directory offline meanwhile; what it had
@@ -11,11 +11,14 @@ broker is one core.
     I3  After each step of a swap the log on the disk is the old one or the new one, also after a power cut:
           1. the new segment is written as .cleaned, and synced     nothing of it counts
           2. renamed to .swap, and the directory synced             a restart puts it in the place of the old ones
+                                                                    (behind its last batch they may stay: log_loader)
           3. the old ones renamed to .deleted, readers told; sync   the same
           4. renamed to its own name, and synced                    the new one counts by itself
           5. the old ones may be removed
     I4  `cleaner-offset-checkpoint` says that a log is clean up to an offset after step 4 of all its segments.
-    I5  A log that cannot be compacted is told of once, and left alone until this broker is restarted.
+    I5  No log has two passes at a time. All of them together keep to log.cleaner.io.max.bytes.per.second, and share
+        log.cleaner.dedupe.buffer.size.
+    I6  A log that cannot be compacted is told of once, and left alone until this broker is restarted.
 
 Source: Kafka's LogCleaner and LogCleanerManager, UnifiedLog.replaceSegments. Kafka does not sync between the steps.
 """
@@ -44,6 +47,8 @@ logger = Logger(__name__)
 
 MAX_CHECKPOINT_WRITES: Final = 3
 """How often cleaner-offset-checkpoint is written after a pass, until it says what is so."""
+RATE_LOOK_S: Final = 1.0
+"""How long at most a change of the rate goes unnoticed by a pass that waits."""
 MAX_UNCLEANABLE_TOLD: Final = 1_000
 """Logs that are remembered as uncleanable; those of deleted partitions are forgotten first."""
 
@@ -75,8 +80,9 @@ class LogCleaner:
         self._run_blocking = run_blocking
         self._is_stopping = False
         self._uncleanable: dict[UnifiedLog, str] = {}
-        self._moved = 0
-        self._began_at = 0.0
+        self._under_way: dict[asyncio.Task[None], UnifiedLog] = {}
+        self._owed_bytes, self._owed_at = 0.0, 0.0
+        """What was moved beyond the rate, and the loop's time when that was so."""
         self.passes = 0
         self.last_pass_s = 0.0
         self.longest_pass_s = 0.0
@@ -112,24 +118,48 @@ class LogCleaner:
         self._is_stopping = True
 
     async def clean_due(self) -> None:
-        """Compacts logs until none is due. Raises `StorageError`."""
-        while not self._is_stopping:
+        """Compacts logs until none is due. Raises `StorageError`; other passes are then still under way, and the next
+        call waits for them."""
+        while True:
+            self._begin_passes()
+            if not self._under_way:
+                return
+            patience_s = max(self._config().log_cleaner_backoff_ms, 1) / 1000
+            ended, _ = await asyncio.wait(self._under_way, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                del self._under_way[task]
+            for task in ended:
+                task.result()
+
+    async def ended(self) -> None:
+        """Returns when no pass is under way any more, after `stop`."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        self._under_way.clear()
+
+    def _begin_passes(self) -> None:
+        """As many as there may be and logs are due."""
+        while not self._is_stopping and len(self._under_way) < self._config().log_cleaner_threads:
             self.last_look_ms = self._wall_ms()
             found = filthiest(self._looked_at(self.last_look_ms))
             if found is None:
                 return
-            try:
-                await self._clean(found)
-            except _GivenUp:
-                logger.debug("compaction given up", partition=str(found.log.topic_partition))
-            except _DAMAGE as damage:
-                self._give_up_on(found.log, str(damage))
+            task = asyncio.get_running_loop().create_task(self._clean_one(found))
+            self._under_way[task] = found.log
+
+    async def _clean_one(self, found: LogToClean) -> None:
+        try:
+            await self._clean(found)
+        except _GivenUp:
+            logger.debug("compaction given up", partition=str(found.log.topic_partition))
+        except _DAMAGE as damage:
+            self._give_up_on(found.log, str(damage))
 
     def _looked_at(self, now_ms: int) -> list[LogToClean]:
-        """The compacted logs as they are now, but for those that cannot be compacted."""
+        """The compacted logs as they are now, but for those that cannot be compacted and those that just are."""
         looked_at = []
+        left_out = {*self._uncleanable, *self._under_way.values()}
         for log in list(self._logs):
-            if log.config.cleanup_compact and log not in self._uncleanable and log.failure is None:
+            if log.config.cleanup_compact and log not in left_out and log.failure is None:
                 try:
                     looked_at.append(look_at(log, now_ms))
                 except _DAMAGE as damage:
@@ -164,8 +194,9 @@ class LogCleaner:
     async def _compact(self, found: LogToClean) -> None:
         log, config = found.log, self._config()
         loop = asyncio.get_running_loop()
-        self._began_at, self._moved = loop.time(), 0
-        offsets = OffsetMap(config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor)
+        began_at = loop.time()
+        share = config.log_cleaner_dedupe_buffer_size // max(config.log_cleaner_threads, 1)
+        offsets = OffsetMap(share, config.log_cleaner_io_buffer_load_factor)
         cleaning = CleaningPass(found.first_dirty, offsets)
         is_same = partial(self._is_same, log, log.truncations)
         for segment in dirty_segments(found):
@@ -191,7 +222,7 @@ class LogCleaner:
             raise _GivenUp
         log.cleaned_to = end_offset
         await self._write_checkpoints()
-        self._note(found, end_offset, cleaning, offsets, loop.time() - self._began_at)
+        self._note(found, end_offset, cleaning, offsets, loop.time() - began_at)
 
     async def _write_checkpoints(self) -> None:
         # Again where a truncation has written a lower offset while a worker wrote the former one.
@@ -280,12 +311,20 @@ class LogCleaner:
             await self._keep_to_rate(moved.pop())
 
     async def _keep_to_rate(self, moved: int) -> None:
-        """Waits as log.cleaner.io.max.bytes.per.second wants."""
-        self._moved += moved
-        due_s = self._moved / max(self._config().log_cleaner_io_max_bytes_per_second, 1.0)
-        ahead_s = due_s - (asyncio.get_running_loop().time() - self._began_at)
+        """Waits as log.cleaner.io.max.bytes.per.second wants of all passes together."""
         # Also where there is nothing to wait for: the loop has its turn between two slices.
-        await asyncio.sleep(max(ahead_s, 0.0))
+        ahead_s = self._ahead_s(moved)
+        await asyncio.sleep(min(ahead_s, RATE_LOOK_S))
+        while ahead_s > RATE_LOOK_S and not self._is_stopping:
+            ahead_s = self._ahead_s(0)
+            await asyncio.sleep(min(ahead_s, RATE_LOOK_S))
+
+    def _ahead_s(self, moved: int) -> float:
+        """For how long nothing may be moved at the rate that is set now, `moved` bytes more being noted."""
+        now, rate = asyncio.get_running_loop().time(), max(self._config().log_cleaner_io_max_bytes_per_second, 1.0)
+        self._owed_bytes = max(self._owed_bytes - (now - self._owed_at) * rate, 0.0) + moved
+        self._owed_at = now
+        return self._owed_bytes / rate
 
     def _is_current(self, log: UnifiedLog) -> bool:
         return self._logs.get(log.topic_partition) is log

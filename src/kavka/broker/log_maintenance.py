@@ -8,7 +8,8 @@ producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms.
     I1  a flow survives what it works on: a storage error takes its directory offline, and the flow goes on; what it
         does not survive is a bug, and `on_bug` is told
     I2  a log is flushed by one worker at a time
-    I3  a directory that the log manager itself took offline is told of after the look that found it
+    I3  an interval that changes at run time counts from then on, for what waits already too
+    I4  a directory that the log manager itself took offline is told of after the look that found it
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from kavka.broker.flushes import Flushes
 from kavka.broker.log_cleaner import LogCleaner
@@ -32,6 +34,9 @@ FLUSH_LOOK_MS = 1_000
 looks at flush.messages with every append instead."""
 REMOVAL_LOOK_MS = 5_000
 """How often files whose delay is over are removed."""
+
+IntervalMs: TypeAlias = Callable[[BrokerConfig], int]
+Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class LogMaintenance:
@@ -61,31 +66,40 @@ class LogMaintenance:
         self._run_blocking = run_blocking
         self.flushes = Flushes(wall_ms=wall_ms, on_storage_error=on_storage_error, run_blocking=run_blocking)
         self._known_offline = logs.offline_directories
+        self._reconfigured = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._at_work: set[asyncio.Future[None]] = set()
 
     def start(self) -> None:
         """Begins all flows."""
-        config = self._config
-        flush_ms = min(config.log_flush_scheduler_interval_ms, FLUSH_LOOK_MS)
-        for interval_ms, work in (
-            (flush_ms, self._flush),
-            (config.log_retention_check_interval_ms, self._retain),
-            (REMOVAL_LOOK_MS, self._remove),
-            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
-            (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
-            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
-            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            *([(config.log_cleaner_backoff_ms, self.cleaner.clean_due)] if self.cleaner is not None else []),
-        ):
+        flows: list[tuple[IntervalMs, Work]] = [
+            (lambda config: min(config.log_flush_scheduler_interval_ms, FLUSH_LOOK_MS), self._flush),
+            (lambda config: config.log_retention_check_interval_ms, self._retain),
+            (lambda config: REMOVAL_LOOK_MS, self._remove),
+            (lambda config: config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (lambda config: config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
+            (lambda config: config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            (lambda config: config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        ]
+        if self.cleaner is not None:
+            flows.append((lambda config: config.log_cleaner_backoff_ms, self.cleaner.clean_due))
+        for interval_ms, work in flows:
             task = asyncio.get_running_loop().create_task(self._every(interval_ms, work))
             task.add_done_callback(self._on_ended)
             self._tasks.append(task)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Obeys `config` from now on, as far as it may change at run time."""
+        self._config = config
+        self._reconfigured.set()
+        self._reconfigured = asyncio.Event()
 
     async def stop(self) -> None:
         """Ends all flows; returns when none is at work any more."""
         self.abort()
         await asyncio.gather(*self._tasks, *self._at_work, return_exceptions=True)
+        if self.cleaner is not None:
+            await self.cleaner.ended()
         self._tasks.clear()
 
     def abort(self) -> None:
@@ -95,9 +109,9 @@ class LogMaintenance:
         for task in self._tasks:
             task.cancel()
 
-    async def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    async def _every(self, interval_ms: IntervalMs, work: Work) -> None:
         while True:
-            await asyncio.sleep(max(interval_ms, 1) / 1000)
+            await self._pause(interval_ms)
             # Shielded: a worker that syncs a file cannot be stopped, and its log must not be closed under it.
             working = asyncio.ensure_future(work())
             self._at_work.add(working)
@@ -107,6 +121,17 @@ class LogMaintenance:
             except StorageError as failure:
                 self._on_storage_error(failure)
             self._tell_of_offline_directories()
+
+    async def _pause(self, interval_ms: IntervalMs) -> None:
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        while (left_s := began_at + max(interval_ms(self._config), 1) / 1000 - loop.time()) > 0:
+            reconfigured = self._reconfigured
+            try:
+                async with asyncio.timeout(left_s):
+                    await reconfigured.wait()
+            except TimeoutError:
+                return
 
     def _tell_of_offline_directories(self) -> None:
         offline = self._logs.offline_directories

@@ -132,7 +132,8 @@ class MetadataCache:
         if known is not None:
             self._names.pop(known.topic_id, None)
         self._topics[topic.name] = topic
-        self._names[topic.topic_id] = topic.name
+        if topic.topic_id.int:  # A controller older than topic ids sends zero for every topic.
+            self._names[topic.topic_id] = topic.name
 
     def remove_topic(self, name: str) -> None:
         topic = self._topics.pop(name, None)

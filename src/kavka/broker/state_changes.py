@@ -113,6 +113,11 @@ class Topics(Protocol):
 class Coordinator(Protocol):
     """Who keeps its state in a topic's partitions, each where it is led (`coordinator/`)."""
 
+    @property
+    def partition_count(self) -> int:
+        """By how many partitions keys are placed; 0 while that is not known."""
+        ...
+
     def set_partition_count(self, count: int) -> None: ...
 
     def load(self, partition: int, leader_epoch: LeaderEpoch) -> Coroutine[None, None, None]: ...
@@ -157,7 +162,6 @@ class StateChanges:
         topics: Topics,
         new_fetchers: Callable[[], Fetchers],
         inter_broker_listener: str,
-        partition_counts: Mapping[str, int],
         broker_epoch: Callable[[], int],
         wall_ms: Callable[[], int],
         on_storage_error: Callable[[StorageError], None],
@@ -165,10 +169,7 @@ class StateChanges:
         recorder: FlightRecorder | None = None,
     ) -> None:
         """`recorder` is told what the controller says. `new_fetchers` makes what fetches from other brokers, when the
-        first partition is to be followed.
-
-        `partition_counts` is how many partitions the coordinators' topics have if they are made with this broker's
-        settings. `broker_epoch` is that of the present registration.
+        first partition is to be followed. `broker_epoch` is that of the present registration.
         """
         self._broker_id = broker_id
         self._metadata = metadata
@@ -183,7 +184,6 @@ class StateChanges:
         self._new_fetchers = new_fetchers
         self._fetchers: Fetchers | None = None
         self._inter_broker_listener = inter_broker_listener
-        self._partition_counts = partition_counts
         self._broker_epoch = broker_epoch
         self._wall_ms = wall_ms
         self._on_storage_error = on_storage_error
@@ -393,8 +393,8 @@ class StateChanges:
             return ErrorCode.NONE
 
     async def await_topic(self, name: str, timeout_s: float) -> bool:
-        """Whether the topic is known here within `timeout_s`."""
-        if self._metadata.topic(name) is not None:
+        """Whether the topic is known here within `timeout_s`; that of a coordinator, and by how many partitions."""
+        if self._is_here(name):
             return True
         arrival = self._arrivals.setdefault(name, asyncio.Event())
         try:
@@ -403,6 +403,11 @@ class StateChanges:
         except TimeoutError:
             # Another one may wait for the same topic, and longer: it finds the topic when its own time is over.
             self._arrivals.pop(name, None)
+        return self._is_here(name)
+
+    def _is_here(self, name: str) -> bool:
+        if name in self._coordinators and not self._coordinators[name].partition_count:
+            return False
         return self._metadata.topic(name) is not None
 
     def _endpoints(self) -> dict[BrokerId, Endpoint]:
@@ -440,12 +445,16 @@ class StateChanges:
                 tuple(partitions.get(index, UNKNOWN_PARTITION) for index in range(max(partitions) + 1)),
             )
         )
+        if name in self._coordinators:
+            self._on_coordinator_topic(name, len(partitions), is_anew=known is not None and not is_known)
+        else:
+            self._on_arrival(name)
+        return False
+
+    def _on_arrival(self, name: str) -> None:
         arrival = self._arrivals.pop(name, None)
         if arrival is not None:
             arrival.set()
-        if name in self._coordinators:
-            self._on_coordinator_topic(name, len(partitions))
-        return False
 
     def _forget_topic(self, name: str) -> None:
         self._metadata.remove_topic(name)
@@ -455,20 +464,29 @@ class StateChanges:
         if name in self._coordinators:
             self._coordinators[name].set_partition_count(0)
 
-    def _on_coordinator_topic(self, name: str, known_partitions: int) -> None:
-        """Ids are placed by the number of partitions: one that is too low would look for them in the wrong place.
+    def _on_coordinator_topic(self, name: str, known_partitions: int, *, is_anew: bool) -> None:
+        """Ids are placed by the number of partitions that ZooKeeper has when the topic is first heard of.
 
-        A partition that never had a leader is not told of, so what is told may be a part of the topic.
+        A partition that never had a leader is not told of, so what is told may be a part of the topic. Where it is more
+        than is known, the topic was given more, which moves no ids.
         """
-        if known_partitions >= self._partition_counts[name]:
-            self._coordinators[name].set_partition_count(known_partitions)
-        else:
+        coordinator = self._coordinators[name]
+        if is_anew:
+            coordinator.set_partition_count(0)
+        if not coordinator.partition_count:
             self._spawn(self._count_partitions(name))
+        elif known_partitions > coordinator.partition_count:
+            coordinator.set_partition_count(known_partitions)
 
     async def _count_partitions(self, name: str) -> None:
+        asked = self._metadata.topic(name)
         count = await self._topics.partition_count(name)
-        if count and self._metadata.topic(name) is not None:
+        topic = self._metadata.topic(name)
+        if asked is None or topic is None or topic.topic_id != asked.topic_id:
+            return  # It is gone, or another one of this name, which is counted by itself.
+        if count:
             self._coordinators[name].set_partition_count(count)
+            self._on_arrival(name)
 
     def _published(self, topic_partition: TopicPartition, published: PartitionMetadata) -> PartitionMetadata:
         self._held_back.pop(topic_partition, None)

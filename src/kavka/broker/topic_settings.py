@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kavka.config.topic import TopicConfig
+from kavka.config.topic import TopicConfig, TopicSettings
 from kavka.log.log_config import LogConfig
 from kavka.records.batch import TimestampType
 from kavka.records.compression import Compression
 
+LZ4_FAST = 1
+"""A level of the LZ4 library at which it takes its fast compressor."""
 REMEMBERED = 64
 """Topics whose last result is kept."""
 _AS_PRODUCED = "producer"
@@ -43,4 +45,20 @@ def log_config(topic: TopicConfig) -> LogConfig:
         delete_retention_ms=topic.delete_retention_ms,
         preallocate=topic.preallocate,
         compression_type=None if codec == _AS_PRODUCED else Compression.named(codec),
+        compression_level=_level(topic),
     )
+
+
+def _level(topic: TopicConfig) -> int | None:
+    """The level that counts for the topic's codec; None where the codec has none, or producers choose it."""
+    match topic.compression_type:
+        case "gzip":
+            return topic.compression_gzip_level
+        case "zstd":
+            return topic.compression_zstd_level
+        case "lz4":
+            # As Kafka: its default is 9 and stands for the fast compressor; any other is one of the thorough one's.
+            level = topic.compression_lz4_level
+            return LZ4_FAST if level == TopicSettings.compression_lz4_level.default else level
+        case _:
+            return None

@@ -6,75 +6,90 @@ Decides names, options and help only; what a command does stands in the module t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kavka.cli import console_commands
-from kavka.cli.options import Bootstrap, Json
-from kavka.cli.output import Failure, buffer_output, report, usage
+from kavka.cli.help import ClickException, CommandLine, Group
+from kavka.cli.options import Bootstrap, Json, TopicHabit
+from kavka.cli.output import INTERRUPTED, WRONG_USAGE, Failure, buffer_output, report, usage
 from kavka.cli.pipeline import pipeline_app
 from kavka.cli.spark import spark_app
-from kavka.cli.start import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, LOG_LEVELS, MOST_BROKERS, Start, start
+from kavka.cli.start import (
+    DEFAULT_DATA,
+    DEFAULT_HOST,
+    DEFAULT_LOG_LEVELS,
+    DEFAULT_PORT,
+    LOG_LEVELS,
+    MOST_BROKERS,
+    Start,
+    start,
+)
 
-HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+START, LOOK, DATA = "Start brokers", "Look at a cluster", "Topics and records"
+CHANGE, WHAT_IF, OTHER = "Groups, transactions, replicas", "What if", "Console and Spark"
+"""Sections of the list of commands."""
 
-app = typer.Typer(
+
+class Kavka(Group):
+    """The program itself."""
+
+    sections = (START, LOOK, DATA, CHANGE, WHAT_IF, OTHER)
+
+
+app = CommandLine(
     name="kavka",
+    cls=Kavka,
     help="Kafka's classic core in Python: a broker that starts in a moment, and the tools for every day. "
-    "The tools speak Kafka's protocol and work with Apache Kafka as well.",
-    epilog="Start a broker: [bold]kavka up[/bold]   Then: [bold]echo hello | kavka produce greetings[/bold]   "
-    "[bold]kavka consume greetings -e[/bold]",
-    context_settings=HELP_NAMES,
+    "The tools speak Kafka's protocol and work with Apache Kafka as well.\n\nExamples\n\nkavka up\n\n"
+    "echo hello | kavka produce greetings\n\nkavka consume greetings -e\n\nkavka why greetings",
     add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    no_args_is_help=True,
 )
-topics_app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
-configs_app = typer.Typer(help="Show and change the settings of topics and brokers.", no_args_is_help=True)
-app.add_typer(topics_app, name="topics", context_settings=HELP_NAMES)
-app.add_typer(configs_app, name="configs", context_settings=HELP_NAMES)
-reassign_app = typer.Typer(
-    help="Move partitions to other brokers: plan, execute, status, cancel.", no_args_is_help=True
-)
-app.add_typer(reassign_app, name="reassign", context_settings=HELP_NAMES)
-groups_app = typer.Typer(
-    help="List and describe groups, set back what they committed, delete groups and offsets.", no_args_is_help=True
-)
-app.add_typer(groups_app, name="groups", context_settings=HELP_NAMES)
-
-transactions_app = typer.Typer(
-    help="List and describe transactions, find and end those that hang.", no_args_is_help=True
-)
-app.add_typer(transactions_app, name="transactions", context_settings=HELP_NAMES)
-features_app = typer.Typer(help="Show and change the feature levels of the cluster.", no_args_is_help=True)
-app.add_typer(features_app, name="features", context_settings=HELP_NAMES)
-records_app = typer.Typer(help="Delete records.", no_args_is_help=True)
-app.add_typer(records_app, name="records", context_settings=HELP_NAMES)
-app.add_typer(console_commands.console_app, name="console", context_settings=HELP_NAMES)
-app.add_typer(spark_app, name="spark", context_settings=HELP_NAMES)
-app.add_typer(pipeline_app, name="pipeline", context_settings=HELP_NAMES)
+topics_app = CommandLine(help="Create, list, describe, alter and delete topics.")
+configs_app = CommandLine(help="Show and change the settings of topics and brokers.")
+reassign_app = CommandLine(help="Move partitions to other brokers: plan, execute, status, cancel.")
+groups_app = CommandLine(help="List and describe groups, reset what they committed, delete groups and offsets.")
+transactions_app = CommandLine(help="List and describe transactions, find and end those that hang.")
+features_app = CommandLine(help="Show and change the feature levels of the cluster.")
+records_app = CommandLine(help="Delete records.")
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No remarks and no progress on standard error.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A broker's setting, as in server.properties."),
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of the brokers, as in server.properties."),
 ]
-LogLevel = Annotated[str, typer.Option("--log-level", metavar="|".join(LOG_LEVELS), help="What is logged.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would be accepted.")]
+LogLevel = Annotated[str, typer.Option("--log-level", metavar="|".join(LOG_LEVELS), help="Least severe events to log.")]
+UP_LEVEL, SERVER_LEVEL = DEFAULT_LOG_LEVELS["up"], DEFAULT_LOG_LEVELS["server"]
+BootstrapHabit = Annotated[
+    str | None,
+    typer.Option("--bootstrap", "-b", "--bootstrap-server", envvar="KAVKA_BOOTSTRAP", show_envvar=False, hidden=True),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would be accepted; change nothing.")]
 
 
 def run(words: Sequence[str]) -> int:
     """Runs one command line through typer and returns the exit status."""
     buffer_output()
     try:
-        app(args=list(words), prog_name="kavka")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        status = app(args=list(words), prog_name="kavka", standalone_mode=False)
     except Failure as failure:
         return report(failure)
-    return 0
+    except ClickException as wrong:
+        return report(_wrong_usage(wrong))
+    except typer.Abort:
+        return INTERRUPTED
+    return status if isinstance(status, int) else 0
+
+
+def _wrong_usage(wrong: Any) -> Failure:
+    """A mistake on the command line. A group without a command is none: its help is what was asked for."""
+    if type(wrong).__name__ == "NoArgsIsHelpError":
+        print(wrong.format_message())
+        return Failure("", status=WRONG_USAGE)
+    ctx = getattr(wrong, "ctx", None)
+    path = ctx.command_path if ctx is not None else "kavka"
+    return Failure(wrong.format_message(), f"`{path} --help` shows options and examples", status=wrong.exit_code)
 
 
 def _version(wanted: bool) -> None:
@@ -97,15 +112,18 @@ def main(
 # The broker
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def up(
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 for a free one.")] = DEFAULT_PORT,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = DEFAULT_HOST,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, metavar="PORT", help="Port; 0 for a free one.")
+    ] = DEFAULT_PORT,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = DEFAULT_HOST,
     advertise: Annotated[
-        str | None, typer.Option("--advertise", metavar="HOST[:PORT]", help="What clients are told to connect to.")
+        str | None,
+        typer.Option("--advertise", metavar="HOST[:PORT]", help="The address that clients are told to connect to."),
     ] = None,
     data: Annotated[
-        str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where everything is kept.")
+        str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where all data is kept.")
     ] = DEFAULT_DATA,
     brokers: Annotated[
         int,
@@ -114,16 +132,23 @@ def up(
             "-n",
             min=0,
             max=MOST_BROKERS,
-            show_default=False,
-            help="How many, on ports from --port on; as many as the directory has without it, one in a new directory.",
+            metavar="N",
+            show_default="as many as DIRECTORY has, 1 in a new one",
+            help="Number of brokers, on ports from --port on.",
         ),
     ] = 0,
     processes: Annotated[
-        bool, typer.Option("--processes", help="Each broker, and ZooKeeper, in a process of its own.")
+        bool, typer.Option("--processes", help="Run each broker, and ZooKeeper, in its own process.")
     ] = False,
     zookeeper_port: Annotated[
         int | None,
-        typer.Option("--zookeeper-port", min=0, max=65535, help="Opens the embedded ZooKeeper here; 0: anywhere."),
+        typer.Option(
+            "--zookeeper-port",
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Open the embedded ZooKeeper to others; 0 for a free port.",
+        ),
     ] = None,
     metrics_port: Annotated[
         int | None,
@@ -131,7 +156,8 @@ def up(
             "--metrics-port",
             min=1,
             max=65535,
-            help="Shows metrics to Prometheus here; several brokers from here on, each on its own port.",
+            metavar="PORT",
+            help="Serve metrics for Prometheus here; with several brokers, from here on, each on its own port.",
         ),
     ] = None,
     console_port: Annotated[
@@ -140,13 +166,14 @@ def up(
             "--console-port",
             min=0,
             max=65535,
-            show_default=False,
-            help="The console's port; 8090, or a free one where that is taken, without it.",
+            metavar="PORT",
+            show_default="8090, or a free one",
+            help="The console's port.",
         ),
     ] = None,
-    no_console: Annotated[bool, typer.Option("--no-console", help="No console beside the brokers.")] = False,
+    no_console: Annotated[bool, typer.Option("--no-console", help="Do not start the console.")] = False,
     settings: SetOption = None,
-    log_level: LogLevel = "info",
+    log_level: LogLevel = UP_LEVEL,
     as_json: Json = False,
 ) -> None:
     """Start a broker, or a cluster of them, here, with the data in a directory; Ctrl-C stops it.
@@ -181,11 +208,11 @@ def up(
     raise typer.Exit(start(plan))
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def server(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file such as Kafka's server.properties.")],
     settings: SetOption = None,
-    log_level: LogLevel = "info",
+    log_level: LogLevel = SERVER_LEVEL,
     as_json: Json = False,
 ) -> None:
     """Start a broker with the settings of a file, under Kafka's names and defaults.
@@ -198,23 +225,29 @@ def server(
     raise typer.Exit(start(Start(file=file, settings=tuple(settings or ()), log_level=log_level, as_json=as_json)))
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def zookeeper(
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 for a free one.")] = 2181,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = DEFAULT_HOST,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, metavar="PORT", help="Port; 0 for a free one.")
+    ] = 2181,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = DEFAULT_HOST,
     data: Annotated[
-        str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where its tree is kept.")
+        str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where its data is kept.")
     ] = "kavka-zookeeper",
     tick_ms: Annotated[
-        int, typer.Option("--tick-time", min=1, metavar="MS", help="Sessions last 2 to 20 of it without a message.")
+        int,
+        typer.Option("--tick-time", min=1, metavar="MS", help="ZooKeeper's unit of time; sessions last 2 to 20 of it."),
     ] = 2000,
     words: Annotated[
-        str, typer.Option("--four-letter-words", metavar="WORD,...|*", help="Which ones are answered.")
+        str,
+        typer.Option(
+            "--four-letter-words", metavar="WORD,...|*", help="The commands to answer, such as srvr and mntr."
+        ),
     ] = "srvr",
     max_connections: Annotated[
-        int, typer.Option("--max-connections", min=0, help="From one host; 0 for no limit.")
+        int, typer.Option("--max-connections", min=0, metavar="N", help="Connections from one host; 0 for no limit.")
     ] = 60,
-    log_level: LogLevel = "info",
+    log_level: LogLevel = SERVER_LEVEL,
     as_json: Json = False,
 ) -> None:
     """Start a ZooKeeper server here, for Kafka's brokers or any client of ZooKeeper's; Ctrl-C stops it.
@@ -242,30 +275,31 @@ def zookeeper(
 # The cluster
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def why(
     subject: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="SUBJECT",
-            help="TOPIC-PARTITION, TOPIC, broker N, group G or controller; everything without one.",
+            help="TOPIC-PARTITION, TOPIC, broker N, group G or controller; everything by default.",
         ),
     ] = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="How things stood then, and why: 10:42, or ISO 8601.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DURATION", help="How far to look back, as 90s, 10m, 2h, 7d; 24h.")
+        str | None,
+        typer.Option("--since", metavar="DURATION", show_default="24h", help="How far to look back: 90s, 10m, 2h, 7d."),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", "-d", metavar="DIRECTORY", help="Read brokers' directories, not the cluster."),
+        typer.Option("--data", "-d", metavar="DIRECTORY", help="Read log directories instead of asking the cluster."),
     ] = None,
-    brief: Annotated[bool, typer.Option("--brief", help="A line for each decision, without reasons.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="One line per decision, without reasons.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Tell why a leader moved, an ISR shrank, a broker was fenced: what the brokers decided, on which evidence.
+    """Explain why a leader moved, an ISR shrank, a broker was fenced: what the brokers decided, on which evidence.
 
     [bold]Examples[/bold]
 
@@ -282,19 +316,29 @@ def why(
     tell(bootstrap, subject or [], at=at, since=since, data=data or [], brief=brief, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def brokers(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Show the live brokers: what each leads, holds and is behind with, and which one is the controller."""
+    """Show the brokers: what each leads, holds and is behind with, and which one is the controller.
+
+    [bold]Examples[/bold]
+
+    kavka brokers
+
+    kavka brokers --json
+    """
     from kavka.cli.durability import brokers as show_brokers
 
     show_brokers(bootstrap, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def durability(
-    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; all without one.")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; all by default.")] = None,
     broker: Annotated[
-        int | None, typer.Option("--broker", min=0, help="Only this one; exit status 1 unless it is safe to restart.")
+        int | None,
+        typer.Option(
+            "--broker", min=0, metavar="ID", help="Only this broker; exit status 1 unless it is safe to restart."
+        ),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -312,43 +356,52 @@ def durability(
     show_durability(bootstrap, topics or [], broker=broker, as_json=as_json)
 
 
-app.command()(console_commands.health)
-app.command()(console_commands.top)
+app.command(rich_help_panel=LOOK)(console_commands.health)
+app.command(rich_help_panel=LOOK)(console_commands.top)
 
 
 # What if
 
 
-@app.command("simulate")
+@app.command("simulate", rich_help_panel=WHAT_IF)
 def simulate(
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="The same seed gives the same run; any, and named, without it.")
+        int | None,
+        typer.Option(
+            "--seed", min=0, metavar="N", show_default="drawn, and printed", help="The same seed gives the same run."
+        ),
     ] = None,
     scenario: Annotated[
         str | None,
-        typer.Option("--scenario", metavar="NAME", help="A named scenario, or enough of its name; --list has them."),
+        typer.Option("--scenario", metavar="NAME", help="A named scenario, or enough of its name; see --list."),
     ] = None,
     brokers: Annotated[
-        int | None, typer.Option("--brokers", "-n", min=1, max=9, help="How many; as the seed draws without it.")
+        int | None,
+        typer.Option(
+            "--brokers", "-n", min=1, max=9, metavar="N", show_default="drawn from the seed", help="Number of brokers."
+        ),
     ] = None,
     hours: Annotated[
         float | None,
-        typer.Option("--hours", min=0.001, max=1000, help="Virtual hours of faults; ten minutes without it."),
+        typer.Option(
+            "--hours", min=0.001, max=1000, metavar="H", show_default="ten minutes", help="Virtual hours of faults."
+        ),
     ] = None,
     faults: Annotated[
         str | None,
         typer.Option(
             "--faults",
             metavar="KIND,...",
-            help="Only these kinds, as often as each other: kill, pause, cut, ..., or none; an unknown one lists all. "
-            "A mix that the seed draws without it.",
+            show_default="drawn from the seed",
+            help="Only these kinds, each equally often: kill, pause, cut, ..., or none; an unknown one lists all.",
         ),
     ] = None,
     replay: Annotated[
-        str | None, typer.Option("--replay", metavar="FILE", help="A run that --shrink wrote, or somebody by hand.")
+        str | None,
+        typer.Option("--replay", metavar="FILE", help="Play a run that --shrink wrote, or somebody by hand."),
     ] = None,
     trace: Annotated[
-        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, an event a line.")
+        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")
     ] = None,
     page: Annotated[
         str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through the run in a browser.")
@@ -358,7 +411,7 @@ def simulate(
         typer.Option(
             "--shrink",
             metavar="FILE",
-            help="If a rule is broken: make the run smaller while it still is, and write what is left, for --replay.",
+            help="If a rule is broken, find a smaller run that breaks it, and write that for --replay.",
         ),
     ] = None,
     names: Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")] = False,
@@ -402,31 +455,33 @@ def simulate(
     raise typer.Exit(status)
 
 
-@app.command("replay")
+@app.command("replay", rich_help_panel=WHAT_IF)
 def replay(
     directories: Annotated[
         list[str], typer.Argument(metavar="DIRECTORY", help="Brokers' log directories, or those above them.")
     ],
     partitions: Annotated[
         list[str] | None,
-        typer.Option("--partition", "-p", metavar="NAME", help="Only TOPIC-PARTITION, or TOPIC; all without it."),
+        typer.Option("--partition", "-p", metavar="NAME", show_default="all", help="Only TOPIC-PARTITION, or TOPIC."),
     ] = None,
     around: Annotated[
         str | None,
-        typer.Option("--around", metavar="TIME", help="A minute before and after it: 10:42, 10:42:07, or a date too."),
+        typer.Option(
+            "--around", metavar="TIME", help="Only a minute before and after: 10:42, 10:42:07, or with a date."
+        ),
     ] = None,
     trace: Annotated[
-        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, an event a line.")
+        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")
     ] = None,
     page: Annotated[
         str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through it in a browser.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Decide again what the brokers of a cluster decided, from what they recorded, and step through it.
+    """Replay the decisions of a cluster's brokers from what they recorded, and step through them.
 
-    No broker need run. Leaders, in-sync replicas and high watermarks come from the same code as then; where they come
-    out otherwise (another version of kavka, or a bug), that is told, and the exit status is 1.
+    No broker needs to run. The same code decides again about leaders, in-sync replicas and high watermarks. Where it
+    decides differently (another version of kavka, or a bug), the difference is reported, and the exit status is 1.
 
     [bold]Examples[/bold]
 
@@ -449,13 +504,13 @@ def replay(
     raise typer.Exit(status)
 
 
-@app.command("lag-policy")
+@app.command("lag-policy", rich_help_panel=WHAT_IF)
 def lag_policy(
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="Kafka's server.log, `kavka why --json`, a broker's directory, or a trace; none: drawn workloads.",
+            help="Kafka's server.log, `kavka why --json`, a broker's directory, a trace; drawn workloads by default.",
         ),
     ] = None,
     policies: Annotated[
@@ -464,28 +519,30 @@ def lag_policy(
             "--policy",
             "-p",
             metavar="POLICY",
-            help="time:MS, messages:COUNT or messages:COUNT:MS, as often as you like; the usual ones without it.",
+            show_default="the usual ones",
+            help="time:MS, messages:COUNT or messages:COUNT:MS; may be repeated.",
         ),
     ] = None,
     workloads: Annotated[
-        list[str] | None, typer.Option("--workload", "-w", metavar="NAME", help="Only these workloads; all without it.")
+        list[str] | None,
+        typer.Option("--workload", "-w", metavar="NAME", show_default="all", help="Only these workloads."),
     ] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=1, max=60, help="Virtual minutes of each workload.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same figures.")] = 1,
-    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with drawings.")] = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=1, max=60, metavar="N", help="Virtual minutes of each workload.")
+    ] = 10,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 1,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with charts.")] = None,
     write_trace: Annotated[
         str | None,
         typer.Option("--write-trace", metavar="FILE", help="Only write what the leader saw of one workload."),
     ] = None,
     fetches: Annotated[
         bool,
-        typer.Option(
-            "--fetches", help="Of brokers' directories: ask at every moment, with each fetch that was recorded."
-        ),
+        typer.Option("--fetches", help="With brokers' directories: check at each recorded fetch."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare how followers leave the ISR by time and by number of messages: false alarms, what goes unnoticed, why.
+    """Compare ISR policies by time and by number of messages: false alarms, what goes unnoticed, why.
 
     The workloads run on a broker's own decision code in virtual time. With files, the policies are asked about what a
     cluster recorded.
@@ -517,27 +574,30 @@ def lag_policy(
     )
 
 
-@app.command("quorum-vs-isr")
+@app.command("quorum-vs-isr", rich_help_panel=WHAT_IF)
 def quorum_vs_isr(
-    failures: Annotated[int, typer.Option("--failures", "-f", min=1, max=5, help="How many are to be survived.")] = 1,
-    hours: Annotated[float, typer.Option("--hours", min=0.1, max=1000, help="Virtual hours.")] = 24,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same figures.")] = 1,
+    failures: Annotated[
+        int, typer.Option("--failures", "-f", min=1, max=5, metavar="N", help="Failures to survive.")
+    ] = 1,
+    hours: Annotated[float, typer.Option("--hours", min=0.1, max=1000, metavar="H", help="Virtual hours.")] = 24,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 1,
     write_every_ms: Annotated[
         int, typer.Option("--write-every", metavar="MS", min=1, help="Time between two writes.")
     ] = 1_000,
     crash_every: Annotated[
-        float, typer.Option("--crash-every", metavar="MINUTES", min=1, help="Mean time in which a broker crashes.")
+        float,
+        typer.Option("--crash-every", metavar="MINUTES", min=1, help="Mean time between two crashes of a broker."),
     ] = 120,
     repair: Annotated[
-        float, typer.Option("--repair", metavar="MINUTES", min=0.01, help="Mean time until it is back.")
+        float, typer.Option("--repair", metavar="MINUTES", min=0.01, help="Mean time until a broker is back.")
     ] = 5,
     disk_loss: Annotated[
-        float, typer.Option("--disk-loss", min=0, max=1, help="Share of crashes after which its log is empty.")
+        float, typer.Option("--disk-loss", min=0, max=1, metavar="SHARE", help="Share of crashes that lose the log.")
     ] = 0.02,
     detect_ms: Annotated[
-        int, typer.Option("--detect", metavar="MS", min=1, help="Time until a death is noticed.")
+        int, typer.Option("--detect", metavar="MS", min=1, help="Time until a crash is noticed.")
     ] = 6_000,
-    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with drawings.")] = None,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with charts.")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare in-sync replicas (f+1) with a majority quorum (2f+1) on the same faults: copies, latency, availability,
@@ -562,22 +622,48 @@ def quorum_vs_isr(
 # Topics
 
 
+@topics_app.callback(invoke_without_command=True)
+def topics(
+    context: typer.Context,
+    wants_list: Annotated[bool, typer.Option("--list", hidden=True)] = False,
+    bootstrap: BootstrapHabit = None,
+) -> None:
+    """Create, list, describe, alter and delete topics."""
+    if wants_list:
+        topics_list(bootstrap=bootstrap)
+    elif context.invoked_subcommand is None:
+        usage("topics: which command?", "`kavka topics --help` shows commands")
+
+
 @topics_app.command("create")
 def topics_create(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics to create.")],
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME*", help="Topics to create.")] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="Partitions; as the broker is set without it.")
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, metavar="N", show_default="the broker's num.partitions", help="Partitions."
+        ),
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option("--replicas", "-r", min=1, help="Replicas of each; as the broker is set without it.")
+        int | None,
+        typer.Option(
+            "--replicas",
+            "-r",
+            "--replication-factor",
+            min=1,
+            metavar="N",
+            show_default="the broker's default.replication.factor",
+            help="Replicas of each partition.",
+        ),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A topic's setting.")
+        list[str] | None, typer.Option("--set", "-s", "--config", metavar="NAME=VALUE", help="A setting of the topic.")
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic that is there is no error.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is not an error.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
 ) -> None:
     """Create topics.
 
@@ -589,7 +675,7 @@ def topics_create(
 
     create(
         bootstrap,
-        names,
+        _named(names, topic, "create"),
         partitions=partitions or -1,
         replicas=replicas or -1,
         configs=_assignments(settings),
@@ -601,11 +687,18 @@ def topics_create(
 
 @topics_app.command("list")
 def topics_list(
-    internal: Annotated[bool, typer.Option("--internal", "-a", help="Those of the brokers themselves, too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", "-a", help="Include internal topics.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """List topics with their partitions and replicas."""
+    """List topics with their partitions and replicas.
+
+    [bold]Examples[/bold]
+
+    kavka topics list
+
+    kavka topics list --internal --json
+    """
     from kavka.cli.topics import list_topics
 
     list_topics(bootstrap, internal=internal, as_json=as_json)
@@ -613,30 +706,39 @@ def topics_list(
 
 @topics_app.command("describe")
 def topics_describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Topics; all without a name.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Topics; all by default.")] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
 ) -> None:
-    """Show partitions with leaders, replicas and offsets, and the settings that a topic overrides."""
+    """Show partitions with leaders, replicas and offsets, and the settings that a topic overrides.
+
+    [bold]Examples[/bold]
+
+    kavka topics describe
+
+    kavka topics describe orders --json
+    """
     from kavka.cli.topics import describe
 
-    describe(bootstrap, names or [], as_json=as_json)
+    describe(bootstrap, [*(names or []), *(topic or [])], as_json=as_json)
 
 
 @topics_app.command("alter")
 def topics_alter(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME*", help="The topic.")] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="Raise the number to this.")
+        int | None, typer.Option("--partitions", "-p", min=1, metavar="N", help="Raise the number of partitions to N.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A topic's setting.")
+        list[str] | None, typer.Option("--set", "-s", "--config", metavar="NAME=VALUE", help="A setting of the topic.")
     ] = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="NAME", help="Back to the broker's value.")
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="Remove a setting: the broker's value applies.")
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
 ) -> None:
     """Add partitions to a topic, or change its settings.
 
@@ -646,58 +748,82 @@ def topics_alter(
     """
     from kavka.cli.topics import alter
 
-    alter(bootstrap, name, partitions=partitions, settings=_assignments(settings), unset=unset or [], as_json=as_json)
+    named = _named([name] if name is not None else [], topic, "alter")
+    if len(named) > 1:
+        usage(f"alter one topic at a time, not {', '.join(named)}")
+    alter(
+        bootstrap,
+        named[0],
+        partitions=partitions,
+        settings=_assignments(settings),
+        unset=unset or [],
+        as_json=as_json,
+    )
 
 
 @topics_app.command("delete")
 def topics_delete(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics to delete with all their records.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME*", help="Topics to delete with all their records.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing topic is not an error.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
 ) -> None:
-    """Delete topics with all their records."""
+    """Delete topics with all their records.
+
+    [bold]Examples[/bold]
+
+    kavka topics delete orders
+
+    kavka topics delete orders payments --if-exists --yes
+    """
     from kavka.cli.topics import delete
 
-    delete(bootstrap, names, yes=yes, if_exists=if_exists, as_json=as_json)
+    delete(bootstrap, _named(names, topic, "delete"), yes=yes, if_exists=if_exists, as_json=as_json)
 
 
 # Records
 
 
-@app.command()
+@app.command(rich_help_panel=DATA)
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help="Input; standard input without one.")
-    ] = None,
-    delimiter: Annotated[str, typer.Option("-D", "--delimiter", help="Ends a record.")] = "\\n",
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC*", help="The topic.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Input; standard input by default.")] = None,
+    delimiter: Annotated[str, typer.Option("-D", "--delimiter", metavar="TEXT", help="What ends a record.")] = "\\n",
     key_delimiter: Annotated[
-        str | None, typer.Option("-K", "--key-delimiter", help="Ends the key in a record.")
+        str | None, typer.Option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in a record.")
     ] = None,
-    key: Annotated[str | None, typer.Option("-k", "--key", help="The key of records without one of their own.")] = None,
+    key: Annotated[
+        str | None, typer.Option("-k", "--key", metavar="TEXT", help="The key of records that have none.")
+    ] = None,
     headers: Annotated[
-        list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="Of every record.")
+        list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record.")
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option(
-            "-p", "--partition", min=0, help="This partition; without it the key decides, or they take turns."
-        ),
+        typer.Option("-p", "--partition", min=0, metavar="N", show_default="by key, or in turn", help="The partition."),
     ] = None,
-    codec: Annotated[str, typer.Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    codec: Annotated[
+        str, typer.Option("-z", "--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
     acks: Annotated[
-        str, typer.Option("-a", "--acks", help="Who must have a record: all replicas in sync, 1 leader, 0 nobody.")
+        str,
+        typer.Option(
+            "-a", "--acks", metavar="all|1|0", help="Who must have a record: all in sync, the leader, nobody."
+        ),
     ] = "all",
     empty_is_null: Annotated[bool, typer.Option("-Z", "--null", help="Empty keys and values are null.")] = False,
     json_lines: Annotated[
-        bool, typer.Option("-J", "--json-lines", help="Each record is JSON, as consume --json writes it.")
+        bool, typer.Option("-J", "--json-lines", help="Each line is a record in JSON, as consume --json writes it.")
     ] = False,
     whole_files: Annotated[bool, typer.Option("--whole-files", help="Each file is one record.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     bootstrap: Bootstrap = None,
+    habit: TopicHabit = None,
 ) -> None:
     r"""Send records from standard input or files, one for each line.
 
@@ -715,8 +841,13 @@ def produce(
     from kavka.client.settings import ProducerSettings
     from kavka.records.compression import Compression
 
+    if habit:  # Then the first argument is a file.
+        files = [*([topic] if topic is not None else []), *(files or [])]
+        topic = habit[0]
+    if topic is None:
+        usage("which topic?", "for example kavka produce orders")
     if acks not in ("all", "-1", "0", "1"):
-        usage(f"-a {acks}: nobody knows what to wait for", "write all, 1 or 0")
+        usage(f"-a {acks}: unknown number of acknowledgements", "choose all, 1 or 0")
     try:
         form = Input(
             unescape(delimiter),
@@ -730,51 +861,63 @@ def produce(
     except MalformedLine as problem:
         usage(str(problem))
     if not form.delimiter or form.key_delimiter == b"":
-        usage("a delimiter has at least one sign")
+        usage("the delimiter must not be empty", "for example -D '\\n'")
     settings = ProducerSettings(
         acks=-1 if acks == "all" else int(acks), compression=Compression(compression_named(codec))
     )
     send(bootstrap, topic, files or [], form, settings, partition=partition, quiet=quiet, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=DATA)
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC")],
-    partition: Annotated[int | None, typer.Option("-p", "--partition", min=0, help="Only this one.")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC*", help="Topics to read.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("-p", "--partition", min=0, metavar="N", help="Only this partition.")
+    ] = None,
     places: Annotated[
         list[str] | None,
         typer.Option(
             "-o",
             "--offset",
             metavar="PLACE",
-            help="beginning, end, stored, N, -N (the last N), s@TIME, e@TIME; beginning without it.",
+            show_default="beginning",
+            help="Where to start: beginning, end, stored, N, -N (the last N), s@TIME; and to end: e@TIME.",
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option("-c", "--count", min=1, help="Stop after so many records.")] = None,
+    count: Annotated[
+        int | None, typer.Option("-c", "--count", "--max-messages", min=1, metavar="N", help="Stop after N records.")
+    ] = None,
     until_end: Annotated[
         bool, typer.Option("-e", "--exit", help="Stop at the end instead of waiting for more.")
     ] = False,
     form: Annotated[
         str | None,
         typer.Option(
-            "-f", "--format", help="%s value %k key %h headers %t topic %p partition %o offset %T time %S %K lengths"
+            "-f",
+            "--format",
+            metavar="TEXT",
+            help="%s value %k key %h headers %t topic %p partition %o offset %T time %S %K lengths",
         ),
     ] = None,
     key_delimiter: Annotated[
-        str | None, typer.Option("-K", "--key-delimiter", help="Print the key, then this.")
+        str | None, typer.Option("-K", "--key-delimiter", metavar="TEXT", help="Print the key, then this.")
     ] = None,
-    delimiter: Annotated[str, typer.Option("-D", "--delimiter", help="Ends a record.")] = "\\n",
-    null: Annotated[str, typer.Option("-Z", "--null", metavar="TEXT", help="What stands for null.")] = "",
-    group: Annotated[str | None, typer.Option("-g", "--group", help="Read as a member of this group.")] = None,
+    delimiter: Annotated[str, typer.Option("-D", "--delimiter", metavar="TEXT", help="What ends a record.")] = "\\n",
+    null: Annotated[str, typer.Option("-Z", "--null", metavar="TEXT", help="What to print for null.")] = "",
+    group: Annotated[
+        str | None, typer.Option("-g", "--group", "--group-id", metavar="GROUP", help="Read as a member of this group.")
+    ] = None,
     read_committed: Annotated[
-        bool, typer.Option("--read-committed", help="No records of open or aborted transactions.")
+        bool, typer.Option("--read-committed", help="Skip records of open and aborted transactions.")
     ] = False,
-    unbuffered: Annotated[bool, typer.Option("-u", "--unbuffered", help="Write each piece at once.")] = False,
+    unbuffered: Annotated[bool, typer.Option("-u", "--unbuffered", help="Write without buffering.")] = False,
     as_json: Annotated[bool, typer.Option("-J", "--json", help="One line of JSON for each record.")] = False,
     quiet: Quiet = False,
     bootstrap: Bootstrap = None,
+    habit: TopicHabit = None,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", hidden=True)] = False,
 ) -> None:
-    r"""Print records, from the beginning and on and on.
+    r"""Print records from the beginning, and then new ones as they come.
 
     [bold]Examples[/bold]
 
@@ -799,20 +942,22 @@ def consume(
             write = plain(keys, unescape(delimiter), null=null.encode())
     except MalformedLine as problem:
         usage(str(problem))
-    reading = Reading(
-        tuple(topics), partition, parse_where(places or []), group, count, until_end, read_committed, quiet
-    )
+    named = (*(topics or []), *(habit or []))
+    if not named:
+        usage("which topic?", "for example kavka consume orders -e")
+    where = parse_where([*(places or []), *(["beginning"] if from_beginning else [])])
+    reading = Reading(named, partition, where, group, count, until_end, read_committed, quiet)
     read(bootstrap, reading, write, unbuffered=unbuffered)
 
 
-@app.command("dump-log")
+@app.command("dump-log", rich_help_panel=DATA)
 def dump_log(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files of logs, or a partition's directory.")],
-    records: Annotated[bool, typer.Option("--records", "-r", help="The records of each batch, too.")] = False,
-    verify_only: Annotated[bool, typer.Option("--verify", help="Only say whether the files are in order.")] = False,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Include the records of each batch.")] = False,
+    verify_only: Annotated[bool, typer.Option("--verify", help="Only report whether the files are intact.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what stands in a log's files, kavka's or Kafka's, without a broker; 1 is the exit status for damage.
+    """Show the content of log files, kavka's or Kafka's, without a broker; exit status 1 for damage.
 
     Understood are .log, .index, .timeindex, .txnindex, .snapshot and the checkpoints.
 
@@ -827,21 +972,34 @@ def dump_log(
 
 # Replicas and leaders
 
-PlanFile = Annotated[str | None, typer.Argument(metavar="FILE", help="A plan; without it all that moves.")]
+PlanFile = Annotated[str | None, typer.Argument(metavar="FILE", help="A plan; everything that moves by default.")]
 OfTopic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="The partitions of this topic.")]
-OnePartition = Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Only this one of the topic.")]
+OnePartition = Annotated[
+    int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="Only this partition of the topic.")
+]
 
 
 @reassign_app.command("plan")
 def reassign_plan(
-    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", metavar="NAME", help="Of these topics.")] = None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", metavar="NAME", show_default="all", help="Only these topics.")
+    ] = None,
     brokers: Annotated[
-        str | None, typer.Option("--brokers", metavar="ID,ID,...", help="Where replicas may be; all live brokers.")
+        str | None,
+        typer.Option("--brokers", metavar="ID,ID,...", show_default="all live brokers", help="Where replicas may be."),
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option("--replicas", "-r", min=1, help="How many each partition is to have; as many as now.")
+        int | None,
+        typer.Option(
+            "--replicas", "-r", min=1, metavar="N", show_default="as many as now", help="Replicas of each partition."
+        ),
     ] = None,
-    internal: Annotated[bool, typer.Option("--internal", "-a", help="Topics of the brokers themselves, too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", "-a", help="Include internal topics.")] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the plan here, unless it cannot be made."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: it always does.")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Say where replicas should be, as JSON, and what that would copy; nothing is moved.
@@ -851,13 +1009,13 @@ def reassign_plan(
 
     [bold]Examples[/bold]
 
-    kavka reassign plan --brokers 1,2,3,4 > move.json
+    kavka reassign plan --brokers 1,2,3,4 --output move.json
 
-    kavka reassign plan --topic orders --replicas 3 > more.json
+    kavka reassign plan --topic orders --replicas 3 | kavka reassign execute -
     """
     from kavka.cli.reassign import plan
 
-    plan(bootstrap, topics or [], brokers=_broker_ids(brokers), replicas=replicas, internal=internal)
+    plan(bootstrap, topics or [], brokers=_broker_ids(brokers), replicas=replicas, internal=internal, output=output)
 
 
 @reassign_app.command("execute")
@@ -865,15 +1023,16 @@ def reassign_execute(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A plan, as plan writes it; - for standard input.")],
     throttle: Annotated[
         int | None,
-        typer.Option("--throttle", metavar="BYTES", min=1, help="Copy no faster than so many bytes/s per broker."),
+        typer.Option("--throttle", metavar="BYTES", min=1, help="Copy at most this many bytes per second and broker."),
     ] = None,
     additional: Annotated[
-        bool, typer.Option("--additional", help="Although others move; those in the file move as it says now.")
+        bool,
+        typer.Option("--additional", help="Allowed while other partitions move; what the file names moves as it says."),
     ] = False,
     keep_factor: Annotated[
-        bool, typer.Option("--keep-factor", help="Refuse to change how many replicas a partition has (Kafka 4.1).")
+        bool, typer.Option("--keep-factor", help="Refuse to change the number of replicas (Kafka 4.1).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Even below min.insync.replicas.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow fewer replicas than min.insync.replicas.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -906,8 +1065,8 @@ def reassign_execute(
 @reassign_app.command("status")
 def reassign_status(
     file: PlanFile = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Lift the throttles when nothing moves any more.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Return when all is done.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Lift the throttles once nothing moves.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Return when all moves are done.")] = False,
     timeout: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer than this.")
     ] = None,
@@ -929,15 +1088,17 @@ def reassign_status(
 
 @reassign_app.command("cancel")
 def reassign_cancel(
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help="A plan: its partitions.")] = None,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="A plan: cancel the moves of its partitions.")
+    ] = None,
     topic: OfTopic = None,
     partition: OnePartition = None,
-    everything: Annotated[bool, typer.Option("--all", help="Whatever moves.")] = False,
-    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Leave the throttles as they are.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Cancel all moves.")] = False,
+    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Keep the throttles.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Stop moves: the replicas are what they were, and what was copied is deleted.
+    """Cancel moves: the replicas stay where they were, and what was copied is deleted.
 
     [bold]Example[/bold]
 
@@ -956,14 +1117,15 @@ def reassign_cancel(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=CHANGE)
 def elect(
     preferred: Annotated[
-        bool, typer.Option("--preferred/--unclean", help="The first replica leads; or any replica where nobody leads.")
+        bool,
+        typer.Option("--preferred/--unclean", help="Elect the first replica; or any live one where nobody can lead."),
     ] = True,
     topic: OfTopic = None,
     partition: OnePartition = None,
-    everything: Annotated[bool, typer.Option("--all", help="Wherever it is needed.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Wherever an election is needed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an unclean election.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -995,15 +1157,18 @@ def _broker_ids(text: str | None) -> list[int]:
     """Broker ids, each once; all live brokers where there are none."""
     words = [word.strip() for word in (text or "").split(",") if word.strip()]
     if not all(word.isdecimal() for word in words) or (text is not None and not words):
-        usage(f"--brokers {text}: brokers are named by their numbers", "for example --brokers 1,2,3")
+        usage(f"--brokers {text}: broker ids are numbers", "for example --brokers 1,2,3")
     return sorted({int(word) for word in words})
 
 
 # Settings
 
-Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="Of this topic.")]
-BrokerOption = Annotated[str | None, typer.Option("--broker", metavar="ID", help="Of this broker.")]
-AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="The default of all brokers, as set at run time.")]
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="Settings of this topic.")]
+BrokerOption = Annotated[str | None, typer.Option("--broker", metavar="ID", help="Settings of this broker.")]
+AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="Run-time defaults of all brokers.")]
+BrokerLogger = Annotated[
+    str | None, typer.Option("--broker-logger", metavar="ID", help="Levels of this broker's loggers.")
+]
 
 
 @configs_app.command("describe")
@@ -1012,11 +1177,12 @@ def configs_describe(
     topic: Topic = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Those at their default, too.")] = False,
+    logger: BrokerLogger = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include settings at their default.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show settings with where their values come from and what they mean.
+    """Show settings: their values, where these come from, and what they mean.
 
     [bold]Examples[/bold]
 
@@ -1031,6 +1197,7 @@ def configs_describe(
         topic=topic,
         broker=broker,
         all_brokers=all_brokers,
+        logger=logger,
         names=names or [],
         everything=everything,
         as_json=as_json,
@@ -1045,17 +1212,20 @@ def configs_set(
     topic: Topic = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
+    logger: BrokerLogger = None,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Set settings at run time, all or none.
+    """Change settings at run time, all or none.
 
     [bold]Examples[/bold]
 
     kavka configs set --topic orders retention.ms=3600000 cleanup.policy+=compact
 
     kavka configs set --all-brokers log.cleaner.threads=2
+
+    kavka configs set --broker-logger 1 kavka.controller=DEBUG
     """
     from kavka.cli.configs import change
 
@@ -1064,6 +1234,7 @@ def configs_set(
         topic=topic,
         broker=broker,
         all_brokers=all_brokers,
+        logger=logger,
         assignments=assignments,
         unset=[],
         dry_run=dry_run,
@@ -1073,15 +1244,16 @@ def configs_set(
 
 @configs_app.command("unset")
 def configs_unset(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings that go back to what they were.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings to remove.")],
     topic: Topic = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokers = False,
+    logger: BrokerLogger = None,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Take settings back that were set at run time.
+    """Remove settings that were set at run time.
 
     [bold]Example[/bold]
 
@@ -1094,12 +1266,24 @@ def configs_unset(
         topic=topic,
         broker=broker,
         all_brokers=all_brokers,
+        logger=logger,
         assignments=[],
         unset=names,
         dry_run=dry_run,
         as_json=as_json,
     )
 
+
+app.add_typer(topics_app, name="topics", rich_help_panel=DATA)
+app.add_typer(configs_app, name="configs", rich_help_panel=DATA)
+app.add_typer(groups_app, name="groups", rich_help_panel=CHANGE)
+app.add_typer(transactions_app, name="transactions", rich_help_panel=CHANGE)
+app.add_typer(reassign_app, name="reassign", rich_help_panel=CHANGE)
+app.add_typer(features_app, name="features", rich_help_panel=CHANGE)
+app.add_typer(records_app, name="records", rich_help_panel=DATA)
+app.add_typer(console_commands.console_app, name="console", rich_help_panel=OTHER)
+app.add_typer(spark_app, name="spark", rich_help_panel=OTHER)
+app.add_typer(pipeline_app, name="pipeline", rich_help_panel=OTHER)
 
 # Features, records, log directories
 
@@ -1108,7 +1292,12 @@ Levels = Annotated[list[str], typer.Argument(metavar="FEATURE=LEVEL", help="Feat
 
 @features_app.command("describe")
 def features_describe(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Show the features that the cluster knows, the levels in force, and those that the brokers support."""
+    """Show the features that the cluster knows, the levels in force, and those that the brokers support.
+
+    [bold]Example[/bold]
+
+    kavka features describe
+    """
     from kavka.cli.features import describe
 
     describe(bootstrap, as_json=as_json)
@@ -1132,7 +1321,7 @@ def features_upgrade(
 @features_app.command("downgrade")
 def features_downgrade(
     levels: Levels,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Also where it loses what the higher level kept.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Even if data of the higher level is lost.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -1152,10 +1341,13 @@ def features_downgrade(
 def records_delete(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated.")
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, metavar="N", help="Only this partition; may be repeated."),
     ] = None,
-    before: Annotated[int | None, typer.Option("--before", min=0, metavar="OFFSET", help="Those before it.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Those that are there now.")] = False,
+    before: Annotated[
+        int | None, typer.Option("--before", min=0, metavar="OFFSET", help="Records before this offset.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All records that are there now.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -1173,19 +1365,23 @@ def records_delete(
     delete(bootstrap, topic, partitions=partition or [], before=before, everything=everything, yes=yes, as_json=as_json)
 
 
-@app.command("log-dirs")
+@app.command("log-dirs", rich_help_panel=LOOK)
 def log_dirs(
-    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Show each replica of these.")] = None,
-    broker: Annotated[int | None, typer.Option("--broker", min=0, help="Only this one.")] = None,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Show each replica of these topics.")
+    ] = None,
+    broker: Annotated[int | None, typer.Option("--broker", min=0, metavar="ID", help="Only this broker.")] = None,
     move: Annotated[
         list[str] | None,
-        typer.Option("--move", metavar="PARTITION", help="A partition that the broker is to move, as orders-3."),
+        typer.Option("--move", metavar="PARTITION", help="A replica to move, such as orders-3, on --broker."),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="DIRECTORY", help="To where.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="DIRECTORY", help="The log directory to move it to.")
+    ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show the brokers' log directories and what lies in them, or move replicas to other ones.
+    """Show the brokers' log directories and their content, or move replicas between them.
 
     [bold]Examples[/bold]
 
@@ -1217,13 +1413,14 @@ GroupTopics = Annotated[
 @transactions_app.command("list")
 def transactions_list(
     state: Annotated[
-        list[str] | None, typer.Option("--state", metavar="STATE", help="Only ids in it: Ongoing, Empty, ...")
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only ids in this state: Ongoing, Empty, ...")
     ] = None,
     longer_than_ms: Annotated[
-        int | None, typer.Option("--running-longer-than-ms", metavar="MS", help="Only what began so long ago.")
+        int | None,
+        typer.Option("--running-longer-than-ms", metavar="MS", help="Only transactions open for longer than this."),
     ] = None,
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="REGEX", help="Only ids that it matches as a whole.")
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Only ids that match as a whole.")
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -1243,11 +1440,11 @@ def transactions_list(
 
 @transactions_app.command("describe")
 def transactions_describe(
-    transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID...")],
+    transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID", help="Transactional ids.")],
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show what coordinators know of transactional ids: state, producer, time-out, partitions.
+    """Show transactional ids: state, producer, time-out, partitions.
 
     [bold]Examples[/bold]
 
@@ -1260,12 +1457,14 @@ def transactions_describe(
 
 @transactions_app.command("describe-producers")
 def transactions_describe_producers(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, metavar="N", help="Only this partition.")
+    ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Show the producers that a topic's partitions remember, and where their open transactions begin.
+    """Show the producers of a topic's partitions, and where their open transactions begin.
 
     [bold]Examples[/bold]
 
@@ -1279,14 +1478,16 @@ def transactions_describe_producers(
 @transactions_app.command("find-hanging")
 def transactions_find_hanging(
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition of it.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, metavar="N", help="Only this partition of it.")
+    ] = None,
     max_timeout_ms: Annotated[
-        int, typer.Option("--max-timeout-ms", min=0, help="The cluster's transaction.max.timeout.ms.")
+        int, typer.Option("--max-timeout-ms", min=0, metavar="MS", help="The cluster's transaction.max.timeout.ms.")
     ] = 900_000,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Find open transactions that their coordinators know nothing of: nobody will end them.
+    """Find open transactions that no coordinator will end.
 
     [bold]Examples[/bold]
 
@@ -1301,9 +1502,11 @@ def transactions_find_hanging(
 
 @transactions_app.command("abort")
 def transactions_abort(
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC")],
-    partition: Annotated[int, typer.Option("--partition", min=0)],
-    start_offset: Annotated[int, typer.Option("--start-offset", min=0, help="Where the transaction begins.")],
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.")],
+    partition: Annotated[int, typer.Option("--partition", min=0, metavar="N", help="The partition.")],
+    start_offset: Annotated[
+        int, typer.Option("--start-offset", min=0, metavar="OFFSET", help="Where the transaction begins.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -1321,7 +1524,7 @@ def transactions_abort(
 
 @transactions_app.command("force-terminate")
 def transactions_force_terminate(
-    transactional_id: Annotated[str, typer.Argument(metavar="TRANSACTIONAL-ID")],
+    transactional_id: Annotated[str, typer.Argument(metavar="TRANSACTIONAL-ID", help="The transactional id.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -1337,10 +1540,23 @@ def transactions_force_terminate(
     force_terminate(bootstrap, transactional_id, yes=yes, as_json=as_json)
 
 
+@groups_app.callback(invoke_without_command=True)
+def groups(
+    context: typer.Context,
+    wants_list: Annotated[bool, typer.Option("--list", hidden=True)] = False,
+    bootstrap: BootstrapHabit = None,
+) -> None:
+    """List and describe groups, reset what they committed, delete groups and offsets."""
+    if wants_list:
+        groups_list(bootstrap=bootstrap)
+    elif context.invoked_subcommand is None:
+        usage("groups: which command?", "`kavka groups --help` shows commands")
+
+
 @groups_app.command("list")
 def groups_list(
     state: Annotated[
-        list[str] | None, typer.Option("--state", metavar="STATE", help="Only groups in it: Empty, Stable, ...")
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only groups in this state: Empty, Stable, ...")
     ] = None,
     kind: Annotated[
         list[str] | None, typer.Option("--type", metavar="classic|consumer", help="Only groups of this protocol.")
@@ -1364,7 +1580,9 @@ def groups_list(
 @groups_app.command("describe")
 def groups_describe(
     groups: GroupIds,
-    members: Annotated[bool, typer.Option("--members", help="Members with their partitions, without offsets.")] = False,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show members and their partitions instead of offsets.")
+    ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -1385,12 +1603,18 @@ def groups_describe(
 def groups_reset_offsets(
     group: GroupId,
     topic: GroupTopics = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has committed for.")] = False,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All topics that the group has committed offsets for.")
+    ] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
     to_current: Annotated[bool, typer.Option("--to-current", help="To what is committed (with --export).")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="OFFSET", help="To it.")] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", metavar="N", help="On, or back (-100).")] = None,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", min=0, metavar="OFFSET", help="To this offset.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="N records on, or back: -100.")
+    ] = None,
     to_datetime: Annotated[
         str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record from 2026-11-21T10:42 on.")
     ] = None,
@@ -1401,7 +1625,7 @@ def groups_reset_offsets(
     from_file: Annotated[
         str | None, typer.Option("--from-file", metavar="FILE", help="Lines of topic,partition,offset.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Set them; without it they are only shown.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Set the offsets instead of only showing them.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print lines for --from-file.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = None,
@@ -1446,7 +1670,7 @@ def groups_delete_offsets(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Forget what a group committed for topics that nobody in it reads.
+    """Delete the offsets that a group committed for topics that none of its members reads.
 
     [bold]Example[/bold]
 
@@ -1455,6 +1679,14 @@ def groups_delete_offsets(
     from kavka.cli.groups import delete_offsets
 
     delete_offsets(bootstrap, group, topic, as_json=as_json)
+
+
+def _named(names: Sequence[str] | None, habit: Sequence[str] | None, what: str) -> list[str]:
+    """Topics, as arguments or as Kafka's tools take them."""
+    named = [*(names or []), *(habit or [])]
+    if not named:
+        usage("which topic?", f"for example kavka topics {what} orders")
+    return named
 
 
 def _assignments(texts: Sequence[str] | None) -> dict[str, str]:
@@ -1469,4 +1701,4 @@ def _assignments(texts: Sequence[str] | None) -> dict[str, str]:
 
 def _log_level(level: str) -> None:
     if level not in LOG_LEVELS:
-        usage(f"--log-level {level} is none", f"one of {', '.join(LOG_LEVELS)}")
+        usage(f"--log-level: unknown level {level!r}", f"choose {', '.join(LOG_LEVELS[:-1])} or {LOG_LEVELS[-1]}")

@@ -1,4 +1,4 @@
-"""`kavka configs`: show and change the settings of topics and brokers as they run."""
+"""`kavka configs`: show and change the settings of topics and brokers, and levels of loggers, as they run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.output import Table, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
+from kavka.cli.setting_hints import unknown_note
+from kavka.config.similar import similar_setting
 
 if TYPE_CHECKING:
     from kavka.client.admin import ConfigChange, ConfigEntry, ConfigResource
@@ -17,6 +19,7 @@ _SOURCES = {
     "DYNAMIC_BROKER": "broker, at run time",
     "DYNAMIC_DEFAULT_BROKER": "all brokers, at run time",
     "STATIC_BROKER": "broker's file",
+    "DYNAMIC_BROKER_LOGGER": "in force",
     "DEFAULT": "default",
 }
 
@@ -27,12 +30,13 @@ def describe(
     topic: str | None,
     broker: str | None,
     all_brokers: bool,
+    logger: str | None,
     names: Sequence[str],
     everything: bool,
     as_json: bool,
 ) -> None:
     """Shows settings: those that are not at their default, those named, or all; with meanings where few are shown."""
-    resource = _resource(topic, broker, all_brokers=all_brokers)
+    resource = _resource(topic, broker, all_brokers=all_brokers, logger=logger)
 
     async def work(cluster: Cluster) -> list[ConfigEntry]:
         from kavka.client.admin import Admin
@@ -43,7 +47,9 @@ def describe(
     entries = with_cluster(bootstrap, work)
     unknown = [name for name in names if name not in {entry.name for entry in entries}]
     if unknown:
-        usage(f"no setting is called {', '.join(unknown)}", "`kavka configs describe --all` shows all names")
+        close = similar_setting(unknown[0], [entry.name for entry in entries])
+        step = f"did you mean {close}?" if close else "`kavka configs describe --all` shows all names"
+        usage(f"there is no setting {', '.join(unknown)}", step)
     chosen = [entry for entry in entries if entry.name in names or (not names and (everything or _is_set(entry)))]
     if as_json:
         show_json([_facts(entry) for entry in chosen])
@@ -59,13 +65,14 @@ def change(
     topic: str | None,
     broker: str | None,
     all_brokers: bool,
+    logger: str | None,
     assignments: Sequence[str],
     unset: Sequence[str],
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Sets (name=value), appends to (name+=value), subtracts from (name-=value) and unsets settings, all or none."""
-    resource = _resource(topic, broker, all_brokers=all_brokers)
+    resource = _resource(topic, broker, all_brokers=all_brokers, logger=logger)
     changes = [*map(_change, assignments), *map(_unset, unset)]
 
     async def work(cluster: Cluster) -> None:
@@ -75,6 +82,10 @@ def change(
             raise error
 
     with_cluster(bootstrap, work)
+    for each in changes if topic is None else ():
+        said = unknown_note(each.name)
+        if said is not None:
+            note(said)
     facts = {
         "resource": resource.resource_type.name.lower(),
         "name": resource.name,
@@ -85,15 +96,18 @@ def change(
     done(f"{', '.join(each.name for each in changes)} {what}.", facts, as_json=as_json)
 
 
-def _resource(topic: str | None, broker: str | None, *, all_brokers: bool) -> ConfigResource:
+def _resource(topic: str | None, broker: str | None, *, all_brokers: bool, logger: str | None) -> ConfigResource:
     from kavka.client.admin import ConfigResource, ResourceType
 
-    if (topic is not None) + (broker is not None) + all_brokers != 1:
-        usage("settings of what?", "give one of --topic NAME, --broker ID and --all-brokers")
+    if (topic is not None) + (broker is not None) + all_brokers + (logger is not None) != 1:
+        usage("settings of what?", "give one of --topic NAME, --broker ID, --all-brokers and --broker-logger ID")
     if topic is not None:
         return ConfigResource(ResourceType.TOPIC, topic)
-    if broker is not None and not broker.isdecimal():
-        usage(f"--broker {broker}: a broker is named by its number", "for example --broker 1")
+    for option, named in (("--broker", broker), ("--broker-logger", logger)):
+        if named is not None and not named.isdecimal():
+            usage(f"{option} {named}: a broker is named by its number", f"for example {option} 1")
+    if logger is not None:
+        return ConfigResource(ResourceType.BROKER_LOGGER, logger)
     return ConfigResource(ResourceType.BROKER, broker or "")
 
 

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kavka.cli.console_beside import NICENESS
-from kavka.cli.output import Failure
+from kavka.cli.output import Failure, note
 from kavka.cli.session import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
+from kavka.installation import install_command
 
 if TYPE_CHECKING:
     from kavka.console.settings import ConsoleSettings
 
 NEEDED = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous")
 """What the console cannot start without."""
-MISSING = 'the console needs packages that are not installed: pip install "kavka[console]"'
+CONNECT_S = 1.0
+"""How long bootstrap addresses may take, all together, to accept a connection before the console starts anyway."""
+MISSING = "the console needs packages that are not installed"
 
 
 def is_installed() -> bool:
@@ -47,9 +52,9 @@ def console(
     """Serves until a signal ends it. `beside`: it ends with its standard input, and takes another port where its own is
     taken. Raises Failure."""
     if not is_installed():
-        raise Failure(MISSING)
+        raise Failure(MISSING, install_command("console"))
     from kavka.console.server import bind, serve
-    from kavka.errors import ConfigError, KavkaError
+    from kavka.errors import AddressProblem, AddressUnavailable, ConfigError
     from kavka.runtime.log_output import configure
 
     try:
@@ -59,12 +64,17 @@ def console(
         configure(log_level, as_json=as_json)
         if beside:
             os.nice(NICENESS)
+        silent = {} if beside else _silent_clusters(settings)
         bound = bind(settings.host, settings.port, elsewhere=beside)
-        serve(settings, bound, on_ready=lambda address: _tell(settings, address, as_json), while_input=beside)
+        serve(settings, bound, on_ready=lambda address: _tell(settings, address, silent, as_json), while_input=beside)
+    except AddressUnavailable as problem:
+        taken = problem.problem is AddressProblem.TAKEN
+        step = (
+            "stop that program, or choose another port with --port" if taken else "choose another address with --host"
+        )
+        raise Failure(str(problem), step) from problem
     except ConfigError as problem:
         raise Failure(str(problem), "docs/console.md has all settings") from problem
-    except KavkaError as problem:
-        raise Failure(str(problem), "stop what listens there, or choose another port with --port") from problem
     except (OSError, sqlite3.Error) as problem:
         where = settings.data_directory
         raise Failure(f"{where}: {problem}", "choose a directory that can be written, with --data") from problem
@@ -92,9 +102,31 @@ def _settings(bootstraps: Sequence[str], file: str | None, zookeeper: str | None
     return settings
 
 
-def _tell(settings: ConsoleSettings, address: str, as_json: bool) -> None:
+def _silent_clusters(settings: ConsoleSettings) -> dict[str, str]:
+    """Why no bootstrap address of a cluster can be connected to, by the cluster's name; those that can are left out."""
+    from kavka.client.cluster import parse_bootstrap
+
+    silent = {}
+    until = time.monotonic() + CONNECT_S
+    for cluster in settings.clusters:
+        reasons = []
+        for host, port in parse_bootstrap(cluster.bootstrap):
+            try:
+                socket.create_connection((host, port), max(until - time.monotonic(), 0.1)).close()
+                break
+            except OSError as problem:
+                reasons.append(f"{host}:{port}: {problem.strerror or 'no answer'}")
+        else:
+            silent[cluster.name] = "; ".join(reasons)
+    return silent
+
+
+def _tell(settings: ConsoleSettings, address: str, silent: Mapping[str, str], as_json: bool) -> None:
     if as_json:
-        facts = {"event": "console", "address": address, "clusters": [each.name for each in settings.clusters]}
+        names = [each.name for each in settings.clusters]
+        facts = {"event": "console", "address": address, "clusters": names, "silent": dict(silent)}
         print(json.dumps(facts), flush=True)
-    else:
-        print(f"The console is ready: {address}", flush=True)
+        return
+    print(f"The console is ready: {address}", flush=True)
+    for name, why in silent.items():
+        note(f"Cluster {name} does not answer ({why}). The console shows it as soon as it does.")

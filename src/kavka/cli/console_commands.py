@@ -10,21 +10,24 @@ from typing import Annotated
 import typer
 
 from kavka.cli.console_users import users_app
+from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.start import LOG_LEVELS
 
-console_app = typer.Typer(help="Serve the console: pages about clusters, for a browser.", invoke_without_command=True)
+console_app = CommandLine(
+    help="Serve the console: pages about clusters, for a browser.", invoke_without_command=True, no_args_is_help=False
+)
 console_app.add_typer(users_app, name="user")
 
 ZooKeeper = Annotated[
-    str | None, typer.Option("--zookeeper", metavar="HOST:PORT,...", help="Servers of the ensemble, to be checked too.")
+    str | None, typer.Option("--zookeeper", metavar="HOST:PORT,...", help="ZooKeeper servers to check, too.")
 ]
 Metrics = Annotated[
     str | None,
     typer.Option(
         "--metrics",
         metavar="URL",
-        help="Where brokers show metrics, as http://{host}:7071/metrics; kavka's brokers say it themselves.",
+        help="Where Apache Kafka's brokers serve metrics, as http://{host}:7071/metrics; kavka's announce it.",
     ),
 ]
 
@@ -38,26 +41,42 @@ def console(
             "--bootstrap",
             "-b",
             metavar="[NAME=]HOST:PORT,...",
-            help="A cluster; again for each further one. 127.0.0.1:9092 without it.",
+            show_default="127.0.0.1:9092",
+            help="A cluster; may be repeated.",
         ),
     ] = None,
     settings: Annotated[
         str | None, typer.Option("--settings", metavar="FILE", help="Clusters and settings, as TOML.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", min=0, max=65535, show_default=False, help="Port; 8090 without it.")
+        int | None,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, metavar="PORT", show_default="8090", help="Port; 0 for a free one."
+        ),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option("--host", help="Address to listen on; 127.0.0.1 without it. Elsewhere logins are needed."),
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            show_default="127.0.0.1",
+            help="Address to listen on; beyond loopback, users must log in.",
+        ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where history, users and jobs are kept.")
+        str | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DIRECTORY",
+            show_default="kavka-console",
+            help="Where history, users and jobs are kept.",
+        ),
     ] = None,
     zookeeper: ZooKeeper = None,
-    login: Annotated[bool, typer.Option("--login", help="Ask for a login on loopback, too.")] = False,
+    login: Annotated[bool, typer.Option("--login", help="Require a login on loopback, too.")] = False,
     log_level: Annotated[
-        str, typer.Option("--log-level", metavar="|".join(LOG_LEVELS), help="What is logged.")
+        str, typer.Option("--log-level", metavar="|".join(LOG_LEVELS), help="Least severe events to log.")
     ] = "info",
     as_json: Json = False,
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
@@ -92,9 +111,10 @@ def console(
 
 def health(
     fail_on: Annotated[
-        str, typer.Option("--fail-on", metavar="warning|critical|never", help="What makes the exit status 1.")
+        str,
+        typer.Option("--fail-on", metavar="warning|critical|never", help="Which failed checks make the exit status 1."),
     ] = "warning",
-    every: Annotated[bool, typer.Option("--all", help="Show the checks that passed or are not known, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include the checks that passed or are unknown.")] = False,
     zookeeper: ZooKeeper = None,
     metrics: Metrics = None,
     as_json: Json = False,
@@ -114,8 +134,10 @@ def health(
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print one look, and end.")] = False,
-    every: Annotated[float, typer.Option("--every", min=0.25, max=60, metavar="SECONDS", help="How often.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once, and end.")] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=0.25, max=60, metavar="SECONDS", help="Interval between two looks.")
+    ] = 1.0,
     zookeeper: ZooKeeper = None,
     metrics: Metrics = None,
     as_json: Json = False,

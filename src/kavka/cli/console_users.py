@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kavka.cli.output import Failure, Table, note, show, show_json, usage
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Json
+from kavka.cli.output import Failure, Table, done, show, show_json, usage
+from kavka.installation import install_command
 
 if TYPE_CHECKING:
     from kavka.console.auth import Users
 
-users_app = typer.Typer(help="Add, list and remove those who may log in to the console.", no_args_is_help=True)
+users_app = CommandLine(help="Add, list and remove those who may log in to the console.")
 
 Data = Annotated[str, typer.Option("--data", "-d", metavar="DIRECTORY", help="The console's data directory.")]
 DEFAULT_DATA = "kavka-console"
@@ -25,26 +28,39 @@ DEFAULT_DATA = "kavka-console"
 
 @users_app.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="Letters, digits and . _ @ -")],
-    role: Annotated[str, typer.Option("--role", "-r", help="viewer, operator or admin.")] = "viewer",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and . _ @ -")],
+    role: Annotated[str, typer.Option("--role", "-r", metavar="ROLE", help="viewer, operator or admin.")] = "viewer",
     data: Data = DEFAULT_DATA,
+    as_json: Json = False,
 ) -> None:
-    """Add a user, or give one another password and role; the password is asked for, or read from standard input."""
+    """Add a user, or change a user's password and role. The password is asked for, or read from standard input.
+
+    [bold]Examples[/bold]
+
+    kavka console user add ada --role operator
+
+    echo secret | kavka console user add ada
+    """
     from kavka.console.auth import role_named
 
     try:
         _users(data).add(name, _password(name), role_named(role))
     except ValueError as problem:
         usage(str(problem))
-    note(f"{name} may log in as {role.lower()}.")
+    done(f"{name} may log in as {role.lower()}.", {"name": name, "role": role.lower()}, as_json=as_json)
 
 
 @users_app.command("list")
 def list_users(
     data: Data = DEFAULT_DATA,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """List users and their roles."""
+    """List users and their roles.
+
+    [bold]Example[/bold]
+
+    kavka console user list
+    """
     found = _users(data).all()
     if as_json:
         show_json([{"name": user.name, "role": user.role.name.lower()} for user in found])
@@ -56,11 +72,20 @@ def list_users(
 
 
 @users_app.command("remove")
-def remove(name: Annotated[str, typer.Argument(help="Who is to go.")], data: Data = DEFAULT_DATA) -> None:
-    """Remove a user, whose sessions end at once."""
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The user.")],
+    data: Data = DEFAULT_DATA,
+    as_json: Json = False,
+) -> None:
+    """Remove a user, whose sessions end at once.
+
+    [bold]Example[/bold]
+
+    kavka console user remove ada
+    """
     if not _users(data).remove(name):
         raise Failure(f"there is no user {name}", "`kavka console user list` shows all")
-    note(f"{name} may log in no more.")
+    done(f"{name} may no longer log in.", {"name": name}, as_json=as_json)
 
 
 def _users(data: str) -> Users:
@@ -70,7 +95,7 @@ def _users(data: str) -> Users:
         from kavka.console.auth import Users
         from kavka.console.ledger import LEDGER, open_ledger
     except ModuleNotFoundError as missing:
-        raise Failure(f"the console needs {missing.name}", "pip install 'kavka[console]'") from missing
+        raise Failure(f"the console needs {missing.name}", install_command("console")) from missing
     try:
         return Users(open_ledger(Path(data) / LEDGER))
     except (OSError, sqlite3.Error) as problem:
@@ -84,5 +109,5 @@ def _password(name: str) -> str:
 
     password = getpass.getpass(f"Password of {name}: ")
     if getpass.getpass("Again: ") != password:
-        raise Failure("these were two different passwords", "try again")
+        raise Failure("the two passwords differ", "try again")
     return password

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kavka.cli.line_format import Writer
-from kavka.cli.output import Failure, Progress, note, usage
+from kavka.cli.output import Failure, Progress, counted, note, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ def consume(bootstrap: str | None, reading: Reading, write: Writer, *, unbuffere
             return await _copy(consumer, reading, ends, write, progress, unbuffered=unbuffered)
 
     try:
-        count = with_cluster(bootstrap, work)
+        count = with_cluster(bootstrap, work, quiet=reading.quiet)
     finally:
         progress.end()
     if not reading.quiet and sys.stderr.isatty():
-        note(f"{count:,} records read.")
+        note(f"{counted(count, 'record')} read.")
 
 
 async def _begin(cluster: Cluster, consumer: Consumer, reading: Reading) -> None:

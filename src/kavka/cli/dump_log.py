@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, note, show, show_json
+from kavka.cli.output import Failure, Table, counted, note, show, show_json
 
 if TYPE_CHECKING:
     from kavka.records.batch import RecordBatch
@@ -241,7 +241,7 @@ _READERS: dict[str, Callable[[str, bool], Iterator[Row]]] = {
 
 
 def _show(file: str, rows: Sequence[Row], damage: str, *, verify_only: bool) -> None:
-    note(f"{file}: {len(rows)} entries, {'damaged' if damage else 'in order'}")
+    note(f"{file}: {counted(len(rows), 'entry', 'entries')}, {'damaged' if damage else 'intact'}")
     if verify_only or not rows:
         return
     batches = [row for row in rows if "record" not in row]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import gc
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.cli.output import FAILED, Failure, Table, note, show, show_json
+from kavka.cli.output import FAILED, Failure, Table, counted, note, show, show_json
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
-    from kavka.client.admin import LogDirectory
-    from kavka.client.cluster import Broker, Cluster
+    from kavka.client.admin import LogDirectorySize
+    from kavka.client.cluster import Broker, Cluster, TopicMetadata
     from kavka.client.durability import BrokerRisk, PartitionReplicas
     from kavka.model import TopicPartition
 
 BROKER_PATIENCE_S = 2.0
-"""How long one broker may take to describe its log directories before it is shown without."""
+"""How long one broker may take to accept a connection and say which versions it speaks; then it does not answer."""
+DIRECTORIES_PATIENCE_S = 10.0
+"""How long it may take to describe its log directories before it is shown without."""
 SHOWN_PARTITIONS = 5
 """Partitions that a line names before it says how many more there are."""
 
@@ -51,25 +56,62 @@ def durability(bootstrap: str | None, topics: Sequence[str], *, broker: int | No
 
 
 def brokers(bootstrap: str | None, *, as_json: bool) -> None:
-    """Prints the live brokers, what each leads and holds, and how far that is from its preferred share."""
-    reading, directories = with_cluster(bootstrap, _read_brokers)
-    rows = [_broker_fields(each, reading, directories.get(each.node_id)) for each in reading.brokers]
+    """Prints the registered brokers, what each leads and holds, and how far that is from its preferred share."""
+    gc.disable()  # The answers become a few objects for each partition, and the process ends with them.
+    reading = with_cluster(bootstrap, _read_brokers)
+    rows = [_broker_fields(each, reading) for each in reading.brokers]
     if as_json:
         show_json(rows)
         return
-    columns = ["broker", "address", "rack", "controller", "leads", "preferred", "replicas", "out of sync", "bytes"]
-    table = Table(columns, ["broker", "leads", "preferred", "replicas", "out of sync", "bytes"])
+    columns = ["broker", "address", "state", "rack", "controller", "leads", "preferred", "replicas", "out of sync"]
+    table = Table([*columns, "bytes"], ["broker", "leads", "preferred", "replicas", "out of sync", "bytes"])
     for row in rows:
-        cells = [row["id"], row["address"], row["rack"], "yes" if row["controller"] else ""]
+        cells = [row["id"], row["address"], row["state"], row["rack"], "yes" if row["controller"] else ""]
         table.add(*cells, row["leads"], row["preferred"], row["replicas"], row["out_of_sync"], _bytes(row["bytes"]))
     show(table)
     silent = [str(row["id"]) for row in rows if not row["answers"]]
     if silent:
-        note(f"Registered, but not answering: {', '.join(silent)}.")
-    alive = {each.node_id for each in reading.brokers}
-    missing = sorted({replica for each in reading.partitions for replica in each.replicas} - alive)
+        note(f"Registered, but not answering: {', '.join(silent)}. Who died is registered until the session ends.")
+    missing = sorted(reading.shares.keys() - {each.node_id for each in reading.brokers})
     if missing:
-        note(f"Not alive, but replicas are assigned to them: {', '.join(map(str, missing))}.")
+        note(f"Not registered, but replicas are assigned to them: {', '.join(map(str, missing))}.")
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one broker has of the cluster."""
+
+    leads: int = 0
+    preferred: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+
+
+class _BrokerReading(NamedTuple):
+    """`directories` lacks brokers that do not tell, `answering` those that cannot be reached."""
+
+    brokers: list[Broker]
+    controller: int
+    shares: dict[int, _Share]
+    answering: frozenset[int]
+    directories: dict[int, list[LogDirectorySize]]
+
+
+def shares_of(topics: Iterable[TopicMetadata]) -> dict[int, _Share]:
+    """What each broker leads and holds, in one pass: a cluster may have a hundred thousand partitions."""
+    shares: defaultdict[int, _Share] = defaultdict(_Share)
+    for topic in topics:
+        for each in topic.partitions:
+            if each.leader >= 0:
+                shares[each.leader].leads += 1
+            if each.replicas:
+                shares[each.replicas[0]].preferred += 1
+            for replica in each.replicas:
+                shares[replica].replicas += 1
+            if len(each.in_sync_replicas) < len(each.replicas):
+                for replica in each.replicas:
+                    shares[replica].out_of_sync += replica not in each.in_sync_replicas
+    return dict(shares)
 
 
 async def _read(cluster: Cluster, topics: Sequence[str]) -> _Reading:
@@ -82,23 +124,39 @@ async def _read(cluster: Cluster, topics: Sequence[str]) -> _Reading:
     )
 
 
-async def _read_brokers(cluster: Cluster) -> tuple[_Reading, dict[int, list[LogDirectory]]]:
-    """A broker that died a moment ago is still registered: it has no log directories then."""
-    reading = await _read(cluster, [])
-    ids = [each.node_id for each in reading.brokers]
-    found = await asyncio.gather(*(_log_directories(cluster, broker_id) for broker_id in ids))
-    return reading, {broker_id: each for broker_id, each in zip(ids, found, strict=True) if each is not None}
+async def _read_brokers(cluster: Cluster) -> _BrokerReading:
+    """A broker that died a moment ago is still registered, and does not answer."""
+    from kavka.client.admin import Admin
+
+    admin = Admin(cluster)
+    described = await admin.describe_cluster()
+    ids = [each.node_id for each in described.brokers]
+    places = asyncio.gather(*(_log_directories(cluster, broker_id) for broker_id in ids))
+    topics, found = await asyncio.gather(admin.list_topics(include_internal=True), places)
+    answers = dict(zip(ids, found, strict=True))
+    return _BrokerReading(
+        list(described.brokers),
+        described.controller_id,
+        shares_of(topics),
+        frozenset(broker_id for broker_id, (answering, _) in answers.items() if answering),
+        {broker_id: directories for broker_id, (_, directories) in answers.items() if directories is not None},
+    )
 
 
-async def _log_directories(cluster: Cluster, broker_id: int) -> list[LogDirectory] | None:
+async def _log_directories(cluster: Cluster, broker_id: int) -> tuple[bool, list[LogDirectorySize] | None]:
+    """Whether the broker answers, and its log directories if it tells them in time."""
     from kavka.client.admin import Admin
     from kavka.errors import KavkaError
 
+    answering = False
     try:
         async with asyncio.timeout(BROKER_PATIENCE_S):
-            return (await Admin(cluster).describe_log_dirs([broker_id]))[broker_id]
+            await cluster.connection(broker_id)
+        answering = True
+        async with asyncio.timeout(DIRECTORIES_PATIENCE_S):
+            return True, await Admin(cluster).log_directory_sizes(broker_id)
     except (KavkaError, TimeoutError):
-        return None
+        return answering, None
 
 
 def _show_partitions(partitions: Sequence[PartitionReplicas], reading: _Reading) -> None:
@@ -106,10 +164,15 @@ def _show_partitions(partitions: Sequence[PartitionReplicas], reading: _Reading)
 
     total = len(reading.partitions)
     if not partitions:
-        print(f"All {total:,} partitions have all their replicas in sync.")
+        all_of_them = "The only partition has" if total == 1 else f"All {total:,} partitions have"
+        print(f"{all_of_them} all replicas in sync." if total else "There are no partitions.")
         return
     columns = ["partition", "state", "leader", "in sync", "out of sync", "min in sync", "records behind"]
-    table = Table(columns, ["leader", "min in sync"], title=f"{len(partitions):,} of {total:,} partitions need a look")
+    table = Table(
+        columns,
+        ["leader", "min in sync"],
+        title=f"{len(partitions):,} of {counted(total, 'partition')} not in full sync",
+    )
     for each in sorted(partitions, key=lambda each: (list(type(health(each))).index(health(each)), each.partition)):
         leader = each.leader if each.leader >= 0 else "none"
         table.add(
@@ -192,22 +255,22 @@ def _bytes(size: object) -> str:
     return "unknown" if size is None else f"{size:,}"
 
 
-def _broker_fields(broker: Broker, reading: _Reading, directories: Sequence[LogDirectory] | None) -> dict[str, object]:
-    """What is shown of a broker; `directories` is None where it does not answer."""
-    held = [each for each in reading.partitions if broker.node_id in each.replicas]
+def _broker_fields(broker: Broker, reading: _BrokerReading) -> dict[str, object]:
+    share = reading.shares.get(broker.node_id, _Share())
+    directories = reading.directories.get(broker.node_id)
+    answers = broker.node_id in reading.answering
     return {
         "id": broker.node_id,
         "address": f"{broker.host}:{broker.port}",
+        "state": "alive" if answers else "not answering",
         "rack": broker.rack,
         "controller": broker.node_id == reading.controller,
-        "leads": sum(each.leader == broker.node_id for each in held),
-        "preferred": sum(each.replicas[0] == broker.node_id for each in held),
-        "replicas": len(held),
-        "out_of_sync": sum(broker.node_id in each.out_of_sync for each in held),
-        "answers": directories is not None,
-        "bytes": None
-        if directories is None
-        else sum(each.size_bytes for place in directories for each in place.replicas),
+        "leads": share.leads,
+        "preferred": share.preferred,
+        "replicas": share.replicas,
+        "out_of_sync": share.out_of_sync,
+        "answers": answers,
+        "bytes": None if directories is None else sum(place.size_bytes for place in directories),
         "log_directories": [directory.path for directory in directories or ()],
     }
 

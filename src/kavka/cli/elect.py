@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, note, show_json, usage
+from kavka.cli.output import Failure, confirm, note, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -29,12 +28,8 @@ def elect(
         usage("elections of which partitions?", "give --topic NAME (and --partition N), or --all")
     if partition is not None and topic is None:
         usage("--partition without --topic", "for example --topic orders --partition 3")
-    if unclean and not yes:
-        if not sys.stdin.isatty():
-            usage("an unclean election may lose records that were acknowledged", "add --yes to say that you mean it")
-        answer = input("Replicas that are not in sync may lead, and records be lost. Type yes: ")
-        if answer.strip().lower() not in ("y", "yes"):
-            raise Failure("nobody was elected")
+    if unclean:
+        confirm("let replicas lead that are not in sync, which may lose acknowledged records", yes=yes)
 
     async def work(cluster: Cluster) -> dict[TopicPartition, RequestError | None]:
         from kavka.client.admin import Admin, ElectionType

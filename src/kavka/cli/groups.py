@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.cli.output import Failure, Table, done, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _title(group: ShownGroup) -> str:
     assignor = f", {group.protocol}" if group.protocol else ""
     return (
         f"{group.group_id}: {group.kind or 'no members'}, {group.state}{assignor}{epochs}, "
-        f"{len(group.members)} members, coordinator {group.coordinator}"
+        f"{counted(len(group.members), 'member')}, coordinator {group.coordinator}"
     )
 
 
@@ -428,7 +428,7 @@ def delete_offsets(bootstrap: str | None, group_id: str, topics: Sequence[str], 
         show_json({"group": group_id, "deleted": deleted, "failed": failed})
     elif deleted:
         done(
-            f"Offsets of {len(deleted)} partitions deleted.",
+            f"Offsets of {counted(len(deleted), 'partition')} deleted.",
             {"group": group_id, "deleted": deleted, "failed": failed},
             as_json=as_json,
         )

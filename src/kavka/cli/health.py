@@ -7,15 +7,21 @@ what is checked (console.health_checks). Works without the console's extra.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from kavka.cli.output import FAILED, Failure, Table, show, show_json, usage
+from kavka.cli.output import FAILED, Failure, Table, counted, show, show_json, usage
 from kavka.cli.session import bootstrap_of
+from kavka.console.health import Severity
+from kavka.console.health_look import Thresholds
 
 if TYPE_CHECKING:
     from kavka.console.health import CheckResult, HealthReport
     from kavka.console.settings import ClusterSettings
     from kavka.console.snapshot import ClusterSnapshot
+    from kavka.decisions import Decision
+    from kavka.model import TopicPartition
 
 FAIL_ON = ("warning", "critical", "never")
 POLL_MS = 1_000
@@ -54,8 +60,8 @@ def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str 
 
 
 async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, HealthReport]:
+    from kavka.console.decision_tail import MAX_DECISIONS
     from kavka.console.health_checks import check_health
-    from kavka.console.health_look import Thresholds
     from kavka.console.watcher import Watcher
 
     watcher = Watcher(settings, poll_ms=POLL_MS, client_id="kavka-health")
@@ -66,16 +72,44 @@ async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, HealthRepor
             snapshot = await watcher.read_all()
     finally:
         await watcher.close()
-    # One look cannot tell for how long: what is under-replicated now counts.
-    return snapshot, check_health(snapshot, snapshot.at_ms, Thresholds(under_replicated_ms=-1))
+    snapshot = since_decided(snapshot, (each.decision for each in watcher.decisions.recent(limit=MAX_DECISIONS)))
+    return snapshot, check_health(snapshot, snapshot.at_ms, THRESHOLDS)
+
+
+def since_decided(snapshot: ClusterSnapshot, newest_first: Iterable[Decision]) -> ClusterSnapshot:
+    """The snapshot with the times since when replicas are out of sync, as the brokers' decisions date them.
+
+    One look at a cluster cannot tell for how long. Where no decision does, as with Apache Kafka, None says so.
+    """
+    behind = {each.name: each for each in snapshot.partitions() if each.is_under_replicated}
+    since: dict[TopicPartition, int] = {}
+    for decision in newest_first:
+        found = behind.get(decision.partition) if decision.partition is not None else None
+        in_sync = decision.after.get("isr")
+        if found is None or not isinstance(in_sync, (list, tuple)):
+            continue
+        if len(in_sync) < len(found.replicas):
+            since[found.name] = decision.at_ms
+        else:
+            del behind[found.name]  # Older decisions are about an earlier time out of sync.
+    topics = {}
+    for name, topic in snapshot.topics.items():
+        parts = [
+            replace(each, out_of_sync_since_ms=since.get(each.name)) if each.is_under_replicated else each
+            for each in topic.partitions
+        ]
+        topics[name] = replace(topic, partitions=tuple(parts))
+    return replace(snapshot, topics=topics)
 
 
 def _show(snapshot: ClusterSnapshot, found: HealthReport, *, every: bool) -> None:
     score = "unknown" if found.score is None else f"{found.score} of 100"
     kind = f"{snapshot.kind}, " if snapshot.kind else ""
-    print(f"Health {score}: {snapshot.bootstrap} ({kind}{len(snapshot.alive_brokers)} brokers alive)")
+    alive = counted(len(snapshot.alive_brokers), "broker")
+    print(f"Health {score}: {snapshot.bootstrap} ({kind}{alive} alive)")
     for result in found.failed:
-        print(f"\n{result.check.severity.value}: {result.check.title}? No. Fails unless {result.check.threshold}.")
+        level = " (critical)" if result.check.severity is Severity.CRITICAL else ""
+        print(f"\nFAILED {result.check.name}{level}: {what_failed(result)}")
         for finding in result.findings[:SHOWN_FINDINGS]:
             print(f"  {finding.kind} {finding.name}: {finding.why}")
         if result.failed > SHOWN_FINDINGS:
@@ -91,6 +125,42 @@ def _show(snapshot: ClusterSnapshot, found: HealthReport, *, every: bool) -> Non
         show(table)
     elif found.unknown:
         print(f"\nNot known: {', '.join(result.check.name for result in found.unknown)} (--all says why).")
+
+
+def what_failed(result: CheckResult) -> str:
+    """A failed check in a sentence, with how many objects fail it."""
+    noun = {"cluster": "cluster", "zookeeper": "ZooKeeper server"}.get(kind := result.findings[0].kind, kind)
+    return FAILING[result.check.name].format(n=counted(result.failed, noun), limit=THRESHOLDS)
+
+
+THRESHOLDS: Final = Thresholds()
+FAILING: Final = {
+    "reachable": "the cluster does not answer",
+    "controller": "the cluster has no controller",
+    "controller-changes": "more than {limit.controller_elections_per_hour} controller elections within an hour",
+    "brokers-alive": "{n} with replicas not alive",
+    "offline-partitions": "{n} without a leader",
+    "below-min-isr": "{n} with fewer replicas in sync than min.insync.replicas: acks=all is refused",
+    "last-replica": "{n} with only one replica in sync",
+    "under-replicated": f"{{n}} out of sync for more than {THRESHOLDS.under_replicated_ms // 1000} s",
+    "leader-imbalance": "{n} without more than {limit.imbalance_percent:.0f} % of its preferred leaderships",
+    "log-directories": "{n} with an offline log directory",
+    "disk-space": "{n} with less than {limit.disk_free_percent:.0f} % of a disk free",
+    "request-queue": "{n} with more than {limit.request_queue:.0f} requests waiting",
+    "request-handlers": "{n} with request handlers idle less than {limit.idle_percent:.0f} % of the time",
+    "network-processors": "{n} with network processors idle less than {limit.idle_percent:.0f} % of the time",
+    "single-replica": "{n} with a single replica",
+    "min-isr-settings": "{n} that would refuse acks=all with one broker down",
+    "unclean-elections": "{n} with unclean.leader.election.enable=true",
+    "rebalances": "{n} with more than {limit.rebalances_per_hour} rebalances within an hour",
+    "stuck-groups": f"{{n}} with lag and no progress for more than {THRESHOLDS.stuck_ms // 1000} s",
+    "hanging-transactions": "{n} hanging",
+    "zookeeper-leader": "ZooKeeper has not exactly one leader, or a server does not answer",
+    "zookeeper-outstanding": "{n} with more than {limit.zookeeper_outstanding:.0f} requests outstanding",
+    "zookeeper-watches": "{n} with more than {limit.zookeeper_watches:.0f} watches",
+    "zookeeper-connections": "{n} with more than {limit.zookeeper_connections:.0f} connections",
+}
+"""What a failed check means, by its name; `n` counts the objects that fail it."""
 
 
 def _fields(snapshot: ClusterSnapshot, found: HealthReport) -> dict[str, object]:

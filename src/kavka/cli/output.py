@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,6 +80,11 @@ def buffer_output() -> None:
         sys.stdout = open(sys.stdout.fileno(), "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 broker`, `3 brokers`, `1,000 partitions`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def note(text: str) -> None:
     """A remark for people, on standard error."""
     print(text, file=sys.stderr, flush=True)
@@ -111,8 +117,20 @@ def report(failure: Failure) -> int:
     return failure.status
 
 
+def require_writable(path: str) -> None:
+    """Raises Failure, before long work, where the file could not be written after it. Leaves no file behind."""
+    was_there = os.path.lexists(path)
+    try:
+        with open(path, "a", encoding="utf-8"):
+            pass
+        if not was_there:
+            os.unlink(path)
+    except OSError as problem:
+        raise Failure(f"{path} cannot be written: {problem.strerror}", "name a file that you may write") from problem
+
+
 def write_file(path: str, parts: Iterable[str]) -> None:
-    """Writes the text in one go; no parts make an empty file, which tells a mistake in a name before long work."""
+    """Writes the text in one go."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(parts)
@@ -124,31 +142,77 @@ def usage(problem: str, next_step: str = "") -> NoReturn:
     raise Failure(problem, next_step or "--help shows options and examples", status=WRONG_USAGE)
 
 
+def confirm(would: str, *, yes: bool) -> None:
+    """Asks on a terminal before something that cannot be undone; elsewhere --yes must say so. Raises Failure.
+
+    `would` goes on after "This would ".
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failure(f"Nothing was done. This would {would}.", "add --yes to do it", status=WRONG_USAGE)
+    if input(f"This would {would}. Type yes to go on: ").strip().lower() not in ("y", "yes"):
+        raise Failure("Nothing was done.")
+
+
+def plain_words(text: str) -> str:
+    """The text with names of error codes in words, where there are better ones."""
+    for name, words in ERROR_WORDS.items():
+        text = re.sub(rf"\b{name}\b", words, text)
+    return text
+
+
+ERROR_WORDS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "no such topic or partition",
+    "TOPIC_ALREADY_EXISTS": "it is there already",
+    "OFFSET_OUT_OF_RANGE": "the offset is beyond the end of the log",
+    "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than min.insync.replicas",
+    "NOT_LEADER_OR_FOLLOWER": "its leader has moved",
+    "LEADER_NOT_AVAILABLE": "it has no leader",
+    "COORDINATOR_NOT_AVAILABLE": "the coordinator is not available",
+    "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator is still loading",
+    "MESSAGE_TOO_LARGE": "the batch is larger than max.message.bytes",
+    "POLICY_VIOLATION": "a policy of the cluster does not allow it",
+    "KAFKA_STORAGE_ERROR": "its log directory is offline",
+}
+
+
 def explain(error: KavkaError, bootstrap: str) -> Failure:
     """The failure of a command for an error of the client, with what to do about it."""
-    from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+    from kavka.errors import ConnectionFailed, ErrorCode, HostUnknown, NotKafka, RequestError
 
+    causes = (error, *getattr(error, "failures", ()))
+    if any(isinstance(each, NotKafka) for each in causes):
+        return Failure(str(error), "name a broker's own port with -b HOST:PORT; `kavka up` prints it")
+    if any(isinstance(each, HostUnknown) for each in causes):
+        return Failure(str(error), "correct the name, in -b HOST:PORT or KAVKA_BOOTSTRAP")
     if isinstance(error, ConnectionFailed):
         return Failure(
             str(error),
             f"is a broker running at {bootstrap}? start one with `kavka up`, or name another with -b HOST:PORT",
         )
     if isinstance(error, RequestError):
+        from kavka.cli.setting_hints import NAMES, setting_hint
+
+        if error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST):
+            hint = setting_hint(error.message)
+            if hint is not None:
+                return Failure(hint.problem, hint.next_step)
         steps = {
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see `kavka topics list`, or create it with `kavka topics create`",
             ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to leave it as it is",
             ErrorCode.INVALID_REPLICATION_FACTOR: "choose -r no larger than the number of brokers",
-            ErrorCode.INVALID_CONFIG: "`kavka configs describe --all` shows names, values and meanings",
+            ErrorCode.INVALID_CONFIG: NAMES,
+            ErrorCode.OFFSET_OUT_OF_RANGE: "`kavka topics describe` shows the offsets of each partition",
             ErrorCode.NOT_ENOUGH_REPLICAS: "wait for replicas to come back, or lower min.insync.replicas",
             ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes, or send smaller records",
             ErrorCode.TOPIC_DELETION_DISABLED: "the broker has delete.topic.enable=false",
             ErrorCode.UNSUPPORTED_VERSION: "the broker is older than this command needs",
         }
-        words = {
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "no such topic or partition",
-            ErrorCode.TOPIC_ALREADY_EXISTS: "it is there already",
-        }
-        problem = str(error).replace(error.code.name, words.get(error.code, error.code.name))
+        problem = plain_words(str(error))
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and (found := re.search(r"topic '([^']+)'", problem)):
+            problem = f"there is no topic {found[1]}"
         return Failure(problem, steps.get(error.code, ""))
     return Failure(str(error))
 

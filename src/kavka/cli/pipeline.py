@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from kavka.cli.help import CommandLine
 from kavka.cli.output import FAILED, INTERRUPTED, Failure, show_json, usage
 from kavka.cli.spark import need_spark
 
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     from kavka_spark.pipelines.order import Mode, Order
     from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 
-pipeline_app = typer.Typer(
-    help="Pipelines on Spark: tables, materialized views and sinks in Python and SQL, run again and again.",
-    no_args_is_help=True,
+pipeline_app = CommandLine(
+    help="Pipelines on Spark: tables, materialized views and sinks in Python and SQL, run again and again."
 )
 
 SpecPath = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline.yml, or the folder that holds one.")]
@@ -148,7 +148,8 @@ def run(
 def watch(
     pipeline: SpecPath = ".",
     every: Annotated[
-        str | None, typer.Option("--every", metavar="DURATION", help="Pause between two runs; the file's without it.")
+        str | None,
+        typer.Option("--every", metavar="DURATION", show_default="as in the file", help="Pause between two runs."),
     ] = None,
     bootstrap: Bootstrap = None,
     settings: Settings = None,
@@ -175,7 +176,7 @@ def status(
     pipeline: SpecPath = ".",
     as_json: Json = False,
 ) -> None:
-    """Show the last runs of a pipeline, and what its flows did in the last one. Needs no Spark and no broker.
+    """Show the last runs of a pipeline, and what its flows did in the last one. Starts no Spark, and needs no broker.
 
     [bold]Example[/bold]
 

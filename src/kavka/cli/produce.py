@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.cli.line_format import Header, InputRecord, MalformedLine, from_json, split_line
-from kavka.cli.output import Failure, Progress, note, show_json, usage
-from kavka.cli.session import with_cluster
+from kavka.cli.output import Failure, Progress, counted, explain, note, show_json, usage
+from kavka.cli.session import bootstrap_of, with_cluster
+from kavka.errors import ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
@@ -55,6 +56,8 @@ class Outcome:
     delivered: int = 0
     failed: int = 0
     failure: KavkaError | None = None
+    respread: int = 0
+    """Records whose JSON names a partition that the topic does not have: sent as if it named none."""
     partitions: dict[int, list[int]] = field(default_factory=dict)
     """Partition -> records delivered, first offset, last offset; offsets are -1 where the broker tells none."""
 
@@ -88,19 +91,28 @@ def produce(
         from kavka.client.producer import Producer
 
         async with Producer(cluster, settings) as producer:
-            return await _Sending(producer, topic, form, partition, progress).run(sources)
+            return await _Sending(cluster, producer, topic, form, partition, progress).run(sources)
 
     try:
-        outcome = with_cluster(bootstrap, work)
+        outcome = with_cluster(bootstrap, work, quiet=quiet)
     finally:
         progress.end()
-    _tell(topic, outcome, progress.seconds, quiet=quiet, as_json=as_json)
+    _tell(bootstrap, topic, outcome, progress.seconds, quiet=quiet, as_json=as_json)
 
 
 class _Sending:
     """One run: reads, sends, and follows what becomes of the records."""
 
-    def __init__(self, producer: Producer, topic: str, form: Input, partition: int | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        producer: Producer,
+        topic: str,
+        form: Input,
+        partition: int | None,
+        progress: Progress,
+    ) -> None:
+        self._cluster = cluster
         self._producer = producer
         self._topic = topic
         self._form = form
@@ -148,10 +160,20 @@ class _Sending:
                 record.value,
                 key=record.key,
                 headers=record.headers,
-                partition=record.partition if self._partition is None else self._partition,
+                partition=await self._partition_of(record) if self._partition is None else self._partition,
                 timestamp_ms=record.timestamp_ms,
             )
             self._waiting.append(pending)
+
+    async def _partition_of(self, record: InputRecord) -> int | None:
+        """The partition that the record names, if the topic has it: it may come from a topic that has more."""
+        if record.partition is None:
+            return None
+        topic = await self._cluster.topic(self._topic, may_create=True)
+        if record.partition < len(topic.partitions):
+            return record.partition
+        self._outcome.respread += 1
+        return None
 
     def _record(self, value: bytes) -> InputRecord:
         form = self._form
@@ -278,13 +300,21 @@ def _total_bytes(sources: Sequence[str]) -> int:
     return total
 
 
-def _tell(topic: str, outcome: Outcome, seconds: float, *, quiet: bool, as_json: bool) -> None:
+def _next_step(failure: KavkaError, topic: str, addresses: str) -> str:
+    """By what kept the records from being delivered."""
+    if isinstance(failure, RequestError) and failure.code is ErrorCode.REQUEST_TIMED_OUT:
+        return f"`kavka topics describe {topic}` shows whether a leader is alive; then send the rest again"
+    return explain(failure, addresses).next_step or f"`kavka topics describe {topic}`; then send the rest again"
+
+
+def _tell(bootstrap: str | None, topic: str, outcome: Outcome, seconds: float, *, quiet: bool, as_json: bool) -> None:
     if as_json:
         show_json(
             {
                 "topic": topic,
                 "delivered": outcome.delivered,
                 "failed": outcome.failed,
+                "respread": outcome.respread,
                 "seconds": round(seconds, 3),
                 "partitions": [
                     {"partition": partition, "records": records, "first_offset": first, "last_offset": last}
@@ -294,13 +324,16 @@ def _tell(topic: str, outcome: Outcome, seconds: float, *, quiet: bool, as_json:
         )
     if outcome.failure is not None:
         raise Failure(
-            f"{outcome.failed} records were not delivered to {topic} ({outcome.delivered} were): {outcome.failure}",
-            "`kavka topics describe` shows leaders and in-sync replicas; then send the rest again",
+            f"{counted(outcome.failed, 'record')} not delivered to {topic}, {outcome.delivered:,} delivered: "
+            f"{outcome.failure}",
+            _next_step(outcome.failure, topic, bootstrap_of(bootstrap)),
         )
+    if outcome.respread and not quiet:
+        named = "record names a partition" if outcome.respread == 1 else "records name partitions"
+        note(f"{outcome.respread:,} {named} that {topic} does not have; the key, or turns, chose another.")
     if not quiet and not as_json:
         rate = f", {outcome.delivered / seconds:,.0f} records/s" if outcome.delivered > 1_000 else ""
-        plural = "" if outcome.delivered == 1 else "s"
-        note(f"{outcome.delivered:,} record{plural} delivered to {topic} in {seconds:.2f} s{rate}.")
+        note(f"{counted(outcome.delivered, 'record')} delivered to {topic} in {seconds:.2f} s{rate}.")
 
 
 def compression_named(name: str) -> int:

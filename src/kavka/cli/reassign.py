@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.cli.output import Failure, Table, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, counted, note, show, show_json, usage, write_file
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -42,9 +42,16 @@ LOOK_AGAIN_S = 1.0
 
 
 def plan(
-    bootstrap: str | None, topics: Sequence[str], *, brokers: Sequence[int], replicas: int | None, internal: bool
+    bootstrap: str | None,
+    topics: Sequence[str],
+    *,
+    brokers: Sequence[int],
+    replicas: int | None,
+    internal: bool,
+    output: str | None,
 ) -> None:
-    """Prints the JSON of a plan on standard output, and what it would move on standard error."""
+    """Prints the JSON of a plan on standard output, or writes it into the file `output`; on standard error, what it
+    would move. A plan that cannot be made leaves the file as it is."""
     from kavka.client.reassignment_plan import plan as make_plan
     from kavka.client.reassignment_plan import to_json
 
@@ -61,12 +68,17 @@ def plan(
             raise Failure(str(problem), "name more brokers, or fewer replicas with --replicas") from problem
 
     made = with_cluster(bootstrap, work)
+    if output is None:
+        print(to_json(made.moves))
+    else:
+        write_file(output, [to_json(made.moves), "\n"])
     if not made.moves:
-        note("Nothing is to be moved: replicas are on these brokers, and spread over them, already.")
+        note("Nothing to move: the replicas are on these brokers already, and evenly spread.")
         return
-    print(to_json(made.moves))
     note(_summary(made))
-    note("Next: save it to a file, and `kavka reassign execute FILE`.")
+    note(
+        f"Next: `kavka reassign execute {output or 'FILE'}`" + ("." if output else ", with this output saved as FILE.")
+    )
 
 
 async def _allowed(admin: Admin, wanted: Sequence[int]) -> list[PlannedBroker]:
@@ -141,7 +153,7 @@ def execute(
             }
         )
     elif not prepared.plan.moves:
-        note("Nothing is to be moved: every partition of the file is where it is to be.")
+        note("Nothing to move: every partition of the plan is where it should be.")
     else:
         note("What undoes it, to be saved for `kavka reassign execute`:")
         print(prepared.rollback)
@@ -154,7 +166,7 @@ def execute(
             if throttle is not None:
                 note(f"Throttled to {throttle:,} bytes per second for each broker, until `status --clear` lifts it.")
     for partition, error in failures.items():
-        raise Failure(f"{partition}: {error.message}", f"{len(begun)} others begun; see `kavka reassign status`")
+        raise Failure(f"{partition}: {error.message}", f"{len(begun)} others have begun; see `kavka reassign status`")
 
 
 def _read(file: str) -> Replicas:
@@ -176,7 +188,7 @@ async def _prepare(admin: Admin, wanted: Replicas, *, additional: bool, force: b
     under_way = await admin.list_partition_reassignments()
     if under_way and not additional:
         raise Failure(
-            f"{len(under_way)} partitions are on the move already: {_some(under_way)}",
+            f"already moving: {_some(under_way)}",
             "wait (`kavka reassign status`), cancel them, or add --additional to begin more, or others for these",
         )
     await _allowed(admin, sorted({replica for replicas in wanted.values() for replica in replicas}))
@@ -210,7 +222,7 @@ async def _current(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[T
 
 
 async def _refuse_too_few(admin: Admin, moves: Replicas) -> None:
-    """Fewer replicas than min.insync.replicas: nobody could write with acks=all any more."""
+    """Fewer replicas than min.insync.replicas: acknowledged records would be on fewer brokers than that asks for."""
     from kavka.client.admin import ConfigResource, ResourceType
 
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted({each.topic for each in moves})]
@@ -220,8 +232,7 @@ async def _refuse_too_few(admin: Admin, moves: Replicas) -> None:
         least = next((int(entry.value) for entry in entries if entry.name == "min.insync.replicas" and entry.value), 1)
         if len(replicas) < least:
             raise Failure(
-                f"{partition} would have {len(replicas)} replicas, and writes with acks=all need {least} in sync "
-                "(min.insync.replicas)",
+                f"{partition} would have {counted(len(replicas), 'replica')}, and min.insync.replicas is {least}",
                 "name more brokers for it, lower min.insync.replicas, or add --force",
             )
 
@@ -323,7 +334,10 @@ def status(
             if not moving or not wait:
                 break
             if timeout_s is not None and time.monotonic() - began > timeout_s:
-                raise Failure(f"after {timeout_s:g} s {len(moving)} partitions still move", "`kavka reassign status`")
+                raise Failure(
+                    f"{counted(len(moving), 'partition')} still moving after {timeout_s:g} s",
+                    "see `kavka reassign status`",
+                )
             if sys.stderr.isatty():
                 print(f"\r\x1b[K{_progress(moving)}", end="", file=sys.stderr, flush=True)
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -501,13 +515,10 @@ def cancel(
 
 def _summary(plan: Plan) -> str:
     copies = sum(map(len, plan.copied.values()))
-    word = "partition changes" if len(plan.moves) == 1 else "partitions change"
+    moves = f"{counted(len(plan.moves), 'partition')} to change"
     if not copies:
-        return f"{len(plan.moves)} {word}, and nothing is copied."
-    return (
-        f"{len(plan.moves)} {word}; {copies} {'replica is' if copies == 1 else 'replicas are'} copied, "
-        f"{plan.bytes_moved:,} bytes as sizes are now."
-    )
+        return f"{moves}, nothing to copy."
+    return f"{moves}, {counted(copies, 'replica')} to copy: {plan.bytes_moved:,} bytes at present sizes."
 
 
 def _partition(topic: str, each: PartitionMetadata) -> TopicPartition:

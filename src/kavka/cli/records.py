@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, confirm, counted, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -27,13 +26,9 @@ def delete(
     """Moves the log starts of partitions. Raises Failure where that is refused or not wanted after all."""
     if (before is None) == (not everything):
         usage("which records?", "give --before OFFSET, or --all for those that are there now")
-    if not yes:
-        if not sys.stdin.isatty():
-            usage("records that are deleted are gone", "add --yes to say that you mean it")
-        which = "All records" if everything else f"All records before offset {before}"
-        answer = input(f"{which} of {topic} will be gone. Type yes: ")
-        if answer.strip().lower() not in ("y", "yes"):
-            raise Failure("nothing was deleted")
+    which = "all records" if everything else f"all records before offset {before}"
+    where = f"{'partition' if len(partitions) == 1 else 'partitions'} {', '.join(map(str, partitions))} of "
+    confirm(f"delete {which} of {where if partitions else ''}{topic}", yes=yes)
 
     async def work(cluster: Cluster) -> Mapping[TopicPartition, int]:
         from kavka.client.admin import UP_TO_HIGH_WATERMARK, Admin
@@ -41,7 +36,14 @@ def delete(
 
         admin = Admin(cluster)
         (described,) = await admin.describe_topics([topic])
-        numbers = list(partitions) or [each.partition for each in described.partitions]
+        has = [each.partition for each in described.partitions]
+        missing = [number for number in partitions if number not in has]
+        if missing:
+            raise Failure(
+                f"{topic} has no partition {missing[0]}: it has {counted(len(has), 'partition')}",
+                f"`kavka topics describe {topic}` shows them",
+            )
+        numbers = list(partitions) or has
         offset = UP_TO_HIGH_WATERMARK if before is None else before
         return await admin.delete_records({TopicPartition(topic, number): offset for number in numbers})
 
@@ -53,4 +55,4 @@ def delete(
     for partition, start in sorted(starts.items()):
         table.add(partition, start)
     show(table)
-    note("What lies before that is not read any more; its files go with the next look at retention.")
+    note("Records before that offset are no longer read. Their files are deleted with the next retention check.")

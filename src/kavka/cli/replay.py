@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import FAILED, Failure, Table, note, show, write_file
+from kavka.cli.output import FAILED, Failure, Table, counted, note, require_writable, show, write_file
 from kavka.cli.why import moment_ms
 
 if TYPE_CHECKING:
@@ -44,11 +44,15 @@ def replay(
     wanted = _wanted(partitions)
     around_ms = None if around is None else moment_ms(around, time.time_ns() // 1_000_000, option="--around")
     for path in filter(None, (trace, page)):
-        write_file(path, ())  # A mistake in a name is told before the work, not after it.
+        require_writable(path)  # A mistake in a name is reported before the work, not after it.
     try:
         replayed = replay_cluster(rings, wanted=wanted, around_ms=around_ms)
     except OSError as problem:
         raise Failure(f"{problem.filename} cannot be read: {problem.strerror}") from problem
+    if partitions and not replayed.partitions:
+        raise Failure(
+            f"nothing was recorded about {', '.join(partitions)}", "leave --partition out to see what was recorded"
+        )
     if not replayed.trace.recorded:
         raise Failure(
             f"nothing was recorded {'then' if around else 'about that'}",
@@ -107,11 +111,12 @@ class Replay:
         figures = replayed.as_json()
         brokers = ", ".join(str(each.broker_id) for each in replayed.brokers)
         count = len(replayed.differences)
+        decisions = sum(broker.decisions for broker in replayed.brokers)
         return (
             f"recorded by broker{'s' if len(replayed.brokers) > 1 else ''} {brokers} in "
             f"{replayed.duration_ms / 1000:,.1f} s · {replayed.partitions} partitions, an ISR shrank "
             f"{figures['isr_shrinks']} times, {figures['leader_elections']} leader elections · "
-            f"{figures['decisions']:,} decisions made again, {count or 'none'} differently"
+            f"{counted(decisions, 'decision')} made again, {count or 'none'} differently"
         )
 
     @property

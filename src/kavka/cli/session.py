@@ -6,12 +6,13 @@ step. Must not know what the commands do.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kavka.cli.output import INTERRUPTED, Failure, explain, usage
+from kavka.cli.output import INTERRUPTED, Failure, explain, note, plain_words, usage
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
@@ -22,6 +23,8 @@ BOOTSTRAP_VARIABLE = "KAVKA_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 PATIENCE_MS = 10_000
 """How long a command looks for the cluster, and tries an operation again, before it fails."""
+WAIT_IN_SILENCE_S = 1.0
+LOOK_S = 0.25
 CONNECT_MS = 3_000
 """How long one broker may take to answer a command that has others to ask."""
 
@@ -32,9 +35,17 @@ def bootstrap_of(option: str | None) -> str:
 
 
 def with_cluster(
-    bootstrap: str | None, work: Callable[[Cluster], Awaitable[Result]], *, patience_ms: int = PATIENCE_MS
+    bootstrap: str | None,
+    work: Callable[[Cluster], Awaitable[Result]],
+    *,
+    patience_ms: int = PATIENCE_MS,
+    quiet: bool = False,
 ) -> Result:
-    """Runs `work` with a connected cluster and returns what it returns. Raises Failure."""
+    """Runs `work` with a connected cluster and returns what it returns. Raises Failure.
+
+    Where nobody listens, or the name is unknown, it fails at once. What it waits for, it says after a second, unless
+    `quiet`.
+    """
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
     from kavka.errors import ConfigError, KavkaError
@@ -48,9 +59,19 @@ def with_cluster(
         usage(f"-b {addresses}: {problem}", "write it as host:port,host:port")
 
     async def session() -> Result:
-        settings = ClientSettings(client_id="kavka-cli", api_timeout_ms=patience_ms, connect_timeout_ms=CONNECT_MS)
-        async with Cluster(SocketNetwork(), hosts, settings) as cluster:
-            return await work(cluster)
+        settings = ClientSettings(
+            client_id="kavka-cli",
+            api_timeout_ms=patience_ms,
+            connect_timeout_ms=CONNECT_MS,
+            gives_up_early=True,
+        )
+        cluster = Cluster(SocketNetwork(), hosts, settings)
+        waiting = asyncio.create_task(_say_what_is_waited_for(cluster, addresses, quiet=quiet))
+        try:
+            async with cluster:
+                return await work(cluster)
+        finally:
+            waiting.cancel()
 
     try:
         return run(session())
@@ -64,3 +85,19 @@ def with_cluster(
         # Who reads our output has enough, as `head` has: that is an end, not a failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Failure("", status=0) from None
+
+
+async def _say_what_is_waited_for(cluster: Cluster, addresses: str, *, quiet: bool) -> None:
+    """A line on standard error when a broker has not been reached for a second, and one when it is again."""
+    began_s = asyncio.get_running_loop().time()
+    waits = False
+    while not quiet:
+        await asyncio.sleep(LOOK_S)
+        why = cluster.trouble(longer_than_s=WAIT_IN_SILENCE_S, seen_within_s=CONNECT_MS / 1000)
+        if not why and not cluster.brokers and asyncio.get_running_loop().time() - began_s > WAIT_IN_SILENCE_S:
+            why = f"no answer from {addresses}"
+        if why and not waits:
+            note(f"Waiting: {plain_words(why)}")
+        elif waits and not why:
+            note("Connected.")
+        waits = bool(why)

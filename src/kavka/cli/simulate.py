@@ -13,7 +13,7 @@ from collections.abc import Callable
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import FAILED, Failure, Table, note, show, usage, write_file
+from kavka.cli.output import FAILED, Failure, Table, note, require_writable, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.simulator.recorded_run import RecordedRun, Wish
@@ -49,7 +49,7 @@ def simulate(
     if shrink is not None and not os.access(os.path.dirname(os.path.abspath(shrink)), os.W_OK):
         raise Failure(f"{shrink} cannot be written", "name a file in a directory that is there, and yours")
     for path in filter(None, (trace, page)):
-        write_file(path, ())  # A mistake in a name is told before the run, not after it.
+        require_writable(path)  # A mistake in a name is reported before the run, not after it.
     if not as_json:
         note(f"Simulating: {wish.command}")
     run = _run(wish)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kavka.cli.help import CommandLine
 from kavka.cli.output import FAILED, Failure, Table, show, show_json
+from kavka.installation import install_command
 
 if TYPE_CHECKING:
     from kavka_spark.doctor import Finding
 
-INSTALL = 'pip install "kavka[spark]"'
-
-spark_app = typer.Typer(help="Spark on this machine: is everything there that it needs?", no_args_is_help=True)
+spark_app = CommandLine(help="Spark on this machine: is everything there that it needs?")
 
 
 @spark_app.command("doctor")
@@ -57,7 +57,7 @@ def need_spark() -> None:
     from importlib.util import find_spec
 
     if find_spec("pyspark") is None:
-        raise Failure("PySpark is not installed", INSTALL)
+        raise Failure("PySpark is not installed", install_command("spark"))
 
 
 def _show(findings: list[Finding]) -> None:

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 from kavka.config.broker import BrokerConfig
 from kavka.config.properties import parse_assignments, parse_properties
 from kavka.errors import (
+    AddressProblem,
+    AddressUnavailable,
     ConfigError,
     ConnectionFailed,
     InconsistentMetadata,
     KavkaError,
     LogDirectoryLocked,
+    LogsElsewhere,
     StorageError,
     ZooKeeperError,
 )
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_DATA = "kavka-data"
+DEFAULT_LOG_LEVELS = {"up": "warning", "server": "info"}
+"""Whoever tries kavka out has no use for every event; who operates brokers has."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 ALL_INTERFACES = ("0.0.0.0", "::", "")
 SINGLE_BROKER = {
@@ -66,7 +71,7 @@ class Start:
     advertise: str | None = None
     data: str = DEFAULT_DATA
     settings: tuple[str, ...] = ()
-    log_level: str = "info"
+    log_level: str = ""
     as_json: bool = False
     brokers: int = 0
     processes: bool = False
@@ -74,6 +79,11 @@ class Start:
     metrics_port: int | None = None
     console_port: int | None = None
     no_console: bool = False
+
+    def __post_init__(self) -> None:
+        level = self.log_level or DEFAULT_LOG_LEVELS["up" if self.file is None else "server"]
+        object.__setattr__(self, "log_level", level)
+        object.__setattr__(self, "host", self.host.strip("[]"))  # An IPv6 address may come as it stands in listeners.
 
 
 class WrongUsage(Exception):
@@ -173,17 +183,21 @@ def start_one(plan: Start) -> int:
     from kavka.runtime.server import run
 
     configure(plan.log_level, as_json=plan.as_json)
-    warn_of_unknown(config)
+    if plan.file is not None and config.broker_id >= 0:
+        from kavka.logger import on_broker
+
+        on_broker.set(config.broker_id)  # Its lines may stand among those of other brokers.
+    warn_of_settings(config)
     console = ConsoleBeside(plan)
 
     def on_started(started: Started) -> None:
         say(lambda: _tell(plan, started))
-        console.start([f"{endpoint.host}:{endpoint.port}" for endpoint in started.endpoints.values()], None)
+        console.start([address(endpoint.host, endpoint.port) for endpoint in started.endpoints.values()], None)
 
     try:
         return run(config, on_started=on_started)
     except KavkaError as problem:
-        return fail(str(problem), next_step(problem))
+        return fail(str(problem), next_step(problem, plan))
     except KeyboardInterrupt:
         return 128 + 2
     finally:
@@ -227,7 +241,7 @@ def _recorded_broker_id(config: BrokerConfig) -> int | None:
 def _defaults_of_up(plan: Start) -> dict[str, str]:
     return {
         **SINGLE_BROKER,
-        "log.dirs": os.path.join(plan.data, "logs"),
+        "log.dirs": os.path.abspath(os.path.join(plan.data, "logs")),
         **listeners_of(plan, plan.port),
         **metrics_of(plan),
     }
@@ -246,23 +260,34 @@ def listeners_of(plan: Start, port: int, *, distance: int = 0) -> dict[str, str]
     everywhere = plan.host in ALL_INTERFACES
     if everywhere and plan.advertise is None:
         raise WrongUsage(f"--host {plan.host} listens on all interfaces: say with --advertise which name clients use")
-    host = f"[{plan.host}]" if ":" in plan.host else plan.host
-    settings = {"listeners": f"PLAINTEXT://{'' if everywhere else host}:{port}"}
+    settings = {"listeners": f"PLAINTEXT://{address('' if everywhere else plan.host, port)}"}
     if plan.advertise is not None:
         name, colon, own_port = plan.advertise.rpartition(":")
         if colon and own_port.isdecimal() and not name.endswith(":"):
             settings["advertised.listeners"] = f"PLAINTEXT://{name}:{int(own_port) + distance}"
         else:
-            settings["advertised.listeners"] = f"PLAINTEXT://{plan.advertise}:{port}"
+            settings["advertised.listeners"] = f"PLAINTEXT://{address(plan.advertise.strip('[]'), port)}"
     return settings
 
 
-def warn_of_unknown(config: BrokerConfig) -> None:
-    """A line for each setting that nobody knows."""
-    for name in config.unknown:
-        from kavka.logger import Logger
+def warn_of_settings(config: BrokerConfig) -> None:
+    """One line that names the settings without effect, and one for each that nobody knows."""
+    if not config.without_effect and not config.unknown:
+        return
+    from kavka.config.similar import similar_setting
+    from kavka.logger import Logger
 
-        Logger(__name__).warning("unknown setting", name=name, instead="it is kept and ignored, as Kafka does")
+    logger = Logger(__name__)
+    if config.without_effect:
+        logger.warning(
+            "settings without effect",
+            names=", ".join(config.without_effect),
+            next_step="leave them out, or see why in docs/configuration.md",
+        )
+    for name in config.unknown:
+        close = similar_setting(name, config.rows)
+        meant = {"did_you_mean": close} if close else {}
+        logger.warning("unknown setting", name=name, **meant, instead="it is kept and ignored, as Kafka does")
 
 
 def say(tell: Callable[[], None]) -> None:
@@ -274,7 +299,7 @@ def say(tell: Callable[[], None]) -> None:
 
 
 def _tell(plan: Start, started: Started) -> None:
-    addresses = {name: f"{endpoint.host}:{endpoint.port}" for name, endpoint in started.endpoints.items()}
+    addresses = {name: address(endpoint.host, endpoint.port) for name, endpoint in started.endpoints.items()}
     if plan.as_json:
         import json
 
@@ -289,33 +314,50 @@ def _tell(plan: Start, started: Started) -> None:
         print(json.dumps(facts), flush=True)
         return
     bold, plain = ("\x1b[1m", "\x1b[0m") if wants_colour() else ("", "")
-    address = next(iter(addresses.values()))
-    lines = [
-        f"{bold}kavka is ready{plain} on {', '.join(addresses.values())}, data in {', '.join(started.log_directories)}"
-    ]
+    first = next(iter(addresses.values()))
+    directories = ", ".join(map(short_path, started.log_directories))
+    lines = [f"{bold}kavka is ready{plain} on {', '.join(addresses.values())}, data in {directories}"]
     if plan.file is None:
-        at = "" if address.endswith(f":{DEFAULT_PORT}") and plan.host == DEFAULT_HOST else f" -b {address}"
+        at = "" if first.endswith(f":{DEFAULT_PORT}") and plan.host == DEFAULT_HOST else f" -b {first}"
         lines += [
             "",
             f"  Produce     echo 'hello' | kavka produce{at} greetings",
             f"  Consume     kavka consume{at} greetings -o beginning",
-            f"  Clients     bootstrap.servers={address}",
+            f"  Clients     bootstrap.servers={first}",
             "",
             "Ctrl-C stops it; the data stays.",
         ]
     print("\n".join(lines), flush=True)
 
 
+def address(host: str, port: int) -> str:
+    """host:port, as clients take it: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def short_path(path: str) -> str:
+    """The path as it is from the working directory, where it lies below that."""
+    here = os.path.relpath(path)
+    return path if here.startswith(os.pardir) else here
+
+
 def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def next_step(problem: KavkaError) -> str:
+def next_step(problem: KavkaError, plan: Start) -> str:
     """What to do about a start that failed."""
+    if isinstance(problem, AddressUnavailable):
+        return _next_address(problem, plan)
     if isinstance(problem, LogDirectoryLocked):
         return "another broker runs there: stop it, or choose another directory with --data"
     if isinstance(problem, InconsistentMetadata):
         return "the directory belongs to another broker or cluster: choose another with --data or log.dirs"
+    if isinstance(problem, LogsElsewhere):
+        return (
+            f"set log.dirs={problem.path}, or move its content to the new place; if these logs are lost for good, "
+            f"start once with --set kavka.abandoned.log.dirs={problem.path}"
+        )
     if isinstance(problem, StorageError) and "damaged" in str(problem):
         return (
             "restore the file; or move its directory away: the topics are then found again in the logs, without their "
@@ -323,12 +365,27 @@ def next_step(problem: KavkaError) -> str:
         )
     if isinstance(problem, StorageError):
         return "choose a directory that can be written, with --data or log.dirs, or make room on its disk"
-    text = str(problem).lower()
-    if "in use" in text or "address" in text:
-        return "another program listens there: stop it, or choose another port with --port"
     if isinstance(problem, ConnectionFailed | ZooKeeperError):
         return "see whether ZooKeeper runs there, and correct zookeeper.connect"
     return "look at the cause above, then start it again: the logs are recovered"
+
+
+def _next_address(problem: AddressUnavailable, plan: Start) -> str:
+    if plan.file is not None:
+        setting = "kavka.metrics.port" if problem.what == "metrics" else "listeners"
+        port = host = f"in the setting {setting}"
+    else:
+        port = {"metrics": "with --metrics-port", "ZooKeeper": "with --zookeeper-port"}.get(problem.what, "with --port")
+        host = "with --host"
+    match problem.problem:
+        case AddressProblem.TAKEN:
+            return f"stop that program, or choose another port {port}"
+        case AddressProblem.FORBIDDEN:
+            return f"choose a port of 1024 or more {port}"
+        case AddressProblem.NOT_OURS | AddressProblem.UNRESOLVED:
+            return f"choose an address of this machine {host}: 127.0.0.1 for local clients, 0.0.0.0 for all"
+        case _:
+            return f"choose another address {host}"
 
 
 def fail(problem: str, next_step: str, *, status: int = FAILED) -> int:

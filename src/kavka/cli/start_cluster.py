@@ -17,7 +17,6 @@ Source of the defaults: Kafka's own for a production cluster, as far as so many 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from kavka.cli.start import (
     WRONG_USAGE,
     Start,
     WrongUsage,
+    address,
     fail,
     listeners_of,
     metrics_of,
@@ -41,11 +41,11 @@ from kavka.cli.start import (
     say,
     start_one,
     wants_colour,
-    warn_of_unknown,
+    warn_of_settings,
 )
 from kavka.config.broker import BrokerConfig
 from kavka.config.properties import parse_assignments
-from kavka.errors import ConfigError, KavkaError
+from kavka.errors import AddressUnavailable, ConfigError, KavkaError
 
 if TYPE_CHECKING:
     from kavka.cli.console_beside import ConsoleBeside
@@ -83,20 +83,20 @@ def start_cluster(plan: Start) -> int:
         return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
     except TooFewBrokers as problem:
         return fail(str(problem), "leave --brokers out, or choose another directory with --data", status=FAILED)
+    except AddressUnavailable as problem:
+        return fail(str(problem), next_step(problem, plan))
     except ConfigError as problem:
         return fail(str(problem), CONFIG_NEXT)
-    except PortTaken as problem:
-        return fail(str(problem), "stop what listens there, or choose other ports with --port")
     from kavka.cli.console_beside import ConsoleBeside
     from kavka.runtime.log_output import configure
 
     configure(plan.log_level, as_json=plan.as_json)
-    warn_of_unknown(configs[1])
+    warn_of_settings(configs[1])
     console = ConsoleBeside(plan)
     try:
         return _run_processes(plan, settings, console) if plan.processes else _run_here(plan, configs, console)
     except KavkaError as problem:
-        return fail(str(problem), next_step(problem))
+        return fail(str(problem), next_step(problem, plan))
     except OSError as problem:
         return fail(f"{problem.filename}: {problem.strerror}", "choose a directory that can be written, with --data")
     except KeyboardInterrupt:
@@ -145,17 +145,21 @@ def settings_of_broker(plan: Start, broker_id: int, count: int) -> dict[str, str
         if name in asked:
             raise WrongUsage(f"--set {name} is not for several brokers on one embedded ZooKeeper: use `kavka server`")
     replicas = min(3, count)
+    # One replica may be down: of three two must be in sync, of two one.
+    in_sync = max(1, replicas - 1)
     distance = broker_id - 1
     return {
         "broker.id": str(broker_id),
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+        "transaction.state.log.min.isr": str(in_sync),
         "group.initial.rebalance.delay.ms": "0",
         # The last one to stop has nobody to hand over to, and shall not wait three times 5 s to be sure of it.
         "controlled.shutdown.retry.backoff.ms": "200",
         "log.dirs": _log_directory(plan.data, broker_id),
-        "kavka.zookeeper.data.dir": os.path.join(plan.data, ZOOKEEPER_DIRECTORY),
+        "kavka.zookeeper.data.dir": os.path.join(os.path.abspath(plan.data), ZOOKEEPER_DIRECTORY),
         **listeners_of(plan, plan.port + distance if plan.port else 0, distance=distance),
         **metrics_of(plan, distance=distance),
         **asked,
@@ -163,18 +167,16 @@ def settings_of_broker(plan: Start, broker_id: int, count: int) -> dict[str, str
 
 
 def _log_directory(data: str, broker_id: int) -> str:
+    """As an absolute path: `kavka server` may be given the file in another working directory."""
+    data = os.path.abspath(data)
     of_a_single_one = os.path.join(data, "logs")
     if broker_id == 1 and os.path.isdir(of_a_single_one):
         return of_a_single_one
     return os.path.join(data, f"{BROKER_DIRECTORY}{broker_id}", "logs")
 
 
-class PortTaken(Exception):
-    """Somebody else listens on a port that a broker needs."""
-
-
 def require_free_ports(plan: Start, count: int) -> None:
-    """Raises PortTaken before anything is written, rather than when half of the brokers run; WrongUsage."""
+    """Raises AddressUnavailable before anything is written, rather than when half of the brokers run; WrongUsage."""
     ports = range(plan.port, plan.port + count) if plan.port else range(0)
     if ports and ports[-1] > 65535:
         raise WrongUsage(f"--port {plan.port}: {count} brokers need the ports up to {ports[-1]}")
@@ -185,25 +187,10 @@ def require_free_ports(plan: Start, count: int) -> None:
     wanted = [(port, f"broker {number}") for number, port in enumerate(ports, 1)]
     if plan.zookeeper_port:
         wanted.append((plan.zookeeper_port, "ZooKeeper"))
+    from kavka.runtime.ports import require_free
+
     for port, whose in wanted:
-        try:
-            _bind(plan.host, port).close()
-        except OSError as error:
-            raise PortTaken(f"port {port} of {whose} cannot be had on {plan.host}: {error.strerror}") from error
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-        0
-    ]
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError:
-        bound.close()
-        raise
-    return bound
+        require_free(plan.host, port, what=whose)
 
 
 # -- in this process
@@ -217,7 +204,7 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: Console
         brokers = [
             BrokerStarted(
                 broker.broker_id,
-                ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in broker.endpoints.values()),
+                ", ".join(address(endpoint.host, endpoint.port) for endpoint in broker.endpoints.values()),
                 broker.log_directories[0],
                 os.getpid(),
             )
@@ -230,7 +217,7 @@ def _run_here(plan: Start, configs: Mapping[int, BrokerConfig], console: Console
     def on_started(started: ClusterStarted) -> None:
         say(lambda: tell(started))
         endpoints = [endpoint for broker in started.brokers for endpoint in broker.endpoints.values()]
-        console.start([f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints], started.zookeeper)
+        console.start([address(endpoint.host, endpoint.port) for endpoint in endpoints], started.zookeeper)
 
     return run(list(configs.values()), place, on_started=on_started)
 
@@ -259,26 +246,26 @@ def _run_processes(plan: Start, settings: Mapping[int, Mapping[str, str]], conso
         shared = {name: value for name, value in own.items() if name != "kavka.zookeeper.data.dir"}
         listeners = listeners_of(plan, ports[number], distance=number - 1)
         file = os.path.join(plan.data, f"{BROKER_DIRECTORY}{number}", "server.properties")
-        _write_properties(file, {**shared, **listeners, "zookeeper.connect": f"{_bracketed(host)}:{zookeeper_port}"})
+        _write_properties(file, {**shared, **listeners, "zookeeper.connect": address(host, zookeeper_port)})
         brokers.append(ChildPlan(f"broker {number}", (*_command("server", plan), file), host, ports[number]))
 
     def tell(started: SupervisorStarted) -> None:
         told = [
             BrokerStarted(
                 number,
-                f"{_bracketed(host)}:{ports[number]}",
+                address(host, ports[number]),
                 settings[number]["log.dirs"],
                 started.pids[f"broker {number}"],
             )
             for number in settings
         ]
-        place = f"{_bracketed(host)}:{zookeeper_port}"
+        place = address(host, zookeeper_port)
         _tell(plan, told, started.cluster_id, place, started.seconds, started.pids[zookeeper.name])
 
     def on_started(started: SupervisorStarted) -> None:
         say(lambda: tell(started))
-        at = f"{_bracketed(host)}:{zookeeper_port}"
-        console.start([f"{_bracketed(host)}:{ports[number]}" for number in settings], at)
+        at = address(host, zookeeper_port)
+        console.start([address(host, ports[number]) for number in settings], at)
 
     return run(zookeeper, brokers, on_started=on_started)
 
@@ -296,13 +283,11 @@ def _write_properties(path: str, settings: Mapping[str, str]) -> None:
 
 
 def _free_port(host: str) -> int:
-    with _bind(host, 0) as bound:
+    from kavka.runtime.ports import listen
+
+    with listen(host, 0, backlog=1) as bound:
         port: int = bound.getsockname()[1]
         return port
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 # -- what is said

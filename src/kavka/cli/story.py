@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
+from kavka.model import TopicPartition
 
 CAUSE_MS = 60_000
 """How long before a partition's own decision another one may be its cause."""
@@ -46,15 +47,20 @@ class Subject(NamedTuple):
             return f"group {self.group}"
         return "the controller" if self.controller else "the cluster"
 
+    def names(self, partition: TopicPartition | None) -> bool:
+        """Whether the subject is this partition, or its topic."""
+        return (
+            partition is not None
+            and partition.topic == self.topic
+            and (self.partition is None or partition.partition == self.partition)
+        )
+
     def concerns(self, decision: Decision) -> bool:
         """Whether `decision` is about this very thing."""
         if self.topic is not None:
-            found = decision.partition
-            return (
-                found is not None
-                and found.topic == self.topic
-                and (self.partition is None or found.partition == self.partition)
-            )
+            if decision.partition is None:  # The topic was created or deleted, or given more partitions.
+                return decision.evidence.get("topic") == self.topic
+            return self.names(decision.partition)
         if self.broker is not None:
             return decision.about_broker == self.broker or self.broker in _brokers_changed(decision)
         if self.group is not None:

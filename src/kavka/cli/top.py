@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kavka.cli.health import cluster_settings
-from kavka.cli.output import FAILED, INTERRUPTED, Failure, Table, show, show_json
+from kavka.cli.output import FAILED, INTERRUPTED, Failure, Table, counted, show, show_json
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -138,8 +138,9 @@ def _headline(snapshot: ClusterSnapshot) -> str:
     failed = "".join(f"\n  {each.check.title}: no. {each.evidence}" for each in found.failed[:3])
     counts = snapshot.counts
     return (
-        f"{snapshot.bootstrap}  health {score}  controller {snapshot.controller_id}  {counts.topics:,} topics  "
-        f"{counts.partitions:,} partitions ({counts.offline} offline, {counts.under_replicated} under-replicated)  "
+        f"{snapshot.bootstrap}  health {score}  controller {snapshot.controller_id}  "
+        f"{counted(counts.topics, 'topic')}  {counted(counts.partitions, 'partition')} "
+        f"({counts.offline} offline, {counts.under_replicated} under-replicated)  "
         f"{_rate(snapshot.in_records_per_s)} records/s in  {_bytes(snapshot.in_bytes_per_s)}/s in{failed}"
     )
 

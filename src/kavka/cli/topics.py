@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, done, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -122,12 +121,7 @@ def alter(
 
 def delete(bootstrap: str | None, names: Sequence[str], *, yes: bool, if_exists: bool, as_json: bool) -> None:
     """Deletes topics with all their records; asks first on a terminal."""
-    if not yes:
-        if not sys.stdin.isatty():
-            usage("topics are deleted with all their records", "add --yes to say that you mean it")
-        answer = input(f"Delete {', '.join(names)} with all records? Type yes: ")
-        if answer.strip().lower() not in ("y", "yes"):
-            raise Failure("nothing was deleted")
+    confirm(f"delete {counted(len(names), 'topic')} with all records: {', '.join(names)}", yes=yes)
 
     async def work(cluster: Cluster) -> dict[str, RequestError]:
         from kavka.client.admin import Admin

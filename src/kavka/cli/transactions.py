@@ -7,12 +7,11 @@ Source: kafka-transactions (KIP-664).
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, done, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def find_hanging(
     _show_producers(found, "No transaction hangs.", as_json=as_json)
     if found:
         raise Failure(
-            f"{len(found)} transactions hang",
+            f"{counted(len(found), 'hanging transaction')}",
             "end one with `kavka transactions abort --topic T --partition N --start-offset N`",
         )
 
@@ -127,7 +126,7 @@ def abort(bootstrap: str | None, topic: str, partition: int, start_offset: int, 
     from kavka.model import TopicPartition
 
     place = TopicPartition(topic, partition)
-    _confirm(f"the transaction at offset {start_offset} of {place} is aborted, even if its producer still works", yes)
+    confirm(f"abort the transaction at offset {start_offset} of {place}, even if its producer still works", yes=yes)
 
     async def work(cluster: Cluster) -> ShownProducer | None:
         from kavka.client.transaction_admin import TransactionAdmin
@@ -151,7 +150,7 @@ def abort(bootstrap: str | None, topic: str, partition: int, start_offset: int, 
 
 def force_terminate(bootstrap: str | None, transactional_id: str, *, yes: bool, as_json: bool) -> None:
     """Fences an id's producer and aborts its transaction."""
-    _confirm(f"the producer with transactional id {transactional_id!r} is fenced, and its transaction aborted", yes)
+    confirm(f"fence the producer with transactional id {transactional_id!r}, and abort its transaction", yes=yes)
 
     async def work(cluster: Cluster) -> None:
         from kavka.client.transaction_admin import TransactionAdmin
@@ -191,13 +190,3 @@ def _show_producers(producers: Sequence[ShownProducer], nothing: str, *, as_json
             one.transaction_start if one.transaction_start >= 0 else "-",
         )
     show(table)
-
-
-def _confirm(what: str, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        usage(what, "add --yes to say that you mean it")
-    answer = input(f"{what[0].upper()}{what[1:]}. Type yes: ")
-    if answer.strip().lower() not in ("y", "yes"):
-        raise Failure("nothing was aborted")

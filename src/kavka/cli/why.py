@@ -1,7 +1,8 @@
 """`kavka why`: why a leader moved, an ISR shrank, a broker was fenced: the brokers' own decisions, told in order.
 
-Decides where decisions are read: in the cluster's topic, or with --data in the rings that the brokers left in their
-log directories (the cluster may be down then).
+Decides where decisions are read: in the cluster's topic; where it has none, in the ring of the one broker that answers,
+if its log directory is on this machine; with --data in the rings that the brokers left in their log directories (the
+cluster may be down then).
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, note, usage
-from kavka.cli.story import NEAR_MS, headline, parse_subject, select, tell
+from kavka.cli.output import Failure, counted, note, usage
+from kavka.cli.story import NEAR_MS, Subject, headline, parse_subject, select, tell
 
 if TYPE_CHECKING:
-    from kavka.cli.story import Subject
     from kavka.client.cluster import Cluster
-    from kavka.decisions import RecordedDecision
+    from kavka.decisions import Decision, RecordedDecision
 
 DEFAULT_SINCE_MS = 24 * 3_600_000
 RING_DEPTH = 3
@@ -45,16 +45,56 @@ def why(
     at_ms = None if at is None else moment_ms(at, now_ms)
     duration_ms = DEFAULT_SINCE_MS if since is None else parse_duration(since)
     since_ms = (now_ms if at_ms is None else at_ms) - duration_ms
-    decisions = _from_rings(data, since_ms) if data else _from_topic(bootstrap, since_ms)
+    decisions = _from_rings(data, since_ms) if data else _from_cluster(bootstrap, since_ms)
     if at_ms is not None:
         decisions = [each for each in decisions if each.decision.at_ms <= at_ms + NEAR_MS]
-    _show(decisions, subject, at_ms, brief=brief, as_json=as_json)
+    told = select(decisions, subject, at_ms=at_ms)
+    if subject.topic is not None and not any(subject.names(recorded.decision.partition) for recorded in decisions):
+        found = _in_rings(subject, decisions) if data else _in_cluster(bootstrap, subject, is_known=bool(told))
+        if found != subject:
+            subject, told = found, select(decisions, found, at_ms=at_ms)
+    _show(decisions, told, subject, brief=brief, as_json=as_json)
+
+
+def _in_rings(subject: Subject, decisions: Sequence[RecordedDecision]) -> Subject:
+    """The subject, if any decision is about its topic; `a-1` may be the name of a topic, too. Raises Failure."""
+    for each in (subject, Subject(topic=f"{subject.topic}-{subject.partition}")):
+        if any(Subject(topic=each.topic).concerns(recorded.decision) for recorded in decisions):
+            return each
+    raise Failure(f"no decision in these directories names {subject}", "--since 7d looks further back")
+
+
+def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> Subject:
+    """The subject, if there is such a topic or partition; `a-1` may be the name of a topic, too. Raises Failure.
+
+    `is_known`: there were decisions about the topic, which may have been deleted since.
+    """
+    from kavka.cli.session import with_cluster
+
+    async def work(cluster: Cluster) -> dict[str, int]:
+        from kavka.client.admin import Admin
+
+        return {each.name: len(each.partitions) for each in await Admin(cluster).list_topics(include_internal=True)}
+
+    topics = with_cluster(bootstrap, work)
+    count = topics.get(subject.topic or "", 0)
+    if (subject.partition or 0) < count:
+        return subject
+    if (whole := f"{subject.topic}-{subject.partition}") in topics:
+        return Subject(topic=whole)
+    if count:
+        raise Failure(
+            f"there is no partition {subject}: {subject.topic} has {counted(count, 'partition')}",
+            f"for example kavka why {subject.topic}-0",
+        )
+    if is_known:
+        return subject
+    raise Failure(f"there is no topic {subject.topic}", "see `kavka topics list`")
 
 
 def _show(
-    decisions: Sequence[RecordedDecision], subject: Subject, at_ms: int | None, *, brief: bool, as_json: bool
+    decisions: Sequence[RecordedDecision], told: Sequence[Decision], subject: Subject, *, brief: bool, as_json: bool
 ) -> None:
-    told = select(decisions, subject, at_ms=at_ms)
     if as_json:
         from kavka.decisions import encode_decision
 
@@ -74,10 +114,12 @@ def _show(
         print(line)
 
 
-def _from_topic(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:
+def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:
+    """From the topic of decisions; without one, from the ring of a broker whose log directory is on this machine."""
     from kavka.cli.session import with_cluster
 
     async def work(cluster: Cluster) -> list[RecordedDecision]:
+        from kavka.client.admin import Admin
         from kavka.client.decisions import read_decisions
         from kavka.errors import ErrorCode, RequestError
 
@@ -86,13 +128,31 @@ def _from_topic(bootstrap: str | None, since_ms: int) -> list[RecordedDecision]:
         except RequestError as refused:
             if refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
+            cluster_id = (await Admin(cluster).describe_cluster()).cluster_id
+            found = [each for places in (await Admin(cluster).describe_log_dirs()).values() for each in places]
+            here = [each.path for each in found if _is_of(each.path, cluster_id)]
+            if here:
+                return _from_rings(here, since_ms)
             raise Failure(
                 "this cluster has no topic __kavka_decisions",
-                "one broker alone keeps its decisions in its log directory: kavka why --data DIRECTORY; "
-                "kavka.decisions.topic.enable=true makes the topic; Apache Kafka does not explain itself",
+                "one broker alone keeps its decisions in its log directory: run `kavka why` on its machine; "
+                "kavka.decisions.topic.enable=true makes the topic; Apache Kafka does not record its decisions",
             ) from refused
 
     return with_cluster(bootstrap, work)
+
+
+def _is_of(directory: str, cluster_id: str | None) -> bool:
+    """Whether a log directory of this cluster, with a ring of decisions, is on this machine."""
+    from kavka.decisions import RING_FILES
+    from kavka.log.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
+
+    try:
+        with open(os.path.join(directory, META_PROPERTIES), "rb") as file:
+            found = parse_meta_properties(file.read())
+    except (OSError, MalformedCheckpoint):
+        return False
+    return found.cluster_id == cluster_id and any(os.path.exists(os.path.join(directory, name)) for name in RING_FILES)
 
 
 def _from_rings(directories: Sequence[str], since_ms: int) -> list[RecordedDecision]:
@@ -128,8 +188,15 @@ def _ring_files(directory: str, depth: int) -> Iterator[str]:
 
 
 def moment_ms(text: str, now_ms: int, *, option: str = "--at") -> int:
-    """Milliseconds since 1970 of `10:42`, `10:42:07` (today, or yesterday if that is still to come), an ISO 8601 time
-    (local where it names no zone), or of a number of them."""
+    """Milliseconds since 1970 of `10:42`, `10:42:07` (today; yesterday where that is nearer), an ISO 8601 time (local
+    where it names no zone), or of a number of them. Raises Failure for a time that lies in the future."""
+    at_ms = _moment_ms(text, now_ms, option)
+    if at_ms > now_ms:
+        usage(f"{option} {text} lies in the future", "another day's: write for example 2026-01-31T10:42:00")
+    return at_ms
+
+
+def _moment_ms(text: str, now_ms: int, option: str) -> int:
     from datetime import datetime, timedelta
 
     if text.isdecimal() and len(text) > 6:
@@ -141,12 +208,12 @@ def moment_ms(text: str, now_ms: int, *, option: str = "--at") -> int:
             moment = today.replace(
                 hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=clock.microsecond
             )
-            if moment > today:
+            if moment > today + timedelta(hours=12):
                 moment -= timedelta(days=1)
         else:
             moment = datetime.fromisoformat(text).astimezone()
     except ValueError:
-        usage(f"{option} {text} is no time", "write 10:42, 10:42:07 or 2026-01-31T10:42:00")
+        usage(f"{option} {text} is not a time", "write 10:42, 10:42:07 or 2026-01-31T10:42:00")
     return int(moment.timestamp() * 1000)
 
 
@@ -157,7 +224,7 @@ def parse_duration(text: str) -> int:
     """Milliseconds of `90s`, `10m`, `2h`, `7d`, `1w` or `250ms`."""
     match = re.fullmatch(r"(\d+)(ms|[smhdw])", text)
     if match is None:
-        usage(f"--since {text} is no duration", "write for example 90s, 10m, 2h or 7d")
+        usage(f"--since {text} is not a duration", "write for example 90s, 10m, 2h or 7d")
     return int(match[1]) * _UNITS_MS[match[2]]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from kavka.cli.output import Failure
-from kavka.errors import KavkaError, LogDirectoryLocked, StorageError
+from kavka.errors import AddressProblem, AddressUnavailable, KavkaError, LogDirectoryLocked, StorageError
 from kavka.runtime.log_output import configure
 from kavka.runtime.zookeeper_server import ZooKeeperProcess, ZooKeeperServerSettings, run
 from kavka.zookeeper.four_letter_words import whitelist
@@ -48,4 +48,6 @@ def _next_step(problem: KavkaError) -> str:
         return "another server runs there: stop it, or choose another directory with --data"
     if isinstance(problem, StorageError):
         return "choose a directory that can be written, with --data, or make room on its disk"
-    return "choose another port with --port"
+    if isinstance(problem, AddressUnavailable) and problem.problem is AddressProblem.TAKEN:
+        return "stop that program, or choose another port with --port"
+    return "choose another address with --host or --port"

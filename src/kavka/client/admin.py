@@ -195,6 +195,14 @@ class LogDirectory(NamedTuple):
     replicas: tuple[ReplicaInfo, ...]
 
 
+class LogDirectorySize(NamedTuple):
+    """One log directory of one broker, and the bytes of all replicas in it."""
+
+    path: str
+    error: ErrorCode
+    size_bytes: int
+
+
 class ElectionType(IntEnum):
     """Who may lead: the preferred replica alone, or, where nobody leads, one that is not in sync."""
 
@@ -622,7 +630,19 @@ class Admin:
         described = sorted(topic.name for topic in answer.topics if topic.name is not None and not topic.error_code)
         return [self._cluster.topics[name] for name in described]
 
-    async def _log_dirs(self, node_id: int) -> list[LogDirectory]:
+    async def log_directory_sizes(self, broker_id: int) -> list[LogDirectorySize]:
+        """The log directories of one broker, without their replicas: a broker may have a hundred thousand."""
+        answer = await self._ask_log_dirs(broker_id)
+        return [
+            LogDirectorySize(
+                directory.log_dir,
+                error_of(directory.error_code),
+                sum(each.partition_size for topic in directory.topics for each in topic.partitions),
+            )
+            for directory in answer.results
+        ]
+
+    async def _ask_log_dirs(self, node_id: int) -> DescribeLogDirsResponse:
         answer = await self._cluster.retry(
             lambda: self._cluster.ask(
                 ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, node_id=node_id
@@ -630,6 +650,10 @@ class Admin:
             what=f"describe log directories of broker {node_id}",
         )
         raise_for(answer.error_code, f"log directories of broker {node_id}")
+        return answer
+
+    async def _log_dirs(self, node_id: int) -> list[LogDirectory]:
+        answer = await self._ask_log_dirs(node_id)
         return [
             LogDirectory(
                 directory.log_dir,

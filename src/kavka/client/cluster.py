@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, TypeVar
 from uuid import UUID
@@ -25,7 +26,15 @@ from kavka.client.answers import raise_for
 from kavka.client.backoff import backoff_ms
 from kavka.client.connection import Answer, BrokerConnection
 from kavka.client.settings import ClientSettings
-from kavka.errors import ConnectionFailed, ErrorCode, RequestError
+from kavka.errors import (
+    ConnectionFailed,
+    ConnectionRefused,
+    ErrorCode,
+    HostUnknown,
+    KavkaError,
+    NotKafka,
+    RequestError,
+)
 from kavka.model import NO_EPOCH, TopicPartition
 from kavka.network import Network
 from kavka.protocol.api import ApiKey
@@ -38,6 +47,10 @@ from kavka.protocol.schema import ZERO_UUID, Message
 Result = TypeVar("Result")
 
 FIRST_BATCHED_FIND_COORDINATOR = 4
+NOBODY = -1
+"""Stands for all brokers where none answers."""
+TROUBLE_ENDS_S = 3.0
+"""After so long without another failure an earlier one is over, although nobody tried whether it is."""
 
 
 class Broker(NamedTuple):
@@ -91,6 +104,28 @@ def parse_bootstrap(text: str, *, default_port: int = 9092) -> list[tuple[str, i
     return addresses
 
 
+class NoBrokerAnswers(ConnectionFailed):
+    """None of the brokers, nor of the bootstrap addresses, can be reached; `failures` has one for each."""
+
+    def __init__(self, failures: Sequence[KavkaError]) -> None:
+        super().__init__(f"no broker answers: {'; '.join(dict.fromkeys(map(str, failures))) or 'none is known'}")
+        self.failures = tuple(failures)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether waiting is of little use: nobody listens there, there is no such machine, or it is no broker."""
+        return all(isinstance(each, ConnectionRefused | HostUnknown | NotKafka) for each in self.failures)
+
+
+@dataclass(slots=True)
+class Trouble:
+    """A broker, the cluster or a partition that fails: why, since when, and when that was seen last (loop time)."""
+
+    why: str
+    since_s: float
+    seen_s: float
+
+
 class Cluster:
     """A client's view of one cluster. Shared by producers, consumers and admins of one event loop.
 
@@ -127,6 +162,8 @@ class Cluster:
         """Error codes of the topics that could not be described when they were last asked for."""
         self._purposes = 0
         self._closed = False
+        self._troubles: dict[int | TopicPartition, Trouble] = {}
+        """By node id, NOBODY for the cluster, or partition that does not take what is sent to it."""
 
     async def __aenter__(self) -> Cluster:
         await self.connect()
@@ -136,7 +173,17 @@ class Cluster:
         await self.close()
 
     async def connect(self) -> None:
-        """Learns who the brokers are; raises `ConnectionFailed` where none answers within `api_timeout_ms`."""
+        """Learns who the brokers are; raises `ConnectionFailed` where none answers within `api_timeout_ms`, or can, as
+        `gives_up_early` says."""
+        if self.settings.gives_up_early:
+            try:
+                await self.refresh([])
+                return
+            except NoBrokerAnswers as failure:
+                if failure.is_final:
+                    raise
+            except (ConnectionFailed, RequestError):
+                pass
         await self.retry(lambda: self.refresh([]), what="find the cluster")
 
     async def close(self) -> None:
@@ -269,20 +316,47 @@ class Cluster:
                 return connection
         nodes = sorted(self.brokers)
         self.random.shuffle(nodes)
-        failure: ConnectionFailed | None = None
+        failures: list[KavkaError] = []
         for node_id in nodes:
             try:
                 return await self.connection(node_id)
             except ConnectionFailed as caught:
-                failure = caught
+                failures.append(caught)
         for host, port in self._bootstrap:
             try:
                 self._bootstrap_connection = await BrokerConnection.open(self._network, host, port, self.settings)
             except ConnectionFailed as caught:
-                failure = caught
+                failures.append(caught)
             else:
+                self._troubles.pop(NOBODY, None)
                 return self._bootstrap_connection
-        raise ConnectionFailed(f"no broker answers: {failure}") from failure
+        nobody = NoBrokerAnswers(failures)
+        self.note_trouble(NOBODY, nobody)
+        raise nobody from failures[-1]
+
+    def trouble(self, *, longer_than_s: float, seen_within_s: float) -> str:
+        """Why the cluster, a broker or a partition could not be written to or reached for so long, up to now; empty if
+        all is well.
+
+        For programs that wait, and want to say for what.
+        """
+        now_s = asyncio.get_running_loop().time()
+        for each in self._troubles.values():
+            if each.seen_s - each.since_s >= longer_than_s and now_s - each.seen_s <= seen_within_s:
+                return each.why
+        return ""
+
+    def note_trouble(self, what: int | TopicPartition, failure: KavkaError) -> None:
+        """A failure that somebody tries to get over; see `trouble`."""
+        now_s = asyncio.get_running_loop().time()
+        known = self._troubles.get(what)
+        if known is None or now_s - known.seen_s > TROUBLE_ENDS_S:
+            known = self._troubles[what] = Trouble("", now_s, now_s)
+        known.why, known.seen_s = str(failure), now_s
+
+    def forget_trouble(self, what: int | TopicPartition) -> None:
+        """It was got over."""
+        self._troubles.pop(what, None)
 
     async def controller(self) -> BrokerConnection:
         """The controller, or where nobody says who it is any broker (KRaft forwards)."""
@@ -445,8 +519,15 @@ class Cluster:
     def _opened(self, key: tuple[int, str], task: asyncio.Task[BrokerConnection]) -> None:
         if self._opening.get(key) is task:
             del self._opening[key]
-        if task.cancelled() or task.exception() is not None:
+        if task.cancelled():
             return
+        failure = task.exception()
+        if failure is not None:
+            if isinstance(failure, KavkaError):
+                self.note_trouble(key[0], failure)
+            return
+        self._troubles.pop(key[0], None)
+        self._troubles.pop(NOBODY, None)
         if self._closed:
             task.result().close()
         else:

@@ -25,7 +25,15 @@ from kavka.client.answers import error_name
 from kavka.client.sasl import exchange, new_nonce
 from kavka.client.security import SaslSettings
 from kavka.client.settings import ClientSettings
-from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, ProtocolViolation, RequestError
+from kavka.errors import (
+    ConnectionFailed,
+    ErrorCode,
+    FrameTooLarge,
+    KavkaError,
+    NotKafka,
+    ProtocolViolation,
+    RequestError,
+)
 from kavka.model import FileSlice
 from kavka.network import Connection, Network
 from kavka.protocol.api import Api, ApiKey, RequestHeader, api, decode_response_header, encode_request_header
@@ -243,7 +251,7 @@ class BrokerConnection:
 
     def _send(self, known: Api, version: int, message: Message, future: asyncio.Future[bytes] | None = None) -> None:
         if self._failure is not None:
-            raise ConnectionFailed(str(self._failure))
+            raise type(self._failure)(str(self._failure))
         correlation_id = self._next_correlation_id
         self._next_correlation_id = correlation_id + 1 & 0x7FFFFFFF
         header = RequestHeader(known.key, version, correlation_id, self._settings.client_id)
@@ -271,6 +279,8 @@ class BrokerConnection:
                     raise ProtocolViolation(f"{self.address} answered request {correlation_id}, which nobody asked")
                 if not future.done():
                     future.set_result(frame)
+        except FrameTooLarge as failure:
+            self._fail(_another_protocol(self.address, failure))
         except KavkaError as failure:
             self._fail(failure if isinstance(failure, ConnectionFailed) else ConnectionFailed(str(failure)))
 
@@ -283,4 +293,13 @@ class BrokerConnection:
         pending, self._pending = self._pending, {}
         for future in pending.values():
             if not future.done():
-                future.set_exception(ConnectionFailed(str(failure)))
+                future.set_exception(type(failure)(str(failure)))
+
+
+def _another_protocol(address: str, failure: FrameTooLarge) -> ConnectionFailed:
+    """What the first four bytes of an answer say, taken for the length of a frame."""
+    start = failure.length.to_bytes(4, "big")
+    for bytes_, protocol in ((b"HTTP", "HTTP"), (b"SSH-", "SSH"), (b"\x15\x03", "TLS"), (b"\x16\x03", "TLS")):
+        if start.startswith(bytes_):
+            return NotKafka(f"{address} speaks {protocol}, not Kafka's protocol")
+    return ConnectionFailed(f"{address}: {failure}")

@@ -11,6 +11,9 @@ What is said of a broker N that would die now:
     unreplicated  records at a leader N that no other in-sync replica has: never committed, so never acknowledged with
                   acks=all; acks=1 producers were told that they are safe, and they would be gone
 
+min.insync.replicas counts up to the number of replicas: a topic with one replica takes acks=all whatever it says
+(Partition.effectiveMinIsr).
+
 Source: KIP-966 and article 001 for what an ISR of one is worth; ListOffsets with replica id -2 (Kafka's debugging
 consumer) tells the log end of any replica, followers included.
 """
@@ -50,7 +53,8 @@ class Health(Enum):
 
 
 class PartitionReplicas(NamedTuple):
-    """One partition. `log_ends` has the log end offset of each replica whose broker answered."""
+    """One partition. `log_ends` has the log end offset of each replica whose broker answered, `min_insync_replicas` the
+    topic's setting."""
 
     partition: TopicPartition
     leader: int
@@ -63,6 +67,11 @@ class PartitionReplicas(NamedTuple):
     @property
     def out_of_sync(self) -> tuple[int, ...]:
         return tuple(replica for replica in self.replicas if replica not in self.in_sync_replicas)
+
+    @property
+    def needed_in_sync(self) -> int:
+        """Fewer in sync refuse acks=all: min.insync.replicas, but never more than there are replicas."""
+        return min(self.min_insync_replicas, len(self.replicas))
 
 
 class Loss(NamedTuple):
@@ -94,13 +103,13 @@ def health(partition: PartitionReplicas) -> Health:
     in_sync = len(partition.in_sync_replicas)
     if partition.leader < 0:
         return Health.OFFLINE
-    if in_sync < partition.min_insync_replicas:
+    if in_sync < partition.needed_in_sync:
         return Health.BLOCKED
     if in_sync == len(partition.replicas):
         return Health.FULL
     if in_sync == 1:
         return Health.LAST_REPLICA
-    return Health.AT_LIMIT if in_sync == partition.min_insync_replicas else Health.UNDER_REPLICATED
+    return Health.AT_LIMIT if in_sync == partition.needed_in_sync else Health.UNDER_REPLICATED
 
 
 def loss_of(partition: PartitionReplicas, broker: int) -> Loss | None:
@@ -113,8 +122,8 @@ def loss_of(partition: PartitionReplicas, broker: int) -> Loss | None:
         best = max((partition.log_ends[replica] for replica in others if replica in partition.log_ends), default=None)
         # Without another in-sync replica everything is out of reach, which `unavailable` says.
         unreplicated = 0 if best is None else max(partition.log_ends[broker] - best, 0)
-    was_open = len(partition.in_sync_replicas) >= partition.min_insync_replicas
-    blocked = bool(others) and was_open and len(others) < partition.min_insync_replicas
+    was_open = len(partition.in_sync_replicas) >= partition.needed_in_sync
+    blocked = bool(others) and was_open and len(others) < partition.needed_in_sync
     if others and not blocked and not unreplicated:
         return None
     return Loss(partition.partition, broker, not others, blocked, unreplicated)
@@ -125,7 +134,7 @@ def risks(partitions: Sequence[PartitionReplicas], brokers: Iterable[int]) -> li
     losses: dict[int, list[Loss]] = {broker: [] for broker in brokers}
     for each in partitions:
         # With one to spare the death of a follower changes nothing: of ten thousand partitions most need no more.
-        has_spare = len(each.in_sync_replicas) > max(each.min_insync_replicas, 1)
+        has_spare = len(each.in_sync_replicas) > max(each.needed_in_sync, 1)
         for broker in (each.leader,) if has_spare else each.in_sync_replicas:
             if broker in losses and (loss := loss_of(each, broker)) is not None:
                 losses[broker].append(loss)

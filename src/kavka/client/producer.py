@@ -177,7 +177,16 @@ class PendingDelivery:
 class _Queue:
     """The batches of one partition, in order. The last may still take records; the first may be under way."""
 
-    __slots__ = ("batches", "failures", "in_flight", "next_sequence", "not_before", "partition", "producer_id")
+    __slots__ = (
+        "batches",
+        "failures",
+        "in_flight",
+        "last_failure",
+        "next_sequence",
+        "not_before",
+        "partition",
+        "producer_id",
+    )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -185,6 +194,7 @@ class _Queue:
         self.in_flight = False
         self.not_before = 0.0
         self.failures = 0
+        self.last_failure = ""
         self.producer_id = (-1, -1)
         """Id and epoch under which `next_sequence` counts."""
         self.next_sequence = 0
@@ -705,7 +715,7 @@ class Producer:
             self._break(refused, may_be_written=True)
             self._fail_head(queue, refused)
             return
-        self._back_off(queue)
+        self._back_off(queue, RequestError(code, f"{queue.partition} does not take records: {message}"))
         if code in _STALE_LEADER:
             self._help(self._find_leaders())
 
@@ -713,11 +723,13 @@ class Producer:
         if self._settings.acks == 0:
             self._fail_head(queue, failure)
         else:
-            self._back_off(queue)
+            self._back_off(queue, failure)
 
-    def _back_off(self, queue: _Queue) -> None:
+    def _back_off(self, queue: _Queue, failure: KavkaError) -> None:
         """The batch is sent again, unless its time is up by then (which `_dispatch` sees)."""
         queue.failures += 1
+        queue.last_failure = str(failure)
+        self._cluster.note_trouble(queue.partition, failure)
         queue.batches[0].failures += 1
         pause_s = backoff_ms(self._cluster.settings, queue.failures, self._cluster.random) / 1000
         queue.not_before = asyncio.get_running_loop().time() + pause_s
@@ -727,7 +739,9 @@ class Producer:
         count = batch.builder.record_count
         if batch.stamp is not None:
             queue.next_sequence = (batch.stamp.base_sequence + count) % _SEQUENCE_SPAN
-        queue.failures = 0
+        if queue.failures:
+            queue.failures = 0
+            self._cluster.forget_trouble(queue.partition)
         queue.not_before = 0.0
         self.delivered_records += count
         if not batch.future.done():
@@ -743,6 +757,8 @@ class Producer:
             what += f" and {batch.failures} failures it is unknown whether {queue.partition} has the batch"
         else:
             what += f" the batch for {queue.partition} was not sent"
+        if queue.last_failure:
+            what += f"; the last failure: {queue.last_failure}"
         late = RequestError(ErrorCode.REQUEST_TIMED_OUT, what)
         self._break(late, may_be_written=batch.was_sent)
         self._fail_head(queue, late)

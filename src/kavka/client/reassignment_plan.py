@@ -249,7 +249,9 @@ def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def from_json(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """What `to_json`, or Kafka's tool, wrote. Raises MalformedPlan."""
+    """What `to_json`, or Kafka's tool, wrote; empty where nothing is to be moved. Raises MalformedPlan."""
+    if not text.strip():
+        raise MalformedPlan("it is empty: no plan was made")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as problem:
@@ -259,8 +261,6 @@ def from_json(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     entries = document.get("partitions")
     if not isinstance(entries, list):
         raise MalformedPlan('it has no list of "partitions"')
-    if not entries:
-        raise MalformedPlan("it names no partitions")
     found: dict[TopicPartition, tuple[int, ...]] = {}
     for number, entry in enumerate(entries):
         partition, replicas = _entry(entry, f"entry {number} of its partitions")

@@ -28,6 +28,9 @@ class ClientSettings:
     """How long a broker may take to accept a connection, and then to say which versions it speaks."""
     api_timeout_ms: int = 60_000
     """How long an operation may try again in all, where it is not bounded by a setting of its own."""
+    gives_up_early: bool = False
+    """Whether `connect` fails at once where no bootstrap address can be a broker's: refused, unknown, another
+    protocol. Else it tries again for `api_timeout_ms`: a broker may be starting."""
     retry_backoff_ms: int = 50
     """First pause before something is tried again; it doubles up to `retry_backoff_max_ms`, with 20 % of jitter."""
     retry_backoff_max_ms: int = 1_000

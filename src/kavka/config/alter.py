@@ -8,7 +8,10 @@ I2. What is accepted can be made into a TopicConfig or a BrokerConfig.
 
 Where kavka differs from 3.9 on purpose: an unknown name that is appended to, and an operation that does not exist, are
 INVALID_CONFIG and INVALID_REQUEST (Kafka: UNKNOWN_SERVER_ERROR, without a word); refusals of a value that cannot be
-reconfigured come without the name of a Java class in front; passwords cannot be set at run time.
+reconfigured come without the name of a Java class in front; passwords cannot be set at run time; a change that would
+have no effect, or only after a restart, or is not supported (`effect.py`), is refused with the reason. That comes last:
+what Kafka refuses is refused in Kafka's words. Only what changes is judged so: the settings of a cluster in which
+Apache Kafka's brokers run as well stay as they are.
 
 Source: Kafka's ZkAdminManager, ConfigAdminManager, DynamicBrokerConfig of 3.9, asked of a running broker.
 """
@@ -22,6 +25,7 @@ from typing import Final, NamedTuple
 
 from kavka.config.broker import BrokerConfig, setting_named
 from kavka.config.broker_settings import DynamicOnlySettings
+from kavka.config.effect import Effect, refuse_unsupported, standing, start_only, without_effect
 from kavka.config.group import (
     MAX_PUSH_INTERVAL_MS,
     MIN_PUSH_INTERVAL_MS,
@@ -97,8 +101,8 @@ def alter_topic_incrementally(
     topic: str, current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig
 ) -> dict[str, str]:
     """The overrides of a topic after IncrementalAlterConfigs, which keeps what is not named. Raises RequestError."""
-    _refuse_duplicates(change.name for change in changes)
-    _refuse_nulls(changes)
+    refuse_duplicates(change.name for change in changes)
+    refuse_nulls(changes)
     _refuse_without_topic(topic)
     overrides = _applied(current, changes, TopicSettings.rows)
     _validate_topic(topic, overrides, broker)
@@ -106,36 +110,65 @@ def alter_topic_incrementally(
 
 
 def alter_broker(
-    entries: Sequence[tuple[str, str | None]], broker: BrokerConfig, *, per_broker: bool
+    entries: Sequence[tuple[str, str | None]], current: Mapping[str, str], broker: BrokerConfig, *, per_broker: bool
 ) -> dict[str, str]:
-    """What is set at run time after AlterConfigs, for this broker or as the default of all. Raises RequestError."""
+    """What is set at run time after AlterConfigs, for this broker or as the default of all. Raises RequestError.
+
+    `current` is what is set there now; `broker` what is in force here.
+    """
     texts = _replacement(entries)
-    _validate_broker(texts, broker, per_broker=per_broker)
+    _validate_broker(texts, current, broker, per_broker=per_broker)
     return texts
 
 
-def alter_broker_incrementally(changes: Sequence[Change], broker: BrokerConfig, *, per_broker: bool) -> dict[str, str]:
-    """What is set at run time after IncrementalAlterConfigs. Raises RequestError."""
-    _refuse_duplicates(change.name for change in changes)
-    _refuse_nulls(changes)
-    current = broker.dynamic if per_broker else broker.dynamic_default
+def alter_broker_incrementally(
+    changes: Sequence[Change], current: Mapping[str, str], broker: BrokerConfig, *, per_broker: bool
+) -> dict[str, str]:
+    """What is set at run time after IncrementalAlterConfigs, as `alter_broker`. Raises RequestError."""
+    refuse_duplicates(change.name for change in changes)
+    refuse_nulls(changes)
     texts = _applied(current, changes, {**broker.rows, **DynamicOnlySettings.rows})
-    _validate_broker(texts, broker, per_broker=per_broker)
+    _validate_broker(texts, current, broker, per_broker=per_broker)
     return texts
+
+
+def usable_at_run_time(texts: Mapping[str, str], *, per_broker: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """What of `texts`, found as set at run time, can be obeyed; and why each of the others cannot.
+
+    They may be of a broker of another kind or of an earlier version. What has no effect is among the former: it does
+    no harm.
+    """
+    usable: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for name, text in texts.items():
+        try:
+            _validate_each({name: text}, per_broker=per_broker)
+            if (row := setting_named(name)) is not None:
+                refuse_unsupported(row, row.parse(text))
+            if (why := start_only(name)) is not None:
+                raise ConfigError(why)
+        except (RequestError, ConfigError) as refusal:
+            refused[name] = str(refusal)
+        else:
+            usable[name] = text
+    return usable, refused
 
 
 def alter_group_incrementally(
     group_id: str, current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig
 ) -> dict[str, str]:
     """What a group sets after IncrementalAlterConfigs. Raises RequestError."""
-    _refuse_duplicates(change.name for change in changes)
-    _refuse_nulls(changes)
+    refuse_duplicates(change.name for change in changes)
+    refuse_nulls(changes)
     if not group_id:
         raise RequestError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     texts = _applied(current, changes, GroupSettings.rows)
     try:
         for name, text in texts.items():
             value = _row(GroupSettings.rows, name, "Unknown group config name").parse(text)
+            found = standing(name, GroupSettings)
+            if found.effect is Effect.NONE and current.get(name) != text:
+                raise ConfigError(f"{name} would have no effect: {found.why}")
             bounds = _GROUP_BOUNDS.get(name)
             if bounds is not None:
                 least, most = (getattr(broker, attribute) for attribute in bounds)
@@ -150,8 +183,8 @@ def alter_client_metrics_incrementally(
     subscription: str, current: Mapping[str, str], changes: Sequence[Change]
 ) -> dict[str, str]:
     """What a subscription to clients' metrics says after IncrementalAlterConfigs. Raises RequestError."""
-    _refuse_duplicates(change.name for change in changes)
-    _refuse_nulls(changes)
+    refuse_duplicates(change.name for change in changes)
+    refuse_nulls(changes)
     if not subscription:
         raise RequestError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     texts = _applied(current, changes, ClientMetricsSettings.rows)
@@ -199,21 +232,23 @@ def _refuse_without_topic(topic: str) -> None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
 
 
-def _refuse_duplicates(names: Iterable[str]) -> None:
+def refuse_duplicates(names: Iterable[str]) -> None:
+    """Raises RequestError where a change names a setting twice."""
     seen = list(names)
     if len(set(seen)) < len(seen):
         raise RequestError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
-def _refuse_nulls(changes: Sequence[Change]) -> None:
+def refuse_nulls(changes: Sequence[Change]) -> None:
+    """Raises RequestError where a setting is to be null."""
     nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
     if nulls:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
 
 def _replacement(entries: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    _refuse_duplicates(name for name, _ in entries)
-    _refuse_nulls([Change(name, Operation.SET, value) for name, value in entries])
+    refuse_duplicates(name for name, _ in entries)
+    refuse_nulls([Change(name, Operation.SET, value) for name, value in entries])
     return {name: value for name, value in entries if value is not None}
 
 
@@ -268,9 +303,25 @@ def _validate_topic(topic: str, overrides: Mapping[str, str], broker: BrokerConf
         raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _validate_broker(texts: Mapping[str, str], broker: BrokerConfig, *, per_broker: bool) -> None:
+def _validate_broker(
+    texts: Mapping[str, str], current: Mapping[str, str], broker: BrokerConfig, *, per_broker: bool
+) -> None:
+    changed = {name: text for name, text in texts.items() if current.get(name) != text}
+    _validate_each(changed, per_broker=per_broker)
+    usable, _ = usable_at_run_time(texts, per_broker=per_broker)
+    asked = {**usable, **{name: text for name, text in changed.items() if start_only(name) is None}}
+    try:
+        after = broker.with_dynamic(dynamic=asked) if per_broker else broker.with_dynamic(dynamic_default=asked)
+        _check_reconfiguration(broker, after)
+    except ConfigError as error:
+        raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    _refuse_without_effect(changed, broker, per_broker=per_broker)
+
+
+def _validate_each(texts: Mapping[str, str], *, per_broker: bool) -> None:
+    """Refuses settings that may not be set at run time, or not to these values, whatever else is set."""
     _refuse_names(
-        [name for name in texts if (row := broker.rows.get(name)) and row.read_only],
+        [name for name in texts if (row := BrokerConfig.rows.get(name)) and row.read_only],
         "Cannot update these configs dynamically",
     )
     _refuse_names(
@@ -290,10 +341,24 @@ def _validate_broker(texts: Mapping[str, str], broker: BrokerConfig, *, per_brok
         for name, text in texts.items():
             if row := setting_named(name):
                 row.parse(text)
-        changed = broker.with_dynamic(dynamic=texts) if per_broker else broker.with_dynamic(dynamic_default=texts)
-        _check_reconfiguration(broker, changed)
     except ConfigError as error:
         raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _refuse_without_effect(names: Iterable[str], broker: BrokerConfig, *, per_broker: bool) -> None:
+    """Refuses changes after which nothing would be different. Other brokers may have other listeners."""
+    sentences = []
+    for name in names:
+        why = broker.why_without_effect(name) if per_broker else without_effect(name)
+        if why is not None:
+            sentences.append(f"{name} would have no effect: {why}")
+        elif (why := start_only(name)) is not None:
+            sentences.append(
+                f"{name} cannot change while the broker runs: {why} Set it in the broker's file, and restart the "
+                "broker."
+            )
+    if sentences:
+        raise RequestError(ErrorCode.INVALID_REQUEST, " ".join(sentences))
 
 
 def _refuse_names(names: Sequence[str], why: str) -> None:
@@ -321,13 +386,12 @@ def _check_reconfiguration(before: BrokerConfig, after: BrokerConfig) -> None:
             raise ConfigError(f"Log cleaner threads cannot be reduced to less than half the current value {was}")
         if cleaners > was * 2:
             raise ConfigError(f"Log cleaner threads cannot be increased to more than double the current value {was}")
-    rate = after.max_connection_creation_rate
-    if rate <= 0:
-        raise ConfigError(f"Invalid max.connection.creation.rate {rate}")
+    for listener in (endpoint.listener for endpoint in after.listener_endpoints):
+        was, bound = (each.max_connections_of_listeners.get(listener, each.max_connections) for each in (before, after))
+        if bound != was and bound <= 0:
+            raise ConfigError(f"Invalid max.connections {bound}")
     if after.metric_reporters != before.metric_reporters:
         raise ConfigError("Validation of dynamic config update of Set(metric.reporters) failed: no such class")
-    _check_local_retention("log.local.retention.ms", after.log_local_retention_ms, after.log_retention_time_ms)
-    _check_local_retention("log.local.retention.bytes", after.log_local_retention_bytes, after.log_retention_bytes)
 
 
 def _check_threads(name: str, was: int, threads: int) -> None:
@@ -340,9 +404,3 @@ def _check_threads(name: str, was: int, threads: int) -> None:
         raise ConfigError(f"{problem}, value should be at least half the current value {was}")
     if threads > was * 2:
         raise ConfigError(f"{problem}, value should not be greater than double the current value {was}")
-
-
-def _check_local_retention(name: str, local: int, whole: int) -> None:
-    if local != -2 and whole != -1 and (local > whole or local == -1):
-        setting = name.replace(".local", "")
-        raise InvalidValue(name, local, f"Value must not be more than {setting} property value: {whole}")

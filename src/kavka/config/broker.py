@@ -7,18 +7,21 @@ start with. Must not know files, command lines or sockets.
 I1. An instance never changes; a change at run time makes a new one (`with_dynamic`).
 I2. Every value of an instance is in range, alone and together with the others.
 I3. A name that no table knows is kept in `unknown` and otherwise ignored, as in Kafka.
+I4. No instance asks for what is not supported (`effect.py`), wherever its values come from.
 
 Source: Kafka's KafkaConfig and DynamicBrokerConfig.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Never, Self
 
 from kavka.config.broker_settings import HOUR_MS, MIB, MINUTE_MS, BrokerSettings, DynamicOnlySettings
+from kavka.config.effect import refuse_unsupported, without_effect
 from kavka.config.listeners import Endpoint, check_ports, parse_endpoints, parse_protocol_map
 from kavka.config.setting import LONG_MAX, READ_ONLY, AnySetting, InvalidValue
 from kavka.errors import ConfigError
@@ -32,6 +35,8 @@ _SAME_PURPOSE = (
 )
 """Settings that stand for one another; the first that is set counts."""
 _SYNONYMS = {name: group for group in _SAME_PURPOSE for name in group if name != "log.flush.scheduler.interval.ms"}
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""By their numbers in a batch's attributes."""
 _OF_LISTENER = r"listener\.name\.[^.]*\.(.*)"
 _OF_MECHANISM = (
     "sasl.jaas.config",
@@ -100,13 +105,15 @@ class BrokerConfig(BrokerSettings):
         for name, text in static.items():
             if row := setting_named(name):
                 value = row.parse(text)
+                refuse_unsupported(row, value)
                 if row.name == name:
                     values[row.attribute] = value
         for texts in (config.dynamic_default, config.dynamic):
             for name, text in texts.items():
                 row = cls.rows.get(name)
                 if row and row.mode is not READ_ONLY:
-                    values[row.attribute] = row.parse(text)
+                    value = values[row.attribute] = row.parse(text)
+                    refuse_unsupported(row, value)
         config._check()
         return config
 
@@ -131,13 +138,32 @@ class BrokerConfig(BrokerSettings):
             {**own, "broker.id": str(broker_id)}, dynamic=self.dynamic, dynamic_default=self.dynamic_default
         )
 
+    @cached_property
+    def without_effect(self) -> tuple[str, ...]:
+        """Settings of the file and the command line that have no effect here, in their order."""
+        return tuple(name for name in self.static if self.why_without_effect(name) is not None)
+
+    def why_without_effect(self, name: str) -> str | None:
+        """Why this broker's setting `name` has no effect; None where it has one, and for a name of no table."""
+        why = without_effect(name)
+        if why is None and name.startswith("listener.name."):
+            listener = name.split(".")[2]
+            if listener not in {endpoint.listener.lower() for endpoint in self.listener_endpoints}:
+                return f"This broker has no listener {listener}."
+        return why
+
     # Values that follow from several settings.
 
     @cached_property
     def log_directories(self) -> tuple[str, ...]:
-        """The directories that hold logs: log.dirs, else log.dir."""
+        """The directories that hold logs, as absolute paths: log.dirs, else log.dir."""
         text = self.log_dir if self.log_dirs is None else self.log_dirs
-        return tuple(filter(None, (directory.strip() for directory in text.split(","))))
+        return _absolute(text.split(","))
+
+    @cached_property
+    def abandoned_log_directories(self) -> tuple[str, ...]:
+        """Directories that this broker had its logs in and does without, as absolute paths."""
+        return _absolute(self.kavka_abandoned_log_dirs)
 
     @cached_property
     def log_retention_time_ms(self) -> int:
@@ -180,12 +206,6 @@ class BrokerConfig(BrokerSettings):
         return self.log_message_timestamp_difference_max_ms if limit == LONG_MAX else limit
 
     @cached_property
-    def replica_alter_log_dirs_threads(self) -> int:
-        """num.replica.alter.log.dirs.threads, else one for each log directory."""
-        threads = self.num_replica_alter_log_dirs_threads
-        return len(self.log_directories) if threads is None else threads
-
-    @cached_property
     def zookeeper_connection_time_ms(self) -> int:
         """zookeeper.connection.timeout.ms, else the session's time-out."""
         time_ms = self.zookeeper_connection_timeout_ms
@@ -221,6 +241,16 @@ class BrokerConfig(BrokerSettings):
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     @cached_property
+    def control_plane_listener(self) -> str | None:
+        """The name of the listener over which the controller commands brokers; None: that of the other brokers."""
+        return None if self.control_plane_listener_name is None else self.control_plane_listener_name.upper()
+
+    @cached_property
+    def early_start(self) -> tuple[str, ...]:
+        """Listeners that may be started before an authorizer is ready: without one, all start as early."""
+        return tuple(filter(None, (name.strip().upper() for name in (self.early_start_listeners or "").split(","))))
+
+    @cached_property
     def connections_per_ip_overrides(self) -> Mapping[str, int]:
         """Host -> bound on its connections, from max.connections.per.ip.overrides."""
         name, text = "max.connections.per.ip.overrides", self.max_connections_per_ip_overrides
@@ -231,6 +261,21 @@ class BrokerConfig(BrokerSettings):
                 raise InvalidValue(name, text, f"{entry!r} is not host:number")
             overrides[host.strip()] = int(number)
         return overrides
+
+    @cached_property
+    def max_connections_of_listeners(self) -> Mapping[str, int]:
+        """Listener -> bound on its connections, from listener.name.L.max.connections; the others have max.connections.
+
+        Kafka takes L in small letters alone.
+        """
+        bounds = {}
+        for endpoint in self.listener_endpoints:
+            name = f"listener.name.{endpoint.listener.lower()}.max.connections"
+            for texts in (self.dynamic, self.dynamic_default, self.static):
+                if name in texts:
+                    bounds[endpoint.listener] = int(self.rows["max.connections"].parse(texts[name]))
+                    break
+        return bounds
 
     def _check(self) -> None:
         """Refuses settings that are in range one by one but not together."""
@@ -245,12 +290,17 @@ class BrokerConfig(BrokerSettings):
             raise InvalidValue(
                 "log.dirs", self.log_dirs, "At least one log directory is needed, in log.dirs or log.dir"
             )
+        if len(set(self.log_directories)) != len(self.log_directories):
+            raise InvalidValue("log.dirs", self.log_dirs, "Each log directory may be named once")
         self._check_together()
         self._check_broker_id()
         self._check_listeners()
         _ = self.connections_per_ip_overrides
+        _ = self.max_connections_of_listeners
 
     def _check_together(self) -> None:
+        if "classic" not in self.group_coordinator_rebalance_protocols:
+            raise ConfigError("Disabling the 'classic' protocol is not supported.")
         self._at_least("replica.socket.timeout.ms", "replica.fetch.wait.max.ms")
         self._at_least("replica.lag.time.max.ms", "replica.fetch.wait.max.ms")
         self._at_least("log.cleaner.dedupe.buffer.size", "log.cleaner.threads", times=MIB)
@@ -263,18 +313,18 @@ class BrokerConfig(BrokerSettings):
             for kind in ("consumer", "share", "streams"):
                 self._at_least(f"group.{kind}.max.{what}", f"group.{kind}.{what}")
                 self._at_least(f"group.{kind}.{what}", f"group.{kind}.min.{what}")
+        if not 0 <= self.offsets_topic_compression_codec < len(_CODECS):
+            raise InvalidValue(
+                "offsets.topic.compression.codec",
+                self.offsets_topic_compression_codec,
+                f"Value must be {', '.join(f'{number} for {name}' for number, name in enumerate(_CODECS))}",
+            )
         if not -1 <= self.offsets_commit_required_acks <= self.offsets_topic_replication_factor:
             raise InvalidValue(
                 "offsets.commit.required.acks",
                 self.offsets_commit_required_acks,
                 "Value must be between -1 and that of offsets.topic.replication.factor, which is "
                 f"{self.offsets_topic_replication_factor}",
-            )
-        if self.process_roles:
-            raise InvalidValue(
-                "process.roles",
-                ",".join(self.process_roles),
-                "kavka keeps its metadata in ZooKeeper's form and has no KRaft roles; leave it out",
             )
 
     def _at_least(self, name: str, other: str, *, times: int = 1) -> None:
@@ -293,6 +343,15 @@ class BrokerConfig(BrokerSettings):
             raise InvalidValue("broker.id", self.broker_id, f"Value must be at least {lowest}{limit}")
         if self.broker_id != self.node_id:
             raise InvalidValue("broker.id", self.broker_id, f"Value must be that of node.id, which is {self.node_id}")
+
+    def require_plaintext(self) -> None:
+        """Raises ConfigError for a listener with TLS or SASL, which no broker of this version serves."""
+        for endpoint in self.listener_endpoints:
+            if endpoint.security_protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listener {endpoint} wants {endpoint.security_protocol}: this version serves only PLAINTEXT; "
+                    "set listener.security.protocol.map or leave the listener out"
+                )
 
     def _check_listeners(self) -> None:
         if not self.listener_endpoints:
@@ -316,10 +375,38 @@ class BrokerConfig(BrokerSettings):
                 "Only one of inter.broker.listener.name and security.inter.broker.protocol may be set",
             )
         if self.inter_broker_listener not in {endpoint.listener for endpoint in self.advertised_endpoints}:
+            self.require_plaintext()  # Where others are asked for, that is what keeps the broker from starting.
             raise ConfigError(
                 f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: "
                 f"advertised.listeners has only {', '.join(e.listener for e in self.advertised_endpoints)}"
             )
+        self._check_special_listeners(names)
+
+    def _check_special_listeners(self, names: Collection[str]) -> None:
+        control = self.control_plane_listener
+        advertised = [endpoint.listener for endpoint in self.advertised_endpoints]
+        if control is not None and control not in advertised:
+            raise InvalidValue(
+                "control.plane.listener.name",
+                self.control_plane_listener_name,
+                f"Value must be a listener of advertised.listeners, which has {', '.join(advertised)}",
+            )
+        if control == self.inter_broker_listener:
+            raise InvalidValue(
+                "control.plane.listener.name",
+                self.control_plane_listener_name,
+                "Value must be another listener than that of the brokers among themselves",
+            )
+        for name in self.early_start:
+            if name not in names:
+                raise InvalidValue(
+                    "early.start.listeners", self.early_start_listeners, f"listeners has none named {name}"
+                )
+
+
+def _absolute(directories: Iterable[str]) -> tuple[str, ...]:
+    """The paths as they are from any working directory; empty ones are left out."""
+    return tuple(os.path.abspath(directory.strip()) for directory in directories if directory.strip())
 
 
 def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:

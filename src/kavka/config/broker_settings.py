@@ -216,7 +216,7 @@ class BrokerSettings(Settings):
     )
     group_coordinator_new_enable = boolean(False, internal=True)
     group_coordinator_rebalance_protocols = string_list(
-        "classic,consumer", one_of("consumer", "classic", "share", "unknown")
+        "classic,consumer", one_of("consumer", "classic", "share", "streams")
     )
     group_coordinator_threads = integer(1, at_least(1))
     group_initial_rebalance_delay_ms = integer(3_000)
@@ -534,6 +534,8 @@ class BrokerSettings(Settings):
     kavka_replica_lag_policy = string("time", one_of("time", "messages"), MEDIUM)
     kavka_replica_lag_max_messages = long(4_000, at_least(1), LOW)
     kavka_eligible_leader_replicas_enable = boolean(False, MEDIUM)
+    # kavka's own: a broker that would begin without its logs (broker/log_homes.py).
+    kavka_abandoned_log_dirs = string_list("", importance=LOW)
     # kavka's own: metrics for Prometheus (runtime/metrics_server.py).
     kavka_metrics_port = integer(0, between(0, 65_535), MEDIUM)
     kavka_metrics_host = string("", importance=LOW)

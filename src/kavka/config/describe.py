@@ -179,9 +179,11 @@ def client_metrics_documentation(name: str) -> str | None:
 
 
 def _documentation(name: str, table: type[Settings]) -> str | None:
-    from kavka.config.documentation import documentation  # late: 40 KB that a broker needs only when it is asked
+    # late: 40 KB that a broker needs only when it is asked
+    from kavka.config.documentation import documentation, in_force
 
-    return documentation(name, table) or None
+    text = documentation(name, table)
+    return f"{text} {in_force(name, table)}".rstrip() or None
 
 
 def _defaults(names: Collection[str], broker: BrokerConfig) -> dict[str, str]:

@@ -7,6 +7,7 @@ I1. Every row of every table has a text, and no text is without a row (tests/uni
 from __future__ import annotations
 
 from kavka.config.broker_settings import BrokerSettings, DynamicOnlySettings
+from kavka.config.effect import Effect, standing
 from kavka.config.group import ClientMetricsSettings, GroupSettings
 from kavka.config.setting import Settings
 from kavka.config.topic import TopicSettings
@@ -32,6 +33,20 @@ def documentation(name: str, table: type[Settings]) -> str:
     return _TEXTS[table].get(name, "") if table in _TEXTS else ""
 
 
+def in_force(name: str, table: type[Settings]) -> str:
+    """What there is to say about the effect that `name` of `table` has here; "" where it has the one that it should."""
+    effect, why = standing(name, table)
+    match effect:
+        case Effect.NONE:
+            return f"No effect here: {why}"
+        case Effect.REFUSED:
+            return f"Not supported: {why}"
+        case Effect.AT_START if why:
+            return f"In force at start only: {why}"
+        case _:
+            return ""
+
+
 def unit(name: str) -> str:
     """The unit of a number's setting, "" where it counts things or is no number."""
     if name.endswith(("max.bytes.per.second", "io.max.bytes.per.second")):
@@ -47,7 +62,7 @@ _BROKER = {
     "broker.id.generation.enable": "Whether a broker with broker.id=-1 gets a number from the cluster.",
     "broker.rack": "The failure domain this broker stands in; replicas of a partition are spread over racks.",
     "control.plane.listener.name": "The listener that only the controller uses to command this broker.",
-    "early.start.listeners": "Listeners that accept connections before the broker may serve.",
+    "early.start.listeners": "Listeners that may start before the authorizer is ready.",
     "inter.broker.listener.name": "The listener over which brokers talk to each other; without it, the one named "
     "after security.inter.broker.protocol.",
     "inter.broker.protocol.version": "The release whose protocol brokers speak among themselves; kept back during a "
@@ -60,7 +75,7 @@ _BROKER = {
     "security.inter.broker.protocol": "The security protocol between brokers where inter.broker.listener.name is not "
     "set.",
     # ZooKeeper.
-    "zookeeper.clientCnxnSocket": "The Java class of ZooKeeper's client socket; without effect here.",
+    "zookeeper.clientCnxnSocket": "The Java class of ZooKeeper's client socket.",
     "zookeeper.connect": "The ZooKeeper servers as host:port,host:port/path. Without it this broker keeps its "
     "metadata in a ZooKeeper of its own.",
     "zookeeper.connection.timeout.ms": "How long the first connection to ZooKeeper may take; the session's time-out "
@@ -102,7 +117,7 @@ _BROKER = {
     "max.incremental.fetch.session.cache.slots": "Fetch sessions that are kept; a client without one names all its "
     "partitions in every fetch.",
     "max.request.partition.size.limit": "The most partitions that one DescribeTopicPartitions answer holds.",
-    "num.io.threads": "Workers for what blocks: disks, checksums of big batches, compression.",
+    "num.io.threads": "Threads that handle requests.",
     "num.network.threads": "Threads per listener that read requests off sockets and write answers.",
     "num.recovery.threads.per.data.dir": "Threads per log directory that load and check logs at the start, and flush "
     "them at the end.",
@@ -124,19 +139,20 @@ _BROKER = {
     "socket.request.max.bytes": "The longest request that is read; a longer one closes its connection.",
     "socket.send.buffer.bytes": "SO_SNDBUF of clients' sockets; -1 leaves it to the operating system.",
     # Topics.
-    "alter.config.policy.class.name": "The Java class that may refuse changed configurations; without effect here.",
+    "alter.config.policy.class.name": "The Java class that may refuse changed configurations.",
     "alter.config.policy.kraft.compatibility.enable": "Whether that class is asked as KRaft asks it.",
     "auto.create.topics.enable": "Whether a topic is created when a client asks for one that does not exist.",
     "compression.gzip.level": "The effort of gzip from 1 to 9, -1 for the codec's default.",
     "compression.lz4.level": "The effort of lz4.",
     "compression.type": "The codec of all batches in the logs, or producer to keep what each producer chose.",
     "compression.zstd.level": "The effort of zstd.",
-    "create.topic.policy.class.name": "The Java class that may refuse new topics; without effect here.",
+    "create.topic.policy.class.name": "The Java class that may refuse new topics.",
     "default.replication.factor": "Replicas of each partition of a topic that is created without saying how many.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "message.max.bytes": "The largest batch of records, as compressed, that a topic takes.",
     "min.insync.replicas": "How many replicas must be in sync for a write with acks=all to be taken. With a "
-    "replication factor of 3, a value of 2 survives the loss of any broker without losing or refusing writes.",
+    "replication factor of 3, a value of 2 survives the loss of any broker without losing or refusing writes. A topic "
+    "with fewer replicas needs only as many as it has in sync.",
     "num.partitions": "Partitions of a topic that is created without saying how many.",
     "unclean.leader.election.enable": "Whether a replica that is not in sync may lead when no other is left. It keeps "
     "the partition available and loses records.",
@@ -166,7 +182,7 @@ _BROKER = {
     "log.retention.ms.",
     "log.message.downconversion.enable": "Whether old clients get records converted to the format they know. kavka "
     "never converts.",
-    "log.message.format.version": "The release whose record format is stored; since 3.0 without effect.",
+    "log.message.format.version": "The release whose record format is stored. Since 3.0 no broker obeys it.",
     "log.message.timestamp.after.max.ms": "How far in the future a record's timestamp may lie.",
     "log.message.timestamp.before.max.ms": "How far in the past a record's timestamp may lie.",
     "log.message.timestamp.difference.max.ms": "How far a record's timestamp may lie from the broker's clock in either "
@@ -234,8 +250,9 @@ _BROKER = {
     "expressions.",
     "group.coordinator.cached.buffer.max.bytes": "The largest write buffer that the coordinator keeps for its next "
     "write.",
-    "group.coordinator.new.enable": "Whether Kafka's rewritten coordinator is used; without effect here.",
-    "group.coordinator.rebalance.protocols": "The group protocols that are served: classic, consumer, share, streams.",
+    "group.coordinator.new.enable": "Whether Kafka's rewritten coordinator is used.",
+    "group.coordinator.rebalance.protocols": "The group protocols that are served, classic among them. share and "
+    "streams may stand here, as in Kafka 4's default; their groups are not served.",
     "group.coordinator.threads": "Threads of the group coordinator.",
     "group.initial.rebalance.delay.ms": "How long the first rebalance of an empty group waits for more members.",
     "group.max.session.timeout.ms": "The longest session time-out that a member may ask for.",
@@ -304,7 +321,7 @@ _BROKER = {
     "group.share.min.session.timeout.ms": "The smallest value that a share group may set for its session time-out.",
     "group.share.partition.max.record.locks": "Records of a partition that the members of a share group may hold at "
     "once.",
-    "group.share.persister.class.name": "The Java class that keeps share groups' state; without effect here.",
+    "group.share.persister.class.name": "The Java class that keeps share groups' state.",
     "group.share.record.lock.duration.ms": "How long a member of a share group holds a record before others get it.",
     "group.share.session.timeout.ms": "After how long without a heartbeat a member of a share group is removed.",
     "group.streams.assignment.interval.ms": "The shortest time between two assignments of a streams group.",
@@ -370,7 +387,7 @@ _BROKER = {
     # Quotas.
     "alter.log.dirs.replication.quota.window.num": "Windows over which moves between log directories are measured.",
     "alter.log.dirs.replication.quota.window.size.seconds": "The length of such a window.",
-    "client.quota.callback.class": "The Java class that decides clients' quotas; without effect here.",
+    "client.quota.callback.class": "The Java class that decides clients' quotas.",
     "controller.quota.window.num": "Windows over which changes of topics and partitions are measured.",
     "controller.quota.window.size.seconds": "The length of such a window.",
     "quota.window.num": "Windows over which clients' produce, fetch and request rates are measured.",
@@ -378,10 +395,10 @@ _BROKER = {
     "replication.quota.window.num": "Windows over which throttled replication is measured.",
     "replication.quota.window.size.seconds": "The length of such a window.",
     # Metrics and telemetry.
-    "auto.include.jmx.reporter": "Whether Java's JMX reporter runs besides metric.reporters; without effect here.",
+    "auto.include.jmx.reporter": "Whether Java's JMX reporter runs besides metric.reporters.",
     "kafka.metrics.polling.interval.secs": "How often the Java classes of kafka.metrics.reporters are asked.",
-    "kafka.metrics.reporters": "Java classes that report the older kind of metrics; without effect here.",
-    "metric.reporters": "Java classes that report metrics; without effect here.",
+    "kafka.metrics.reporters": "Java classes that report the older kind of metrics.",
+    "metric.reporters": "Java classes that report metrics.",
     "metrics.num.samples": "Samples that a rate or an average is made of.",
     "metrics.recording.level": "How detailed the metrics are: INFO, DEBUG or TRACE.",
     "metrics.sample.window.ms": "The length of one sample.",
@@ -402,7 +419,7 @@ _BROKER = {
     "password.encoder.old.secret": "The secret that passwords in ZooKeeper were encrypted with before it changed.",
     "password.encoder.secret": "The secret that passwords in ZooKeeper are encrypted with.",
     "principal.builder.class": "The Java class that makes a principal of an authenticated connection.",
-    "security.providers": "Java classes that add security algorithms; without effect here.",
+    "security.providers": "Java classes that add security algorithms.",
     # Security: SASL.
     "sasl.client.callback.handler.class": "The Java class that answers the questions of a SASL client.",
     "sasl.enabled.mechanisms": "The SASL mechanisms that clients may use.",
@@ -463,9 +480,9 @@ _BROKER = {
     "ssl.enabled.protocols": "The TLS versions that may be used.",
     "ssl.endpoint.identification.algorithm": "How a server's host name is held against its certificate; empty for not "
     "at all.",
-    "ssl.engine.factory.class": "The Java class that makes TLS engines; without effect here.",
+    "ssl.engine.factory.class": "The Java class that makes TLS engines.",
     "ssl.key.password": "The password of the private key.",
-    "ssl.keymanager.algorithm": "Java's algorithm for picking a key; without effect here.",
+    "ssl.keymanager.algorithm": "Java's algorithm for picking a key.",
     "ssl.keystore.certificate.chain": "The broker's certificate chain, as PEM text.",
     "ssl.keystore.key": "The broker's private key, as PEM text.",
     "ssl.keystore.location": "The file with the broker's certificate and key.",
@@ -474,9 +491,9 @@ _BROKER = {
     "ssl.principal.mapping.rules": "Rules that map a certificate's distinguished name to a short name; the first that "
     "fits counts.",
     "ssl.protocol": "The newest TLS version that is offered.",
-    "ssl.provider": "Java's provider of TLS; without effect here.",
-    "ssl.secure.random.implementation": "Java's random source for TLS; without effect here.",
-    "ssl.trustmanager.algorithm": "Java's algorithm for checking certificates; without effect here.",
+    "ssl.provider": "Java's provider of TLS.",
+    "ssl.secure.random.implementation": "Java's random source for TLS.",
+    "ssl.trustmanager.algorithm": "Java's algorithm for checking certificates.",
     "ssl.truststore.certificates": "The certificates that clients are trusted by, as PEM text.",
     "ssl.truststore.location": "The file with the certificates that clients are trusted by.",
     "ssl.truststore.password": "The password of that file.",
@@ -573,6 +590,8 @@ _BROKER = {
     "min.insync.replicas stay eligible as leaders, and one whose broker did not stop cleanly does not lead while "
     "another is in sync or eligible (KIP-966, see operations.md). Nothing at all is committed while it is smaller, not "
     "even what a new leader already had: consumers wait for it. The same for all brokers.",
+    "kavka.abandoned.log.dirs": "Former log directories of this broker that are lost or given up. A broker refuses to "
+    "start on new directories while its logs are in others, unless these are named here (see operations.md).",
     "kavka.metrics.port": "Where this broker shows its metrics to Prometheus, under Kafka's names (see metrics.md); 0: "
     "nowhere.",
     "kavka.metrics.host": "The address that it does so on; that of the first listener where it is empty.",

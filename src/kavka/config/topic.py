@@ -16,10 +16,12 @@ from typing import Any, Final, TypeVar
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.broker_settings import DAY_MS, BrokerSettings
+from kavka.config.effect import refuse_unsupported_in_topic
 from kavka.config.setting import (
     CLUSTER_WIDE,
     LONG_MAX,
     MEDIUM,
+    InvalidValue,
     Range,
     Setting,
     Settings,
@@ -229,6 +231,21 @@ def validate_overrides(overrides: Mapping[str, str | None], broker: BrokerConfig
                 "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
                 "under Zookeeper's mode."
             )
+    for name in texts:
+        refuse_unsupported_in_topic(_ROWS[name], values[name])
+
+
+def unusable_overrides(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Overrides that were found and cannot be in force, each with the reason: malformed ones, and those that ask for
+    what is not supported. Apache Kafka may have written them."""
+    refused: dict[str, str] = {}
+    for name, text in overrides.items():
+        if (row := _ROWS.get(name)) is not None:
+            try:
+                refuse_unsupported_in_topic(row, row.parse(text))
+            except InvalidValue as refusal:
+                refused[name] = str(refusal)
+    return refused
 
 
 class TieredStorageDisabled(ConfigError):

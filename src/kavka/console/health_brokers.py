@@ -38,7 +38,7 @@ def reachable(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Che
         look.found(
             "cluster", snapshot.name, "no broker has answered for {seconds} s: {why}", seconds=since_s, why=snapshot.why
         )
-    return result(check, look, Statement("{count} brokers answer", {"count": len(snapshot.alive_brokers)}))
+    return result(check, look, Statement("brokers that answer: {count}", {"count": len(snapshot.alive_brokers)}))
 
 
 def controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -86,7 +86,7 @@ def controller_changes(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: in
         look.found("cluster", snapshot.name, text, count=seen.elections)
     elif not seen.is_recorded and now_ms - seen.watched_since_ms < LEAST_WATCHED_MS:
         return unknown(check, "the cluster does not record its elections, and was watched for less than a minute")
-    return result(check, look, Statement("{count} elections were seen in the last hour", {"count": seen.elections}))
+    return result(check, look, Statement("elections seen in the last hour: {count}", {"count": seen.elections}))
 
 
 def brokers_alive(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -103,7 +103,7 @@ def brokers_alive(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
         if not broker.is_alive:
             text = "it is not alive, and {replicas} replicas are assigned to it"
             look.found("broker", str(broker.broker_id), text, replicas=broker.replicas)
-    return result(check, look, Statement("{count} brokers are alive", {"count": len(snapshot.alive_brokers)}))
+    return result(check, look, Statement("brokers alive: {count}", {"count": len(snapshot.alive_brokers)}))
 
 
 def request_queue(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -179,4 +179,4 @@ def _by_metric(
     if not look.looked_at:
         why = snapshot.reading(Part.BROKER_METRICS).unknown_because
         return unknown(check, why or "no broker shows this metric")
-    return result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("brokers looked at: {count}", {"count": look.looked_at}))

@@ -31,7 +31,7 @@ def log_directories(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
                 look.found(
                     "broker", str(broker.broker_id), "{path}: {error}", path=directory.path, error=directory.error
                 )
-    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "{count} log directories are online")
+    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "log directories online: {count}")
 
 
 def disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -56,4 +56,4 @@ def disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
                 look.found("broker", str(broker.broker_id), text, path=directory.path, free=free, **values)
     if not look.looked_at and snapshot.reading(Part.LOG_DIRECTORIES).is_known:
         return unknown(check, "the brokers do not tell how large their disks are (before Kafka 3.3)")
-    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "{count} log directories looked at")
+    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "log directories looked at: {count}")

@@ -29,7 +29,7 @@ def rebalances(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
         look.looked_at += 1
         if group.rebalances > limits.rebalances_per_hour:
             look.found("group", group.group_id, "{count} rebalances in the last hour", count=group.rebalances)
-    return of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
+    return of_part(snapshot, Part.GROUPS, check, look, "groups looked at: {count}")
 
 
 def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -52,7 +52,7 @@ def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
             look.found(
                 "group", group.group_id, text, members=len(group.members), lag=lag, since=for_how_long(since, now_ms)
             )
-    return of_part(snapshot, Part.GROUPS, check, look, "{count} groups looked at")
+    return of_part(snapshot, Part.GROUPS, check, look, "groups looked at: {count}")
 
 
 def hanging_transactions(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -72,4 +72,4 @@ def hanging_transactions(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: 
             partitions = ", ".join(map(str, each.partitions[:5]))
             name = each.transactional_id or f"producer {each.producer_id}"
             look.found("transaction", name, text, producer=each.producer_id, partitions=partitions)
-    return of_part(snapshot, Part.TRANSACTIONS, check, look, "{count} transactions looked at")
+    return of_part(snapshot, Part.TRANSACTIONS, check, look, "transactions looked at: {count}")

@@ -29,7 +29,7 @@ def offline(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Check
             text = "no leader{since}: its in-sync replicas {in_sync} are not alive"
             since = for_how_long(each.offline_since_ms, now_ms)
             look.found("partition", str(each.name), text, since=since, in_sync=listed(each.in_sync_replicas))
-    return result(check, look, Statement("{count} partitions have a leader", {"count": look.looked_at}))
+    return result(check, look, Statement("partitions with a leader: {count}", {"count": look.looked_at}))
 
 
 def below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -53,10 +53,10 @@ def below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
                 text,
                 count=len(each.in_sync_replicas),
                 in_sync=listed(each.in_sync_replicas),
-                least=each.min_insync_replicas,
+                least=each.needed_in_sync,
                 since=for_how_long(each.out_of_sync_since_ms, now_ms),
             )
-    return result(check, look, Statement("{count} partitions looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("partitions looked at: {count}", {"count": look.looked_at}))
 
 
 def under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -71,9 +71,10 @@ def under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
     look = Look(snapshot.counts.partitions)
     for each in snapshot.partitions() if snapshot.counts.under_replicated else ():
         since = each.out_of_sync_since_ms
-        if not each.is_under_replicated or each.is_offline or each.is_reassigning or since is None:
+        if not each.is_under_replicated or each.is_offline or each.is_reassigning:
             continue
-        if now_ms - since > limits.under_replicated_ms:
+        # Since when it is not known: it may be for long.
+        if since is None or now_ms - since > limits.under_replicated_ms:
             text = "out of sync{since}: {missing}{behind}"
             look.found(
                 "partition",
@@ -84,7 +85,7 @@ def under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
                 behind=how_far_behind(each),
             )
     count = snapshot.counts.under_replicated
-    return result(check, look, Statement("{count} partitions are under-replicated just now", {"count": count}))
+    return result(check, look, Statement("partitions under-replicated now: {count}", {"count": count}))
 
 
 def last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -112,7 +113,7 @@ def last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
                 replicas=listed(each.replicas),
                 since=since,
             )
-    return result(check, look, Statement("{count} replicated partitions looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("replicated partitions looked at: {count}", {"count": look.looked_at}))
 
 
 def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -137,4 +138,4 @@ def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
             text = "others lead {missing} of {preferred} partitions that it should lead, and could ({percent:.0f} %)"
             values = {"missing": missing, "preferred": broker.preferred, "percent": percent}
             look.found("broker", str(broker.broker_id), text, **values)
-    return result(check, look, Statement("{count} brokers looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("brokers looked at: {count}", {"count": look.looked_at}))

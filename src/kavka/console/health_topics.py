@@ -35,7 +35,7 @@ def single_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
                 "one replica: with its broker all {count} partitions are gone",
                 count=topic.partition_count,
             )
-    return result(check, look, Statement("{count} topics looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("topics looked at: {count}", {"count": look.looked_at}))
 
 
 def min_isr_settings(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -56,7 +56,7 @@ def min_isr_settings(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         if least >= topic.replication_factor:
             text = "min.insync.replicas is {least}, of {replicas} replicas: with any of them down acks=all is refused"
             look.found("topic", topic.name, text, least=least, replicas=topic.replication_factor)
-    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "{count} topics looked at")
+    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "topics looked at: {count}")
 
 
 def unclean_elections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -80,4 +80,4 @@ def unclean_elections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int
         if broker.configs.get(name) == "true":
             look.looked_at += 1
             look.found("broker", str(broker.broker_id), "it allows unclean elections by default")
-    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "{count} topics and brokers looked at")
+    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "topics and brokers looked at: {count}")

@@ -92,4 +92,4 @@ def _by_server(snapshot: ClusterSnapshot, check: Check, metric: str, limit: floa
             look.found("zookeeper", server.address, text, value=value)
     if not look.looked_at:
         return unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because or "no server tells")
-    return result(check, look, Statement("{count} servers looked at", {"count": look.looked_at}))
+    return result(check, look, Statement("servers looked at: {count}", {"count": look.looked_at}))

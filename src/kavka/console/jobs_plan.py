@@ -235,7 +235,7 @@ def _complete(
         facts = found.partitions[partition]
         if len(replicas) < facts.min_insync_replicas:
             why = f"{len(replicas)} replicas are fewer than its min.insync.replicas of {facts.min_insync_replicas}"
-            skipped.append(Skipped(partition, f"{why}: nobody could write with acks=all"))
+            skipped.append(Skipped(partition, f"{why}: lower that first"))
             continue
         new = sum(each not in facts.replicas for each in replicas)
         moves.append(Move(partition, facts.replicas, replicas, new * facts.size_bytes))

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from kavka.console.app import create_app
-from kavka.errors import ConnectionFailed
+from kavka.errors import AddressProblem, AddressUnavailable
 from kavka.runtime.loop import new_event_loop
+from kavka.runtime.ports import listen, require_free
 
 if TYPE_CHECKING:
     from kavka.console.settings import ConsoleSettings
@@ -34,23 +35,16 @@ BACKLOG: Final = 128
 
 
 def bind(host: str, port: int, *, elsewhere: bool = False) -> socket.socket:
-    """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises ConnectionFailed."""
-    found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = found[0]
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A socket that listens there; with `elsewhere` on any port where that one is taken. Raises AddressUnavailable."""
+    host = host.strip("[]")
+    if not elsewhere:
+        require_free(host, port, what="the console")
     try:
-        try:
-            bound.bind(address)
-        except OSError:
-            if not elsewhere:
-                raise
-            bound.bind((address[0], 0, *address[2:]))
-        bound.listen(BACKLOG)
-    except OSError as problem:
-        bound.close()
-        raise ConnectionFailed(f"port {port} cannot be had on {host}: {problem.strerror}") from problem
-    return bound
+        return listen(host, port, backlog=BACKLOG, what="the console")
+    except AddressUnavailable as refused:
+        if not elsewhere or refused.problem is not AddressProblem.TAKEN:
+            raise
+        return listen(host, 0, backlog=BACKLOG, what="the console")
 
 
 def address_of(host: str, bound: socket.socket) -> str:

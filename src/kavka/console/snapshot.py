@@ -175,7 +175,8 @@ class PartitionView:
     """Bytes by replica."""
     min_insync_replicas: int | None = None
     out_of_sync_since_ms: int | None = None
-    """Since when replicas have been missing from the ISR without a break, as far as the console has seen."""
+    """Since when replicas have been missing from the ISR without a break, as far as the console has seen; None where
+    none is missing, or nobody knows."""
     offline_since_ms: int | None = None
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
@@ -206,12 +207,17 @@ class PartitionView:
         return len(self.in_sync_replicas) < len(self.replicas)
 
     @property
+    def needed_in_sync(self) -> int | None:
+        """Fewer in sync refuse acks=all: min.insync.replicas, but never more than there are replicas."""
+        return None if self.min_insync_replicas is None else min(self.min_insync_replicas, len(self.replicas))
+
+    @property
     def is_under_min_isr(self) -> bool:
-        return self.min_insync_replicas is not None and len(self.in_sync_replicas) < self.min_insync_replicas
+        return self.needed_in_sync is not None and len(self.in_sync_replicas) < self.needed_in_sync
 
     @property
     def is_at_min_isr(self) -> bool:
-        return len(self.in_sync_replicas) == self.min_insync_replicas and self.is_under_replicated
+        return len(self.in_sync_replicas) == self.needed_in_sync and self.is_under_replicated
 
     @property
     def is_reassigning(self) -> bool:

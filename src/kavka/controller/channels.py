@@ -81,11 +81,16 @@ OpenPeer: TypeAlias = Callable[[str, int, int], Awaitable[PeerLink]]
 
 
 class ChannelPorts(NamedTuple):
-    """How brokers are reached: by `open_peer` at their endpoint of `listener_name`, this one by `deliver_locally`."""
+    """How brokers are reached: by `open_peer` at their endpoint of `listener_name`, this one by `deliver_locally`.
+
+    `control_listener_name`: the listener that is for the controller alone, where there is such a one. A broker that
+    does not have it yet, or not any more, while the brokers are restarted one by one, is reached as without it.
+    """
 
     open_peer: OpenPeer
     listener_name: str
     deliver_locally: DeliverLocally
+    control_listener_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +434,9 @@ class Channels:
         )
 
     def _endpoint(self, broker: LiveBroker) -> tuple[str, int] | None:
-        endpoint = listener_endpoint(broker, self._ports.listener_name)
+        names = (self._ports.control_listener_name, self._ports.listener_name)
+        found = (listener_endpoint(broker, name) for name in names if name is not None)
+        endpoint = next((each for each in found if each is not None), None)
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def send(self, requests: Mapping[BrokerId, Sequence[ControlRequest]]) -> Delivery:

@@ -135,6 +135,7 @@ class Office:
             self.deletions,
             settings.rules,
             rng,
+            carried_out_here=self._channels.carried_out_here,
             deletion_enabled=settings.deletion_enabled,
         )
         self.brokers = BrokerChanges(reign, self.leaders, self.deletions)

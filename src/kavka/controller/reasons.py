@@ -125,8 +125,8 @@ def topic_decision(
         kind,
         at_ms,
         broker_id,
-        f"topic {assignment.topic}: {len(added)} partitions with {factor} replicas each, "
-        f"{len(assignment.partitions)} in all",
+        f"topic {assignment.topic}: {len(added)} of {len(assignment.partitions)} partitions are new, "
+        f"replication factor {factor}",
         controller_epoch=controller_epoch,
         evidence={
             "topic": assignment.topic,

@@ -52,8 +52,8 @@ W = TypeVar("W")
 
 MAX_WAIT_MS: Final = 5_000
 WAIT_PER_PARTITION_MS: Final = 2
-"""How long an answer waits for brokers at the most, and how much longer for each partition: making a log takes a tenth
-of that. What was asked for is written by then, whoever is slow to obey."""
+"""How long an answer waits for the other brokers at the most, and how much longer for each partition: making a log
+takes a tenth of that. What was asked for is written by then, whoever is slow to obey."""
 
 
 class TopicOutcome(NamedTuple):
@@ -67,6 +67,7 @@ class TopicOutcome(NamedTuple):
     replication_factor: int = -1
 
 
+_NO_IDS: Mapping[str, uuid.UUID] = {}
 Granted = tuple[TopicOutcome, list[PartitionOrder]]
 
 
@@ -81,9 +82,11 @@ class TopicAdmin:
         rules: TopicRules,
         rng: random.Random,
         *,
+        carried_out_here: Callable[[], Awaitable[None]],
         deletion_enabled: bool = True,
     ) -> None:
-        """`deletion_enabled`: delete.topic.enable."""
+        """`deletion_enabled`: delete.topic.enable. `carried_out_here` returns when this broker has carried out all that
+        it ordered as the controller so far."""
         self._reign = reign
         self._leaders = leaders
         self._deletions = deletions
@@ -91,6 +94,7 @@ class TopicAdmin:
         self._zookeeper = reign.zookeeper
         self._rules = rules
         self._rng = rng
+        self._carried_out_here = carried_out_here
         self._deletion_enabled = deletion_enabled
 
     # --------------------------------------------------------------------------------------------------- creation
@@ -100,8 +104,9 @@ class TopicAdmin:
     ) -> list[TopicOutcome]:
         """Creates the topics, each for itself; outcomes in the order of the wishes, a topic named twice is refused.
 
-        The answer waits until the brokers that take connections have carried it out, at most `timeout_ms`. Raises
-        Deposed.
+        The answer waits until the brokers that take connections have carried it out, for the others no longer than
+        MAX_WAIT_MS and a little for each partition. Where this broker has not in `timeout_ms`, a topic that is written
+        is REQUEST_TIMED_OUT: it is there, and clients may not find it yet. Raises Deposed.
         """
         limited = within_limit(wishes, self._rules)
         return await self._each([wish.name for wish in wishes], limited, self._create_topic, validate_only, timeout_ms)
@@ -162,22 +167,37 @@ class TopicAdmin:
 
     # --------------------------------------------------------------------------------------------------- deletion
 
-    async def delete_topics(self, names: Sequence[str], *, timeout_ms: int = MAX_WAIT_MS) -> list[TopicOutcome]:
+    async def delete_topics(
+        self,
+        names: Sequence[str],
+        *,
+        topic_ids: Mapping[str, uuid.UUID] = _NO_IDS,
+        timeout_ms: int = MAX_WAIT_MS,
+    ) -> list[TopicOutcome]:
         """Deletes the topics, each for itself; outcomes in the order of the names. Raises Deposed.
 
+        `topic_ids`: the ids of those topics that were asked for by id. One that was made anew under its name meanwhile
+        has another id, and stays.
+
         The wish is written to /admin/delete_topics first, so that a controller that starts later completes it. The
-        answer waits until the topics are gone, at most `timeout_ms`: a broker that is down may hold one up for long.
+        answer waits until this broker knows the topics no more (REQUEST_TIMED_OUT where that takes longer than
+        `timeout_ms`), and in bounds until they are gone everywhere: a broker that is down may hold one up for long.
         """
-        outcomes = await self._each(names, names, self._delete_topic, False, timeout_ms)
-        ends_at = asyncio.get_running_loop().time() + min(timeout_ms, MAX_WAIT_MS) / 1000
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + min(timeout_ms, MAX_WAIT_MS) / 1000
+        wishes = [(name, topic_ids.get(name)) for name in names]
+        outcomes = await self._each(names, wishes, self._delete_topic, False, timeout_ms)
         for outcome in outcomes:
             if outcome.code is ErrorCode.NONE:
-                remaining_ms = int((ends_at - asyncio.get_running_loop().time()) * 1000)
+                remaining_ms = int((ends_at - loop.time()) * 1000)
                 await self._deletions.wait_deleted(outcome.name, max(remaining_ms, 0))
         return outcomes
 
-    async def _delete_topic(self, name: str, _validate_only: bool) -> Granted:
+    async def _delete_topic(self, wish: tuple[str, uuid.UUID | None], _validate_only: bool) -> Granted:
+        name, topic_id = wish
         known = self._context.topics.get(name)
+        if topic_id is not None and (known is None or known.topic_id != topic_id):
+            return TopicOutcome(name, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."), []
         if known is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return TopicOutcome(name, code, "This server does not host this topic-partition."), []
@@ -222,8 +242,29 @@ class TopicAdmin:
                     orders += more
             finally:
                 delivery = await self._reign.order(ClusterChange(partitions=tuple(orders)))
-        await delivery.wait(min(timeout_ms, MAX_WAIT_MS + WAIT_PER_PARTITION_MS * len(orders)))
-        return outcomes
+        if validate_only or await self._wait(delivery, len(orders), timeout_ms):
+            return outcomes
+        return [
+            outcome._replace(code=ErrorCode.REQUEST_TIMED_OUT) if outcome.code is ErrorCode.NONE else outcome
+            for outcome in outcomes
+        ]
+
+    async def _wait(self, delivery: Delivery, partitions: int, timeout_ms: int) -> bool:
+        """Whether this broker has carried the orders out in `timeout_ms`; the others are waited for as well, in bounds.
+
+        Who gives no time hears that it was not enough, as from Apache Kafka.
+        """
+        if timeout_ms <= 0:
+            return False
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + timeout_ms / 1000
+        await delivery.wait(min(timeout_ms, MAX_WAIT_MS + WAIT_PER_PARTITION_MS * partitions))
+        try:
+            async with asyncio.timeout_at(ends_at):
+                await self._carried_out_here()
+        except TimeoutError:
+            return False
+        return True
 
     def _take(self, added: Sequence[TopicPartition], states: Mapping[int, PartitionState]) -> list[PartitionOrder]:
         """The states were just created with the partitions: orders for them."""

@@ -54,6 +54,9 @@ MAX_MULTI_BYTES: Final = 900_000
 """What is put into one multi: under ZooKeeper's jute.maxbuffer with room for what a real session adds."""
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """KRaft's own topic, which nobody may create."""
+COORDINATORS_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+"""They do not grow: what coordinators keep in them is found by the number of partitions. Apache Kafka lets them grow,
+and loses what groups have committed."""
 UNSET: Final = -1
 """As a number of partitions or replicas: the broker's default."""
 
@@ -277,6 +280,12 @@ def _plan_partitions(wish: PartitionsWish, context: ControllerContext) -> Partit
             f"A partition reassignment is in progress for the topic '{wish.topic}'.",
         )
     existing = len(known.assignment.partitions)
+    if wish.topic in COORDINATORS_TOPICS:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic '{wish.topic}' must keep its {existing} partitions: brokers place groups and transactional ids by "
+            "their number, and would find nothing of them with another one.",
+        )
     increase = wish.partition_count - existing
     if increase < 0:
         raise RequestError(

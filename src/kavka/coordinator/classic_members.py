@@ -34,8 +34,9 @@ from kavka.coordinator.consumer_protocol import (
     Subscription,
     decode_subscription,
     encode_assignment,
+    subscription_version,
 )
-from kavka.coordinator.group import JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
+from kavka.coordinator.group import JoinAnswer, JoinProtocol, JoinRequest, Leaver, SyncAnswer
 from kavka.coordinator.group_records import CoordinatorRecord
 from kavka.coordinator.target_assignment import Topics
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
@@ -52,7 +53,17 @@ class ClassicJoin(NamedTuple):
 
 
 def decide_classic_join(group: ConsumerGroup, request: JoinRequest, new_member_id: str, now: Now) -> ClassicJoin:
-    """A member that speaks the classic protocol joins, or joins again. Raises `RequestError`."""
+    """A member that speaks the classic protocol joins, or joins again. Raises `RequestError`.
+
+    Apache Kafka answers UNKNOWN_SERVER_ERROR to a subscription that it cannot read; both end the consumer, and
+    INCONSISTENT_GROUP_PROTOCOL says what is wrong.
+    """
+    if not now.limits.migration_allowed:
+        raise RequestError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is "
+            "disabled.",
+        )
     member_id = request.member_id or new_member_id
     check_not_full(group, member_id, request.group_instance_id, now.limits)
     if not _supports(group, request):
@@ -129,25 +140,43 @@ def assignment_bytes(assigned: Assignment, protocols: Sequence[JoinProtocol], to
         name = topics.name(topic_id)
         if name is not None:
             named[name] = sorted(assigned[topic_id])
-    return encode_assignment(named, decode_subscription(protocols[0].metadata).version)
+    return encode_assignment(named, subscription_version(protocols[0].metadata))
+
+
+def decide_leave(group: ConsumerGroup, leavers: Sequence[Leaver]) -> tuple[list[ErrorCode], dict[str, str]]:
+    """An error for each, and the ids of those who leave, with the reasons.
+
+    LeaveGroup is of the classic protocol, but administrators take members of both out with it. A static member is found
+    by its instance id, and by an id that goes with it if one is named; whoever is named twice leaves once.
+    """
+    errors: list[ErrorCode] = []
+    leaving: dict[str, str] = {}
+    for leaver in leavers:
+        try:
+            if leaver.group_instance_id is None:
+                member = group.require_member(leaver.member_id)
+            else:
+                static = group.static_member(leaver.group_instance_id)
+                known_id = leaver.member_id or ("" if static is None else static.member_id)
+                member = require_static(static, known_id, leaver.group_instance_id)
+            leaving.setdefault(member.member_id, leaver.reason)
+            errors.append(ErrorCode.NONE)
+        except RequestError as refused:
+            errors.append(refused.code)
+    return errors, leaving
 
 
 def require_classic_member(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> tuple[ConsumerMember, ClassicMetadata]:
     """The member, if it speaks the classic protocol and is in this generation. Raises `RequestError`."""
     if instance_id is None:
         member = group.require_member(member_id)
     else:
-        static = group.static_member(instance_id)
-        member = (
-            static
-            if static is not None and not member_id and generation is None
-            else require_static(static, member_id, instance_id)
-        )
+        member = require_static(group.static_member(instance_id), member_id, instance_id)
     if member.classic is None:
         raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
-    if generation is not None and generation != member.epoch:
+    if generation != member.epoch:
         raise RequestError(ErrorCode.ILLEGAL_GENERATION)
     return member, member.classic
 

@@ -115,6 +115,11 @@ class ConsumerGroupLimits:
     upgrade_allowed: bool
     downgrade_allowed: bool
 
+    @property
+    def migration_allowed(self) -> bool:
+        """Whether members of both protocols may be in one group."""
+        return self.upgrade_allowed or self.downgrade_allowed
+
 
 @dataclass(slots=True)
 class Deadlines:

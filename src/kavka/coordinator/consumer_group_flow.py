@@ -21,7 +21,8 @@ from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.active_shard import ActiveShard
-from kavka.coordinator.classic_members import decide_classic_join, require_classic_member
+from kavka.coordinator.classic_members import decide_classic_join
+from kavka.coordinator.classic_members import decide_leave as decide_classic_leave
 from kavka.coordinator.consumer_group import (
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
@@ -41,13 +42,13 @@ from kavka.coordinator.consumer_heartbeat import (
     is_new_subscription,
     remove_members,
 )
-from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState, JoinAnswer, JoinRequest
-from kavka.coordinator.group_migration import may_downgrade, may_upgrade, to_classic_group, to_consumer_group
+from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState, JoinAnswer, JoinRequest, Leaver
+from kavka.coordinator.group_migration import may_downgrade, to_classic_group, to_consumer_group
 from kavka.coordinator.group_records import CoordinatorRecord, group_record, group_tombstone
 from kavka.coordinator.rebalance import Causes, Rebalance, because
 from kavka.coordinator.target_assignment import Topics
 from kavka.coordinator.topic_pattern import InvalidPattern, TopicPattern
-from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 
 logger = Logger(__name__)
@@ -142,7 +143,7 @@ class ConsumerGroupFlow:
         group = shard.consumer_groups.get(group_id)
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
             if group is None:
-                raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+                raise _no_consumer_group(group_id, shard.groups.get(group_id))
             decision = decide_leave(group, request, self._now(group_id, {}))
             logger.info("consumer group member left", group=group_id, member=request.member_id)
             if decision.member is None:
@@ -173,22 +174,15 @@ class ConsumerGroupFlow:
     ) -> ConsumerGroup:
         """The group that a first member makes; an empty classic group gives its place up. Raises `RequestError`."""
         if request.member_epoch != 0:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise _no_consumer_group(group_id, classic)
         if classic is None:
             return ConsumerGroup(group_id)
         if classic.state is GroupState.EMPTY:
             records.append(group_tombstone(group_id))
             return ConsumerGroup(group_id)
-        if classic.state is GroupState.DEAD or not may_upgrade(classic, self._around.limits(group_id)):
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        try:
-            group, made = to_consumer_group(classic, self._around.topics)
-        except ProtocolViolation as garbage:
-            raise RequestError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Cannot upgrade the classic group {group_id} to consumer group because the embedded consumer protocol "
-                "is malformed.",
-            ) from garbage
+        if classic.state is GroupState.DEAD:
+            raise _no_consumer_group(group_id, classic)
+        group, made = to_consumer_group(classic, self._around.topics, self._around.limits(group_id))
         logger.info("group upgraded", group=group_id, members=len(group.members), epoch=group.epoch)
         records.extend(made)
         return group
@@ -350,7 +344,8 @@ class ConsumerGroupFlow:
         joined = decide_classic_join(group, request, new_member_id, self._now(group.group_id, {}))
         if joined.replaced is not None and joined.member is not None and joined.replaced.classic is None:
             others = [member for member in group.members.values() if member is not joined.replaced]
-            downgrade = self._downgrade(group, [*others, joined.member], rebalances=False)
+            is_settled = _is_settled(group, others, joined.replaced, joined.member)
+            downgrade = self._downgrade(group, [*others, joined.member], rebalances=not is_settled)
             if downgrade is not None and downgrade.becomes is not None:
                 answer = joined.answer._replace(generation=downgrade.becomes.generation)
                 return downgrade, answer
@@ -358,17 +353,23 @@ class ConsumerGroupFlow:
         return Change(joined.records, why=why), joined.answer
 
     async def classic_leave(
-        self, active: ActiveShard, group_id: str, member_id: str, instance_id: str | None, reason: str = ""
-    ) -> str | None:
-        """Takes a member out that speaks the classic protocol; None where the group is a classic one by now."""
+        self, active: ActiveShard, group_id: str, leavers: Sequence[Leaver]
+    ) -> list[ErrorCode] | None:
+        """Takes members of either protocol out at once; an error for each, None where the group is classic by now.
+        Raises `RequestError`, where it could not be written."""
 
-        async def decide() -> tuple[Change, str | None]:
+        async def decide() -> tuple[Change, list[ErrorCode] | None]:
             group = active.shard.consumer_groups.get(group_id)
             if group is None:
                 return Change(()), None
-            member, _classic = require_classic_member(group, member_id, instance_id, None)
-            why = because(f"member {member.member_id} leaves", reason)
-            return self._removal(group, [member.member_id], why), member.member_id
+            errors, leaving = decide_classic_leave(group, leavers)
+            if not leaving:
+                return Change(()), errors
+            causes = Causes()
+            for member_id, reason in leaving.items():
+                logger.info("group member left", group=group_id, member=member_id, why=reason or "it did not say")
+                causes.add(because(f"member {member_id} leaves", reason))
+            return self._removal(group, list(leaving), causes.take()), errors
 
         return await self.in_turn(active, group_id, decide)
 
@@ -411,6 +412,28 @@ class ConsumerGroupFlow:
             if group is not None:
                 group.put_off(self._carrier.now_ms() + RETRY_MS)
         self._carrier.arm(active, group_id)
+
+
+def _no_consumer_group(group_id: str, classic: ClassicGroup | None) -> RequestError:
+    why = "not found" if classic is None else "is not a consumer group"
+    return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+
+
+def _is_settled(
+    group: ConsumerGroup, others: Sequence[ConsumerMember], replaced: ConsumerMember, joined: ConsumerMember
+) -> bool:
+    """Whether `joined` and the others have what they are to have, and need not be assigned anew when the group becomes
+    a classic one, in which the broker moves nothing any more.
+
+    Apache Kafka asks only whether the last assignment is that of the group's epoch, and gives each member its target:
+    a partition that one has not given back yet is another's then, too.
+    """
+    epoch = group.epoch
+    return (
+        epoch == group.assignment_epoch
+        and not is_new_subscription(replaced, joined)
+        and all(member.is_reconciled_to(epoch) for member in (joined, *others))
+    )
 
 
 def _cause(group: ConsumerGroup, member: ConsumerMember | None) -> str:

@@ -1,13 +1,14 @@
 """The bytes that consumers of the classic protocol exchange through their group: subscriptions and assignments.
 
 To a classic group they are opaque; the coordinator looks inside where it must know the topics (expiry of offsets,
-OffsetDelete) and where a group changes its protocol.
+OffsetDelete, a static member that comes back) and where a group changes its protocol. Clients choose every byte.
 
     subscription  version i16, topics [string], user data bytes, from 1 on owned [topic, partitions [i32]],
                   from 2 on generation i32, from 3 on rack string
     assignment    version i16, [topic, partitions [i32]], user data bytes
 
-Later versions only append, so what follows the fields known here is passed over, as Kafka does.
+Later versions only append, so what follows the fields known here is passed over, as Kafka does. So does a name that is
+not UTF-8 count as a name, of a topic that there is not. What may not be null and is, is malformed.
 
 Source: Kafka's ConsumerProtocol.
 """
@@ -37,16 +38,19 @@ class Subscription(NamedTuple):
     rack: str | None
 
 
+class ConsumerAssignment(NamedTuple):
+    """What a leader gives a member. `user_data` is its assignor's own, empty where there is none."""
+
+    partitions: Mapping[str, Sequence[int]]
+    user_data: bytes
+
+
 class _Reader:
     __slots__ = ("_at", "_data")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._at >= len(self._data)
 
     def read_short(self) -> int:
         (value,) = _SHORT.unpack(self._take(2))
@@ -56,26 +60,30 @@ class _Reader:
         (value,) = _INT.unpack(self._take(4))
         return int(value)
 
-    def string(self) -> str | None:
+    def string(self) -> str:
         length = self.read_short()
-        return None if length < 0 else self._take(length).decode()
+        if length < 0:
+            raise ProtocolViolation("a name of a consumer's protocol is null")
+        return self._take(length).decode("utf-8", "replace")
 
-    def skip_bytes(self) -> None:
-        length = self.read_int()
-        if length > 0:
-            self._take(length)
+    def optional_string(self) -> str | None:
+        length = self.read_short()
+        return None if length < 0 else self._take(length).decode("utf-8", "replace")
+
+    def optional_bytes(self) -> bytes:
+        return self._take(max(self.read_int(), 0))
 
     def count(self) -> int:
         """The length of an array: each entry takes at least two bytes, so no more than half of what is left."""
         count = self.read_int()
-        if count > (len(self._data) - self._at) // 2:
+        if not 0 <= count <= (len(self._data) - self._at) // 2:
             raise ProtocolViolation(f"an array of {count} in {len(self._data) - self._at} bytes")
-        return max(count, 0)
+        return count
 
     def partitions(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for _ in range(self.count()):
-            topic = self.string() or ""
+            topic = self.string()
             found.setdefault(topic, []).extend(self.read_int() for _ in range(self.count()))
         return found
 
@@ -90,29 +98,35 @@ class _Reader:
 def decode_subscription(data: bytes) -> Subscription:
     """Raises `ProtocolViolation` for bytes that are no subscription."""
     reader = _Reader(data)
-    try:
-        version = _version(reader)
-        topics = [reader.string() or "" for _ in range(reader.count())]
-        reader.skip_bytes()
-        owned = reader.partitions() if version >= 1 else {}
-        if version >= 2:
-            reader.read_int()
-        rack = reader.string() if version >= 3 else None
-    except UnicodeDecodeError as failure:
-        raise ProtocolViolation(f"a name in a consumer's subscription is not UTF-8: {failure}") from failure
+    version = _version(reader)
+    topics = [reader.string() for _ in range(reader.count())]
+    reader.optional_bytes()
+    owned = reader.partitions() if version >= 1 else {}
+    if version >= 2:
+        reader.read_int()
+    rack = reader.optional_string() if version >= 3 else None
     return Subscription(version, topics, owned, rack)
 
 
-def decode_assignment(data: bytes) -> dict[str, list[int]]:
-    """Topic to partitions. Raises `ProtocolViolation` for bytes that are no assignment; no bytes are no partitions."""
-    if not data:
-        return {}
+def decode_topics(data: bytes) -> frozenset[str]:
+    """The topics of a subscription. Raises `ProtocolViolation`; not for what is wrong behind them, as Kafka."""
     reader = _Reader(data)
-    try:
-        _version(reader)
-        return reader.partitions()
-    except UnicodeDecodeError as failure:
-        raise ProtocolViolation(f"a name in a consumer's assignment is not UTF-8: {failure}") from failure
+    _version(reader)
+    return frozenset([reader.string() for _ in range(reader.count())])
+
+
+def subscription_version(data: bytes) -> int:
+    """The version that a member speaks, the lowest where its bytes do not say."""
+    return max(_SHORT.unpack_from(data)[0], 0) if len(data) >= _SHORT.size else 0
+
+
+def decode_assignment(data: bytes) -> ConsumerAssignment:
+    """Raises `ProtocolViolation` for bytes that are no assignment; no bytes are no partitions."""
+    if not data:
+        return ConsumerAssignment({}, b"")
+    reader = _Reader(data)
+    _version(reader)
+    return ConsumerAssignment(reader.partitions(), reader.optional_bytes())
 
 
 def encode_assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:

@@ -6,7 +6,10 @@ is answered with. Must not know: sockets, futures, the log; it is given `now_ms`
     I1  the generation only rises; a request of another generation or of an unknown member changes nothing (G2)
     I2  every join and sync that is held is answered exactly once: by the rebalance, by time, or by removal
     I3  a rebalance ends within the largest rebalance time-out of its members, whatever they do (G5)
-    I4  an assignment is handed out only after the record that holds it was written
+    I4  an assignment is handed out only after the record that holds it was written, likewise the id that a static
+        member comes back under
+    I5  there is always a protocol that all members support: who joins, or joins again with other ones, must support one
+        that all support until then, itself included; so a choice is never replaced at a stroke
 
     state                 what moves it                                     to
     EMPTY                 a member joins                                    PREPARING_REBALANCE
@@ -29,7 +32,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_topics
 from kavka.coordinator.rebalance import Causes, Rebalance, because
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
@@ -76,6 +79,17 @@ class JoinRequest(NamedTuple):
     protocols: Sequence[JoinProtocol]
     require_known_member_id: bool
     supports_skipping_assignment: bool = False
+    reason: str = ""
+
+
+class Leaver(NamedTuple):
+    """Who is to leave: a member by its id, or (static, as administrators remove it) by its instance id alone.
+
+    `reason` is what whoever asks says of it (KIP-800).
+    """
+
+    member_id: str
+    group_instance_id: str | None = None
     reason: str = ""
 
 
@@ -127,18 +141,33 @@ class Member:
     session_deadline_ms: int = 0
     is_new: bool = False
 
-    def metadata(self, protocol: str) -> bytes:
+    def metadata(self, protocol: str | None) -> bytes:
+        """Its subscription under a protocol; where it does not support that one, the one under its first choice.
+
+        Members of a group that is rebalancing may have given up the protocol that is still in force (a rolling change
+        of the assignor), and consumers subscribe to the same topics under each.
+        """
         for candidate in self.protocols:
             if candidate.name == protocol:
                 return candidate.metadata
-        raise InvariantViolation(f"member {self.member_id} does not support the group's protocol {protocol}")
+        return self.protocols[0].metadata
 
     def vote(self, candidates: frozenset[str]) -> str:
         """Its own first choice among those that all members support."""
         for protocol in self.protocols:
             if protocol.name in candidates:
                 return protocol.name
+        # No request gets here: `candidates` has a protocol of every member (ClassicGroup, I5).
         raise InvariantViolation(f"member {self.member_id} supports none of {sorted(candidates)}")
+
+
+class _Replacement(NamedTuple):
+    """A static member that came back, while the record with its new id is on its way; `skips`: it can be told to leave
+    the assignment as it is (KIP-814)."""
+
+    old: Member
+    was_leader: bool
+    skips: bool
 
 
 @dataclass(slots=True)
@@ -148,7 +177,10 @@ class Effects:
     joins: list[tuple[int, JoinAnswer]] = field(default_factory=list)
     syncs: list[tuple[int, SyncAnswer]] = field(default_factory=list)
     write_group: bool = False
-    """The group's record must be written: a generation was assigned, or the group became empty."""
+    """The group's record must be written: a generation was assigned, the group became empty, or a static member came
+    back."""
+    replaced: str = NO_MEMBER
+    """The id that a static member came back under, if that is in the record for the first time."""
     rebalances: list[Rebalance] = field(default_factory=list)
     """Generations that began."""
 
@@ -184,6 +216,8 @@ class ClassicGroup:
         self._new_member_since_delay = False
         self._sync_deadline_ms: int | None = None
         self._writing_generation: int | None = None
+        self._replacements: dict[str, _Replacement] = {}
+        """By the id that is not in the log yet."""
         self._causes = Causes()
         self._generation_size = 0
         """Members that the present generation began with."""
@@ -260,9 +294,15 @@ class ClassicGroup:
     def _replace_static(
         self, request: JoinRequest, token: int, new_member_id: str, now_ms: int, effects: Effects
     ) -> JoinAnswer | None:
-        """A static member came back without its id: it takes its old place under a new id; the old id is fenced."""
+        """A static member came back without its id: it takes its old place under a new id; the old id is fenced.
+
+        A group at rest is not disturbed as long as the protocol in force stays the one that is chosen. As in Kafka
+        the bytes of the subscription do not matter, for they hold what the member last owned and in which generation.
+        Other than in Kafka another set of topics does: there nobody reads the new ones, until something else has the
+        group rebalance.
+        """
         instance = request.group_instance_id
-        assert instance is not None
+        assert instance is not None  # the caller looked it up
         old = self.members[self._static[instance]]
         if old.join_token is not None:
             effects.joins.append((old.join_token, JoinAnswer(ErrorCode.FENCED_INSTANCE_ID, old.member_id)))
@@ -270,9 +310,6 @@ class ClassicGroup:
         if old.sync_token is not None:
             effects.syncs.append((old.sync_token, SyncAnswer(ErrorCode.FENCED_INSTANCE_ID)))
             old.sync_token = None
-        same_choice = self.state is GroupState.STABLE and self._selection_with(request, old) == self.protocol
-        was_leader = self.leader_id == old.member_id
-        # The place in the order of members is kept, so that the leader's view is the same as before.
         replacement = Member(
             new_member_id,
             instance,
@@ -283,32 +320,74 @@ class ClassicGroup:
             request.protocol_type,
             list(request.protocols),
             assignment=old.assignment,
+            join_token=token,
             session_deadline_ms=now_ms + request.session_timeout_ms,
         )
-        unchanged = self.protocol is not None and [
-            protocol for protocol in old.protocols if protocol.name == self.protocol
-        ] == [protocol for protocol in request.protocols if protocol.name == self.protocol]
-        self.members = {
-            (new_member_id if key == old.member_id else key): (replacement if key == old.member_id else value)
-            for key, value in self.members.items()
-        }
-        self._static[instance] = new_member_id
-        if was_leader:
-            self.leader_id = new_member_id
-        if same_choice and unchanged:
-            # The new member id is part of the group's record.
-            effects.write_group = True
-            answer = self._joined(replacement)
-            if was_leader and not request.supports_skipping_assignment:
-                # An old client that leads would compute an assignment that nobody waits for: name the old id as leader.
-                return answer._replace(leader=old.member_id, members=())
-            return answer._replace(skip_assignment=was_leader)
-        replacement.join_token = token
-        self._causes.add(f"static member {instance} came back with another subscription")
+        was_leader = self.leader_id == old.member_id
+        self._put_in_place_of(old, replacement)
+        cause = f"static member {instance} came back"
+        if self.state is GroupState.STABLE:
+            if self._select_protocol() == self.protocol and not self._reads_otherwise(old, replacement):
+                # The new member id is part of the group's record.
+                effects.write_group = True
+                effects.replaced = new_member_id
+                self._replacements[new_member_id] = _Replacement(
+                    old, was_leader=was_leader, skips=request.supports_skipping_assignment
+                )
+                return None
+            cause = f"{cause} with another subscription"
+        self._causes.add(because(cause, request.reason))
         if self.state is not GroupState.PREPARING_REBALANCE:
             self._prepare_rebalance(now_ms, effects)
         self._maybe_complete_join(now_ms, effects)
         return None
+
+    def _put_in_place_of(self, old: Member, new: Member) -> None:
+        """The place in the order of members is kept, so that the leader's view is the same as before."""
+        self.members = {
+            (new.member_id if key == old.member_id else key): (new if key == old.member_id else member)
+            for key, member in self.members.items()
+        }
+        if new.group_instance_id is not None:
+            self._static[new.group_instance_id] = new.member_id
+        if self.leader_id == old.member_id:
+            self.leader_id = new.member_id
+
+    def _reads_otherwise(self, old: Member, new: Member) -> bool:
+        """Whether a consumer is known to read other topics than its predecessor."""
+        if not self.is_of_consumers:
+            return False
+        try:
+            return decode_topics(old.metadata(self.protocol)) != decode_topics(new.metadata(self.protocol))
+        except ProtocolViolation:
+            return False
+
+    def on_replacement_written(self, member_id: str, error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        """The record with the id that a static member came back under is committed, or could not be written (I4).
+
+        An id that is in no record must not be given out: the next coordinator would know the one before it, and fence
+        the member for good.
+        """
+        replacement = self._replacements.pop(member_id, None)
+        member = self.members.get(member_id)
+        if replacement is None or member is None or member.join_token is None:
+            return
+        if self.state is not GroupState.STABLE:
+            return  # It takes part in the rebalance that has begun meanwhile, and is answered with that.
+        token, member.join_token = member.join_token, None
+        if error is not ErrorCode.NONE:
+            self._put_in_place_of(member, replacement.old)
+            self._renew(replacement.old, now_ms)
+            effects.joins.append((token, JoinAnswer(error)))
+            return
+        self._renew(member, now_ms)
+        answer = self._joined(member)
+        if replacement.was_leader and not replacement.skips:
+            # An old client that leads would compute an assignment that nobody waits for: name the old id as leader.
+            answer = answer._replace(leader=replacement.old.member_id, members=())
+        else:
+            answer = answer._replace(skip_assignment=replacement.was_leader)
+        effects.joins.append((token, answer))
 
     def _add(self, request: JoinRequest, member_id: str, token: int, now_ms: int, effects: Effects) -> None:
         self._pending.pop(member_id, None)
@@ -369,7 +448,6 @@ class ClassicGroup:
             return False
         if not self.members:
             return True
-        # As in Kafka, what the member itself said last counts, too: its choice cannot be replaced at a stroke.
         if request.protocol_type != self.protocol_type:
             return False
         common = self._candidates(list(self.members.values()))
@@ -387,14 +465,6 @@ class ClassicGroup:
         # Counter keeps the order of first votes, so that a tie goes to the earliest member's choice.
         return max(votes, key=lambda name: votes[name])
 
-    def _selection_with(self, request: JoinRequest, replaced: Member) -> str | None:
-        before = replaced.protocols
-        replaced.protocols = list(request.protocols)
-        try:
-            return self._select_protocol()
-        finally:
-            replaced.protocols = before
-
     def _joined(self, member: Member) -> JoinAnswer:
         is_leader = member.member_id == self.leader_id
         return JoinAnswer(
@@ -408,7 +478,6 @@ class ClassicGroup:
         )
 
     def _members_for_leader(self) -> list[JoinedMember]:
-        assert self.protocol is not None
         return [
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol))
             for member in self.members.values()
@@ -588,27 +657,37 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def leave(
-        self, member_id: str, group_instance_id: str | None, now_ms: int, effects: Effects, *, reason: str = ""
-    ) -> str:
-        """Takes a member out, by its id or (static, id unknown) by its instance id. Returns the member's id.
+    def leave(self, leavers: Sequence[Leaver], now_ms: int, effects: Effects) -> list[ErrorCode]:
+        """Takes members out, all before the others rebalance. An error for each: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
 
-        `reason` is what it says of it (KIP-800). Raises `RequestError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) where the group is at its end.
         """
-        if member_id == NO_MEMBER and group_instance_id is not None:
-            member_id = self._static.get(group_instance_id, NO_MEMBER)
+        if self.state is GroupState.DEAD:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        members = len(self.members)
+        errors = []
+        for leaver in leavers:
+            try:
+                self._leave(leaver, effects)
+                errors.append(ErrorCode.NONE)
+            except RequestError as refused:
+                errors.append(refused.code)
+        if len(self.members) < members and self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self._prepare_rebalance(now_ms, effects)
+        self._maybe_complete_join(now_ms, effects)
+        return errors
+
+    def _leave(self, leaver: Leaver, effects: Effects) -> None:
+        member_id, instance = leaver.member_id, leaver.group_instance_id
+        if member_id == NO_MEMBER:
+            member_id = NO_MEMBER if instance is None else self._static.get(instance, NO_MEMBER)
             if member_id == NO_MEMBER:
                 raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if member_id in self._pending:
-            if group_instance_id is not None:
-                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-            del self._pending[member_id]
-            self._maybe_complete_join(now_ms, effects)
-            return member_id
-        member = self.require_member(member_id, group_instance_id)
-        self._causes.add(because(f"member {member_id} leaves", reason))
-        self._remove_and_rebalance(member, now_ms, effects)
-        return member_id
+        if self._pending.pop(member_id, None) is not None:
+            return
+        member = self.require_member(member_id, instance)
+        self._causes.add(because(f"member {member_id} leaves", leaver.reason))
+        self._remove(member, effects)
 
     def next_deadline_ms(self) -> int | None:
         """When `on_time` must be called next; None while nothing can run out."""
@@ -779,10 +858,8 @@ class ClassicGroup:
         if self.protocol is None:
             return True
         try:
-            return any(
-                topic in decode_subscription(member.metadata(self.protocol)).topics for member in self.members.values()
-            )
-        except (ProtocolViolation, InvariantViolation):
+            return any(topic in decode_topics(member.metadata(self.protocol)) for member in self.members.values())
+        except ProtocolViolation:
             return True
 
     def expires_since(self, committed_ms: int) -> int | None:
@@ -865,6 +942,7 @@ class ClassicGroup:
                 effects.syncs.append((member.sync_token, SyncAnswer(error)))
                 member.sync_token = None
         self._pending.clear()
+        self._replacements.clear()
         self._join_deadline_ms = self._initial_delay_until_ms = self._sync_deadline_ms = None
         self._move(GroupState.DEAD, now_ms)
 

@@ -39,6 +39,7 @@ from kavka.coordinator.group import (
     GroupState,
     JoinAnswer,
     JoinRequest,
+    Leaver,
     SyncAnswer,
 )
 from kavka.coordinator.group_records import (
@@ -51,10 +52,11 @@ from kavka.coordinator.group_records import (
     offset_record,
     split_version,
 )
-from kavka.coordinator.partitions import Leaderships, nothing_to_load, partition_for
+from kavka.coordinator.partitions import Leaderships, Placement, nothing_to_load
 from kavka.coordinator.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
+from kavka.protocol.primitives import STRING_MAX_BYTES
 
 logger = Logger(__name__)
 
@@ -135,7 +137,7 @@ class GroupCoordinator:
         self._random = random
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self._around = around
-        self._partition_count = 0
+        self._placement = Placement()
         self._active: dict[int, ActiveShard] = {}
         self._leaderships = Leaderships()
         self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
@@ -149,15 +151,27 @@ class GroupCoordinator:
 
     # -- which partitions are here
 
+    @property
+    def partition_count(self) -> int:
+        """By how many partitions groups are placed; 0 while there is no offsets topic."""
+        return self._placement.count
+
     def set_partition_count(self, count: int) -> None:
-        """How many partitions `__consumer_offsets` has; 0 while there is none."""
-        self._partition_count = count
+        """How many partitions `__consumer_offsets` has; 0 while there is none. A number that changes moves no group."""
+        if not self._placement.learn(count):
+            logger.error(
+                "the offsets topic was given another number of partitions",
+                partitions=count,
+                groups_placed_by=self._placement.count,
+                next_step="note what groups have committed before a broker is started again: it places them by the new "
+                "number, and finds nothing of theirs there",
+            )
 
     def partition_for(self, group_id: str) -> int:
         """The partition that keeps a group. Raises `RequestError` while there is no offsets topic."""
-        if self._partition_count == 0:
+        if not self._placement.count:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return partition_for(group_id, self._partition_count)
+        return self._placement.of(group_id)
 
     def load(self, partition: int, leader_epoch: int) -> Coroutine[None, None, None]:
         """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
@@ -194,11 +208,27 @@ class GroupCoordinator:
         for ending in active.endings:
             shard.end_transaction(ending.producer_id, self.now_ms(), committed=ending.committed)
         active.endings.clear()
+        self._tell_of_strays(active)
         for consumers in shard.consumer_groups.values():
             consumers.watch_all(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())
         for group_id in (*shard.groups, *shard.consumer_groups):
             self.arm(active, group_id)
         self.deliver(effects)
+
+    def _tell_of_strays(self, active: ActiveShard) -> None:
+        """Groups of a former number of partitions are where nobody looks for them (Placement)."""
+        shard = active.shard
+        known = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
+        if self._placement.count:
+            strays = [group_id for group_id in known if self._placement.of(group_id) != active.partition]
+            if strays:
+                logger.warning(
+                    "groups lie in a partition that is not theirs",
+                    partition=active.partition,
+                    groups=len(strays),
+                    one_of_them=strays[0],
+                    why="the offsets topic had another number of partitions; what they committed then is not found",
+                )
 
     def _hold_open(self, active: ActiveShard, partition: int, transaction: OpenTransaction) -> None:
         records = [self._decoded(partition, record) for record in transaction.records]
@@ -270,11 +300,12 @@ class GroupCoordinator:
     # -- membership
 
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
-        """Answers when the member's generation begins."""
+        """Answers when the member's generation begins. Raises `RequestError`."""
         active = self._shard(group_id)
+        new_member_id = self._new_member_id(request)
         if self._consumers.concerns(active, group_id):
             self._check_session(request)
-            answer = await self._consumers.classic_join(active, group_id, request, self._new_member_id(request))
+            answer = await self._consumers.classic_join(active, group_id, request, new_member_id)
             if answer is not None:
                 return answer
         now_ms = self.now_ms()
@@ -286,7 +317,7 @@ class GroupCoordinator:
         future: asyncio.Future[JoinAnswer] = self._loop.create_future()
         self._joins[token] = future
         effects = Effects()
-        group.join(request, token, self._new_member_id(request), now_ms, effects)
+        group.join(request, token, new_member_id, now_ms, effects)
         logger.debug("group member joins", group=group_id, member=request.member_id, why=request.reason)
         self._settle(active, group, effects)
         return await future
@@ -340,20 +371,24 @@ class GroupCoordinator:
         group = active.shard.group(group_id)
         group.heartbeat(member_id, group_instance_id, generation, self.now_ms())
 
-    async def leave(self, group_id: str, member_id: str, group_instance_id: str | None, reason: str = "") -> str:
-        """Returns the id of the member that left; `reason` is what it says of it (KIP-800). Raises `RequestError`."""
+    async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """Takes members out; an error for each, in order. Raises `RequestError` for all."""
         active = self._shard(group_id)
         if self._consumers.concerns(active, group_id):
-            gone = await self._consumers.classic_leave(active, group_id, member_id, group_instance_id, reason)
-            if gone is not None:
-                logger.info("group member left", group=group_id, member=gone, why=reason or "it did not say")
-                return gone
-        group = active.shard.group(group_id)
+            errors = await self._consumers.classic_leave(active, group_id, leavers)
+            if errors is not None:
+                return errors
+        group = active.shard.groups.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
         effects = Effects()
-        left = group.leave(member_id, group_instance_id, self.now_ms(), effects, reason=reason)
-        logger.info("group member left", group=group_id, member=left, why=reason or "it did not say")
+        errors = group.leave(leavers, self.now_ms(), effects)
+        for leaver, error in zip(leavers, errors, strict=True):
+            if error is ErrorCode.NONE:
+                who = leaver.member_id or leaver.group_instance_id
+                logger.info("group member left", group=group_id, member=who, why=leaver.reason or "it did not say")
         self._settle(active, group, effects)
-        return left
+        return errors
 
     def _check_session(self, request: JoinRequest) -> None:
         limits = self._limits
@@ -607,8 +642,14 @@ class GroupCoordinator:
         return self._next_token
 
     def _new_member_id(self, request: JoinRequest) -> str:
+        """An id for a member that has none. Raises `RequestError` for one that no answer could carry."""
         prefix = request.group_instance_id or request.client_id
-        return f"{prefix}-{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
+        made = f"{prefix}-{uuid.UUID(int=self._random.getrandbits(128), version=4)}"
+        if not request.member_id and len(made.encode()) > STRING_MAX_BYTES:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, f"{len(prefix.encode())} bytes of an instance or client id are too many"
+            )
+        return made
 
     def _settle(self, active: ActiveShard, group: ClassicGroup, effects: Effects) -> None:
         """Carries out what a group decided."""
@@ -636,6 +677,8 @@ class GroupCoordinator:
         self.deliver(write.effects)
         after = Effects()
         group.on_written(write.generation, error, self.now_ms(), after)
+        if write.effects.replaced:
+            group.on_replacement_written(write.effects.replaced, error, self.now_ms(), after)
         self._settle(active, group, after)
 
     async def _write_in_batches(

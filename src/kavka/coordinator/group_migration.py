@@ -5,10 +5,18 @@ generation as epoch and back. Must not know the log or who asks.
 
     I1  the generation or epoch goes on rising over a change (G2)
     I2  whoever has a partition before the change has it after it (G1)
+    I3  subscriptions and assignments are bytes that clients choose: whatever they are, the group changes, or who asked
+        for it is refused with the reason and the group stays as it is
 
     from      to        when
     classic   consumer  the first member of the newer protocol joins
     consumer  classic   the last member of the newer protocol leaves, or a static one comes back speaking the old one
+
+Refused (GROUP_ID_NOT_FOUND, with Kafka's sentences): bytes that cannot be read; what an assignor does that only the
+group's own members have: data of its own in an assignment, or a partition for several members, which G1 forbids. Apache
+Kafka 4.3 answers UNKNOWN_SERVER_ERROR to the latter, likewise where a partition does not exist, and where a member has
+given up the protocol in force (a rolling change of the assignor). Here the first of these goes to nobody in the next
+assignment, and the second subscribes to what it says under its new first choice.
 
 Source: Kafka's ClassicGroup.fromConsumerGroup, ConsumerGroup.fromClassicGroup.
 """
@@ -18,7 +26,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kavka.coordinator.classic_members import assignment_bytes, by_topic_id
-from kavka.coordinator.consumer_group import ClassicMetadata, ConsumerGroup, ConsumerGroupLimits, ConsumerMember
+from kavka.coordinator.consumer_group import (
+    Assignment,
+    ClassicMetadata,
+    ConsumerGroup,
+    ConsumerGroupLimits,
+    ConsumerMember,
+)
 from kavka.coordinator.consumer_group_records import (
     current_record,
     epoch_record,
@@ -26,29 +40,46 @@ from kavka.coordinator.consumer_group_records import (
     target_member_record,
     target_record,
 )
-from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kavka.coordinator.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+)
 from kavka.coordinator.group import ClassicGroup, GroupLimits, Member
 from kavka.coordinator.group_records import CoordinatorRecord, group_tombstone
-from kavka.coordinator.target_assignment import Topics
-from kavka.errors import ProtocolViolation
+from kavka.coordinator.target_assignment import Topics, metadata_hash
+from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+
+DISABLED = "because online upgrade is disabled."
+NOT_OF_CONSUMERS = "because the group does not use the consumer embedded protocol."
+TOO_LARGE = "because the group size exceeds the consumer group maximum size."
+MALFORMED = "because the embedded consumer protocol is malformed."
+CUSTOM_ASSIGNOR = (
+    "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+    "assignor before re-attempting the upgrade."
+)
 
 
-def may_upgrade(group: ClassicGroup, limits: ConsumerGroupLimits) -> bool:
-    """Whether a member of the newer protocol may join this classic group."""
-    return limits.upgrade_allowed and group.is_of_consumers and len(group.members) <= limits.max_size
-
-
-def to_consumer_group(group: ClassicGroup, topics: Topics) -> tuple[ConsumerGroup, list[CoordinatorRecord]]:
-    """The group with its members as those of the newer protocol, and the records that make it so.
-
-    Raises `ProtocolViolation` where a member's subscription or assignment cannot be read.
-    """
+def to_consumer_group(
+    group: ClassicGroup, topics: Topics, limits: ConsumerGroupLimits
+) -> tuple[ConsumerGroup, list[CoordinatorRecord]]:
+    """The group with its members as those of the newer protocol, and the records that make it so. Raises
+    `RequestError`."""
+    if not limits.upgrade_allowed:
+        raise _refusal(group, DISABLED)
+    if not group.is_of_consumers:
+        raise _refusal(group, NOT_OF_CONSUMERS)
+    if len(group.members) > limits.max_size:
+        raise _refusal(group, TOO_LARGE)
     made = ConsumerGroup(group.group_id)
     made.epoch = made.assignment_epoch = group.generation
     for member in group.members.values():
-        metadata = member.protocols[0].metadata if group.protocol is None else member.metadata(group.protocol)
-        subscription = decode_subscription(metadata)
-        assigned = by_topic_id(decode_assignment(member.assignment), topics)
+        subscription, assigned = _read(group, member, topics)
+        if any(
+            made.owner_epoch(topic_id, number) != -1 for topic_id, numbers in assigned.items() for number in numbers
+        ):
+            raise _refusal(group, CUSTOM_ASSIGNOR)
         made.target[member.member_id] = assigned
         made.put_member(
             ConsumerMember(
@@ -67,6 +98,7 @@ def to_consumer_group(group: ClassicGroup, topics: Topics) -> tuple[ConsumerGrou
         )
     group_id = group.group_id
     members = made.members.values()
+    made.metadata_hash = metadata_hash((name for member in members for name in member.topics), topics)
     return made, [
         group_tombstone(group_id),
         *(member_record(group_id, member) for member in members),
@@ -77,6 +109,23 @@ def to_consumer_group(group: ClassicGroup, topics: Topics) -> tuple[ConsumerGrou
     ]
 
 
+def _read(group: ClassicGroup, member: Member, topics: Topics) -> tuple[Subscription, Assignment]:
+    try:
+        subscription = decode_subscription(member.metadata(group.protocol))
+        assignment = decode_assignment(member.assignment)
+    except ProtocolViolation as garbage:
+        raise _refusal(group, MALFORMED) from garbage
+    if assignment.user_data:
+        raise _refusal(group, CUSTOM_ASSIGNOR)
+    return subscription, by_topic_id(assignment.partitions, topics)
+
+
+def _refusal(group: ClassicGroup, why: str) -> RequestError:
+    return RequestError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group {why}"
+    )
+
+
 def may_downgrade(
     group: ConsumerGroup, left: Sequence[ConsumerMember], limits: ConsumerGroupLimits, classic: GroupLimits
 ) -> bool:
@@ -85,56 +134,55 @@ def may_downgrade(
         limits.downgrade_allowed
         and bool(left)
         and len(left) <= classic.max_size
-        and all(member.classic is not None and _is_readable(member.classic) for member in left)
         and any(member.classic is None for member in group.members.values())
+        and _common_protocol(left) is not None
     )
 
 
-def _is_readable(metadata: ClassicMetadata) -> bool:
-    try:
-        return bool(metadata.protocols) and decode_subscription(metadata.protocols[0].metadata).version >= 0
-    except ProtocolViolation:
-        return False
+def _common_protocol(members: Sequence[ConsumerMember]) -> str | None:
+    """The first member's first choice that all support; None where there is none, or a member has none at all.
+
+    Those that joined speaking the classic protocol agree on one; what a log says of members need not.
+    """
+    names = [
+        frozenset[str]()
+        if member.classic is None
+        else frozenset(protocol.name for protocol in member.classic.protocols)
+        for member in members
+    ]
+    common = names[0].intersection(*names[1:])
+    first = members[0].classic
+    return None if first is None else next((one.name for one in first.protocols if one.name in common), None)
 
 
 def to_classic_group(
     group: ConsumerGroup, left: Sequence[ConsumerMember], topics: Topics, limits: GroupLimits, now_ms: int
 ) -> ClassicGroup:
-    """The classic group of these members; its records are the tombstones of `group` and its own record."""
+    """The classic group of these members, of whom `may_downgrade` holds; its records are the tombstones of `group` and
+    its own record."""
     made = ClassicGroup(group.group_id, limits, now_ms)
-    members = []
-    for member in left:
-        assert member.classic is not None
-        protocols = member.classic.protocols
-        members.append(
-            Member(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.classic.session_timeout_ms,
-                member.rebalance_timeout_ms,
-                CONSUMER_PROTOCOL_TYPE,
-                list(protocols),
-                assignment=assignment_bytes(member.assigned, protocols, topics),
-            )
+    members = [
+        Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.classic.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            CONSUMER_PROTOCOL_TYPE,
+            list(member.classic.protocols),
+            assignment=assignment_bytes(member.assigned, member.classic.protocols, topics),
         )
+        for member in left
+        if member.classic is not None
+    ]
     made.restore(
         generation=group.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol=_common_protocol(members),
+        protocol=_common_protocol(left),
         leader_id=members[0].member_id,
         members=members,
         written_at_wall_ms=None,
         now_ms=now_ms,
     )
     return made
-
-
-def _common_protocol(members: Sequence[Member]) -> str:
-    """The first member's first choice that all support; `may_downgrade` let in only those who agree on one."""
-    names = [{protocol.name for protocol in member.protocols} for member in members]
-    for protocol in members[0].protocols:
-        if all(protocol.name in supported for supported in names):
-            return protocol.name
-    return members[0].protocols[0].name

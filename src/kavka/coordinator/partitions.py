@@ -4,6 +4,11 @@ Decides where a key belongs, and whether an order to take a partition over or to
 
     I1  leader epochs heard of a partition never go back: an order of an older one changes nothing, whatever order the
         orders arrive in (KAFKA-10614)
+    I2  a key stays where it is while its topic is there. By another number of partitions nearly every key belongs
+        elsewhere, where nothing is known of it: what a group has committed would be gone, and a producer that was
+        fenced would write on. kavka's controller lets these topics not grow. Where another one does (Apache Kafka 3.9
+        and 4.3 do, and lose what was committed at once or with the next start of their brokers), keys are placed as
+        before, until this broker is started again
 
 Source: Kafka's Utils.abs(key.hashCode) % partitions, and CoordinatorRuntime's epochs.
 """
@@ -31,6 +36,28 @@ def partition_for(key: str, count: int) -> int:
     hashed = java_string_hash(key)
     # Java has no positive counterpart of the lowest integer.
     return (0 if hashed == _LOWEST_INTEGER else abs(hashed)) % count
+
+
+class Placement:
+    """Places keys by the number of partitions that the topic had when it was first heard of (I2)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """0 while there is no topic."""
+        self._passed_over = 0
+
+    def learn(self, count: int) -> bool:
+        """The topic has so many partitions, 0: it is gone. False where that is to be passed over, once for a number."""
+        if not count or not self.count:
+            self.count, self._passed_over = count, 0
+        elif count not in (self.count, self._passed_over):
+            self._passed_over = count
+            return False
+        return True
+
+    def of(self, key: str) -> int:
+        """The partition that keeps the key, where there is a topic."""
+        return partition_for(key, self.count)
 
 
 class Leaderships:

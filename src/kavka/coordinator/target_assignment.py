@@ -90,20 +90,28 @@ def compute_target(assignor: Assignor, readers: Sequence[Reader], topics: Topics
             topic = topics.topic(name)
             if topic is not None:
                 counts[topic.topic_id] = topic.partition_count
+    given: dict[uuid.UUID, set[int]] = {topic_id: set() for topic_id in counts}
     members = [
-        _spec(reader, topics, counts)
+        _spec(reader, topics, counts, given)
         for reader in sorted(readers, key=lambda reader: reader.member.instance_id or reader.member.member_id)
     ]
     assigned = assignor(GroupSpec(members, counts)) if members else {}
     return {member.member_id: assigned.get(member.member_id, NOTHING) for member in members}
 
 
-def _spec(reader: Reader, topics: Topics, counts: Mapping[uuid.UUID, int]) -> MemberSpec:
+def _spec(
+    reader: Reader, topics: Topics, counts: Mapping[uuid.UUID, int], given: Mapping[uuid.UUID, set[int]]
+) -> MemberSpec:
     known = (topics.topic(name) for name in sorted(reader.topics))
     subscribed = sorted(topic.topic_id for topic in known if topic is not None)
-    # What the log says of a former target is not trusted to be of partitions that there are.
-    former = {
-        topic_id: frozenset(partition for partition in partitions if partition < counts.get(topic_id, 0))
-        for topic_id, partitions in reader.former.items()
-    }
+    # Of a former target neither the log nor the leader of a classic group is trusted: assignors index by partitions,
+    # and keep what they are told a member has. Of one that was cut off while it was written, two members may have the
+    # same partition.
+    former: dict[uuid.UUID, frozenset[int]] = {}
+    for topic_id in sorted(reader.former):
+        if topic_id in counts:
+            count, taken = counts[topic_id], given[topic_id]
+            kept = frozenset(number for number in reader.former[topic_id] if 0 <= number < count) - taken
+            taken |= kept
+            former[topic_id] = kept
     return MemberSpec(reader.member.member_id, reader.member.instance_id, subscribed, former)

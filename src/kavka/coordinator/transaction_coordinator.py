@@ -28,7 +28,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
-from kavka.coordinator.partitions import Leaderships, nothing_to_load, partition_for
+from kavka.coordinator.partitions import Leaderships, Placement, nothing_to_load
 from kavka.coordinator.transaction_records import (
     decode_transaction_record,
     transaction_record,
@@ -126,22 +126,34 @@ class TransactionCoordinator:
         self._log = log
         self._markers = markers
         self._around = surroundings
-        self._partition_count = 0
+        self._placement = Placement()
         self._active: dict[int, _Active] = {}
         self._leaderships = Leaderships()
         self._writes: dict[asyncio.Task[bool], None] = {}
 
     # -- which partitions are here
 
+    @property
+    def partition_count(self) -> int:
+        """By how many partitions ids are placed; 0 while there is no topic for them."""
+        return self._placement.count
+
     def set_partition_count(self, count: int) -> None:
-        """How many partitions `__transaction_state` has; 0 while there is none."""
-        self._partition_count = count
+        """How many partitions `__transaction_state` has; 0 while there is none. A number that changes moves no id."""
+        if not self._placement.learn(count):
+            logger.error(
+                "the transactions topic was given another number of partitions",
+                partitions=count,
+                ids_placed_by=self._placement.count,
+                next_step="end transactions before a broker is started again: it places ids by the new number, and "
+                "fences no producer of before",
+            )
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition that keeps an id. Raises `RequestError` while there is no such topic."""
-        if self._partition_count == 0:
+        if not self._placement.count:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        return partition_for(transactional_id, self._partition_count)
+        return self._placement.of(transactional_id)
 
     def load(self, partition: int, leader_epoch: LeaderEpoch) -> Coroutine[None, None, None]:
         """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
@@ -248,6 +260,14 @@ class TransactionCoordinator:
             transactional_id, producer, partitions, now_ms=self._around.wall_ms(), version=version
         )
         await self._carry_out(active, decision)
+
+    def on_begun(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
+        """The producer has asked to add partitions, and was refused before it came to that (TransactionShard, I4)."""
+        try:
+            active = self._find(transactional_id)
+        except RequestError:
+            return  # It asks whoever coordinates it.
+        active.shard.on_begun(transactional_id, producer)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]

@@ -9,6 +9,13 @@ loading after a failover are one path. Must not know: the log, futures, where ma
     I2  only who has the producer id and the epoch of now changes anything (P5); who asks twice, because an answer was
         lost, is answered twice
     I3  no request brings a transaction from one prepared outcome to the other (P4)
+    I4  before version 2 the abort of a transaction in which there is nothing is answered as done, if its producer has
+        asked to add partitions since the outcome before. The interleaving, of librdkafka: 1. a commit is answered, its
+        markers are on their way; 2. the producer begins again, and AddPartitions is told CONCURRENT_TRANSACTIONS;
+        3. the application aborts; 4. the commit is complete. Apache Kafka takes the abort for one of what was committed
+        and answers INVALID_TXN_STATE, which ends the producer. Who asks to add partitions knows of its commit; who did
+        not is refused as there, for it may not know, and its records are visible. Kept in memory: a coordinator that
+        takes over answers as Kafka does
 
 Refusals are `RequestError`s, in Kafka's order: what is unknown or fenced, what goes on concurrently, what is not valid.
 
@@ -17,7 +24,7 @@ Refusals are `RequestError`s, in Kafka's order: what is unknown or fenced, what 
                        (KIP-360): PRODUCER_FENCED                              an open transaction is aborted first
     AddPartitions      INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED            CONCURRENT_TRANSACTIONS
     EndTxn             the same two; with version 2 the epoch before, once it  INVALID_TXN_STATE where there is nothing
-                       has ended                                               to end, or it ended the other way
+                       has ended                                               to end, or it ended the other way (I4)
     verification       the same two                                            TRANSACTION_ABORTABLE: not in it
 
 Source: Kafka's TransactionCoordinator and TransactionStateManager, 3.9 and 4.x.
@@ -26,7 +33,7 @@ Source: Kafka's TransactionCoordinator and TransactionStateManager, 3.9 and 4.x.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kavka.coordinator.transaction_state import (
     BUMPS_EPOCH,
@@ -38,6 +45,8 @@ from kavka.coordinator.transaction_state import (
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+_COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 class Decision(NamedTuple):
@@ -53,6 +62,8 @@ class TransactionShard:
     def __init__(self) -> None:
         self.transactions: dict[str, Transaction] = {}
         self._under_way: set[str] = set()
+        self._begun: set[str] = set()
+        """Ids whose producer of now has asked to add partitions, and none was added yet (I4)."""
 
     # -- the log
 
@@ -66,6 +77,8 @@ class TransactionShard:
 
     def replay(self, transactional_id: str, transaction: Transaction | None) -> None:
         """Applies a committed record; None: the id is forgotten."""
+        if transaction is None or transaction.state not in _COMPLETE:
+            self._begun.discard(transactional_id)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
         else:
@@ -140,6 +153,7 @@ class TransactionShard:
         version: int,
     ) -> Decision:
         """Partitions that the producer is going to write to."""
+        self.on_begun(transactional_id, producer)
         if transactional_id in self._under_way:
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         known = self._of(transactional_id, producer.producer_id)
@@ -151,6 +165,15 @@ class TransactionShard:
         if known.state is TransactionState.ONGOING and wanted <= known.partitions:
             return Decision(None)
         return Decision(known.with_partitions(wanted, now_ms, version))
+
+    def on_begun(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
+        """The producer has asked to add partitions: it has begun a transaction, whatever becomes of that (I4).
+
+        Not while its transaction is open: that is more of the same, or comes late while the outcome is being written.
+        """
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.producer == producer and known.state is not TransactionState.ONGOING:
+            self._begun.add(transactional_id)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
@@ -193,7 +216,7 @@ class TransactionShard:
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is TransactionState.ONGOING:
             return Decision(known.prepared(commit=commit, now_ms=now_ms, version=version))
-        if known.state is _complete(commit=commit):
+        if known.state is _complete(commit=commit) or (not commit and transactional_id in self._begun):
             return Decision(None)
         raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
@@ -220,7 +243,7 @@ class TransactionShard:
         )
         if known.producer_id != producer.producer_id and not moved_on:
             raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        is_complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+        is_complete = known.state in _COMPLETE
         is_retry = is_complete and (moved_on or known.producer_epoch == producer.epoch + 1)
         if known.is_given_to_nobody or (not is_retry and known.producer != producer):
             raise RequestError(ErrorCode.PRODUCER_FENCED)

@@ -23,9 +23,6 @@ from kavka.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON_FLAG,
     LOG_APPEND_TIME_FLAG,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
     RecordBatch,
 )
 from kavka.records.builder import retain_records, seal
@@ -128,22 +125,6 @@ def emptied(batch: RecordBatch) -> bytes:
         header._replace(
             attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG),
             base_timestamp=NO_TIMESTAMP,
-            record_count=0,
-        ),
-        b"",
-    )
-
-
-def placeholder(batch: RecordBatch) -> bytes:
-    """A batch without records, producer or transaction, which tells that there was something up to the last offset."""
-    header = batch.header
-    return seal(
-        header._replace(
-            attributes=header.attributes & LOG_APPEND_TIME_FLAG,
-            base_timestamp=NO_TIMESTAMP,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=NO_PRODUCER_EPOCH,
-            base_sequence=NO_SEQUENCE,
             record_count=0,
         ),
         b"",

@@ -91,7 +91,7 @@ def filthiest(looked_at: Iterable[LogToClean]) -> LogToClean | None:
 
 def group_segments(log: UnifiedLog, end_offset: Offset) -> list[list[Segment]]:
     """The segments that begin below `end_offset`, in runs that become one each: together they are no larger than
-    segment.bytes, fit into one index, and span no more offsets than a segment may."""
+    segment.bytes, fit into one index, and their batches span no more offsets than a segment may."""
     config = log.config
     max_index_entries = max(config.segment_index_bytes // TIME_ENTRY_SIZE - 1, 1)
     segments = log.segments
@@ -105,7 +105,7 @@ def group_segments(log: UnifiedLog, end_offset: Offset) -> list[list[Segment]]:
             bool(groups)
             and size + segment.size <= config.segment_bytes
             and entries + segment_entries <= max_index_entries
-            and end - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET
+            and (not segment.size or end - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         )
         if joins:
             groups[-1].append(segment)

@@ -10,16 +10,18 @@ log: whoever runs it (`broker.log_cleaner`) has each step done by a worker, and 
     any other record, and all behind the last offset of the map   stays
 
     batch without a record left   goes, but for the last one of a producer that is still known (its sequence and epoch),
-                                  and the last one of the pass (its offset): of those the header stays. For the last
-                                  batch of a new segment a header without a producer stands in, so that the segment is
-                                  never empty, and tells itself which offsets it covers
+                                  and the last one of the pass (the log's end, where nothing follows): of those the
+                                  header stays, until the next pass finds it needed no more
+
+So a new segment may be empty, or end before the next one begins. A header more than these would do harm: consumers of
+kafka-go and sarama (up to 1.45.1) ask for ever for an offset whose answer holds no record.
 
 Invariants
   I1  What stays is read as before: offsets, timestamps, keys, values, headers, epochs, sequences.
   I2  A step handles about SLICE_BYTES, or one batch if that has more.
   I3  A new segment is durable, with its indexes, when `clean` ends; until then nothing looks at it.
 
-Source: Kafka's Cleaner; KIP-58, KIP-534. Kafka's new segments may be empty, or end before those that they replace.
+Source: Kafka's Cleaner; KIP-58, KIP-534.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
-from kavka.log.cleaner_batches import Entry, emptied, placeholder, read_entries, retain_entries, with_delete_horizon
+from kavka.log.cleaner_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
 from kavka.log.cleaner_offsets import OffsetMap
 from kavka.log.cleaner_transactions import CleanedTransactions
 from kavka.log.index import AbortedTransaction
@@ -132,15 +134,13 @@ class CleaningPass:
         self, sources: Sequence[Source], target: Segment, retention: Retention, index_interval_bytes: int
     ) -> Iterator[int]:
         """Writes what stays of the segments into `target`, and makes that durable. Raises as `index` does."""
-        for number, source in enumerate(sources, 1):
+        for source in sources:
             self._cleaned.add_aborted(source.aborted)
             read = 0
             kept: list[RecordBatch] = []
             pending = 0
-            for position, batch in scan_batches(source.file, 0, source.size):
+            for _, batch in scan_batches(source.file, 0, source.size):
                 left = self._filter(batch, retention)
-                if left is None and number == len(sources) and position + len(batch.view) == source.size:
-                    left = _batch(placeholder(batch))
                 read += len(batch.view)
                 if left is not None:
                     kept.append(left)

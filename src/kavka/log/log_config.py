@@ -7,6 +7,7 @@ Source: Kafka's topic configuration (LogConfig, TopicConfig), defaults of 3.9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kavka.records.batch import TimestampType
@@ -56,9 +57,11 @@ class LogConfig:
     max_compaction_lag_ms: int = NEVER_MS
     delete_retention_ms: int = 24 * 3_600_000
     preallocate: bool = False
-    """Accepted and without effect: a preallocated file would need its end marked, and gains nothing on Linux here."""
+    """Whether the disk reserves segment_bytes for a segment when its first batch is written."""
     compression_type: Compression | None = None
     """The codec of all batches in the log, or None for the one that the producer chose."""
+    compression_level: int | None = None
+    """The effort of that codec, on its own scale; None for its default."""
     produce_rules: ProduceRules = field(init=False, compare=False)
     """What a producer's batch is checked against; made of the fields above."""
     checks_records: bool = field(init=False, compare=False)
@@ -70,6 +73,11 @@ class LogConfig:
         if self.cleanup_compact and self.max_compaction_lag_ms > 0:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
+
+    def roll_jitter_ms(self, draw: Callable[[int], int]) -> int:
+        """What is taken off `max_segment_ms` for one segment; `draw(limit)` draws from [0, limit)."""
+        limit_ms = min(self.segment_jitter_ms, self.segment_ms)
+        return draw(limit_ms) if limit_ms > 0 else 0
 
     def __post_init__(self) -> None:
         rules = ProduceRules(

@@ -103,6 +103,8 @@ class LoadRequest(NamedTuple):
     """As checkpointed; 0 if unknown."""
     now_ms: int
     producer_id_expiration_ms: int
+    cleaned_to: Offset | None = None
+    """Up to here compaction has been, as checkpointed."""
     roll_jitter_ms: int = 0
 
 
@@ -218,8 +220,10 @@ class _LogLoader:
             filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 
     def _covered(self, path: str, base_offset: Offset) -> tuple[Offset, Offset]:
+        """The offsets whose old segments go: those up to the new one's last batch. Compaction left nothing of old ones
+        behind it, which may as well stay: other records have taken the place of theirs, or they are aborted."""
         file = self._directory.filesystem.open(path)
-        end = base_offset
+        end = base_offset + 1
         for _, header in scan_headers(file, 0, file.size()):
             end = header.base_offset + header.last_offset_delta + 1
         return base_offset, end
@@ -269,7 +273,7 @@ class _LogLoader:
     def _recover_segment(self, segment: Segment, following: Offset | None) -> bool:
         """Makes `segment` its longest good prefix; returns whether something was cut off."""
         path, size = segment.path(LOG_SUFFIX), segment.size
-        if not size and following is not None and not self._request.config.cleanup_compact:
+        if not size and following is not None and not self._may_be_compacted(segment):
             # Nothing but compaction leaves an empty segment before others: a power cut took its bytes.
             self._note("segment cut", path, "it is empty and segments follow", offset=segment.base_offset)
             return True
@@ -289,11 +293,17 @@ class _LogLoader:
         except RecordsError as error:
             why = str(error)
         if good == size:
+            if following is not None and self._request.config.preallocate:
+                segment.file.truncate(size)  # A kill came between its roll and the return of what was reserved.
             return False
         segment.file.truncate(good)
         segment.size = good
         self._note("segment cut", path, why, offset=next_offset, cut_bytes=size - good)
         return True
+
+    def _may_be_compacted(self, segment: Segment) -> bool:
+        """Also where cleanup.policy has been another one since."""
+        return self._request.config.cleanup_compact or segment.base_offset < (self._request.cleaned_to or 0)
 
     def _replay(self, segment: Segment, batch: RecordBatch) -> None:
         header = batch.header

@@ -27,6 +27,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
@@ -51,10 +52,10 @@ from kavka.log.checkpoint import (
     parse_partition_metadata,
 )
 from kavka.log.log_config import LogConfig
-from kavka.log.log_loader import MARK_IGNORED, LoadRequest, RecoveryReason, create_log, load_log
+from kavka.log.log_loader import MARK_IGNORED, LoadedLog, LoadRequest, RecoveryReason, create_log, load_log
 from kavka.log.log_move import MOVED_MARK, LogMove
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
-from kavka.log.unified_log import DeletedSegments, UnifiedLog
+from kavka.log.unified_log import DeletedSegments, FlushTask, UnifiedLog
 from kavka.logger import Logger
 from kavka.model import Offset, TopicPartition
 
@@ -77,6 +78,14 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
 _logger = Logger(__name__)
 ConfigFor = Callable[[str], LogConfig]
 """The settings of a topic's logs, by its name."""
+RunAll = Callable[[Sequence[Callable[[], None]], int], None]
+"""Runs jobs, so many at a time at most; returns when all have ended. What one of them raises is a bug."""
+
+
+def one_by_one(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
+    """The RunAll of a host without threads."""
+    for job in jobs:
+        job()
 
 
 class LogManagerSettings(NamedTuple):
@@ -88,6 +97,8 @@ class LogManagerSettings(NamedTuple):
     max_open_segments: int = DEFAULT_MAX_OPEN_SEGMENTS
     """Descriptors and loaded indexes kept at a time; a `ulimit -n` bounds it from above."""
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS
+    recovery_threads: int = 1
+    """num.recovery.threads.per.data.dir: logs of one directory that are recovered, or flushed at the end, at a time."""
 
 
 class LoadReport(NamedTuple):
@@ -128,6 +139,54 @@ class _DeletedDirectory(NamedTuple):
     path: str
 
 
+class _Loading:
+    """A log that is being loaded, maybe beside others on a thread of its own; afterwards one of the two is there."""
+
+    __slots__ = ("directory", "failure", "loaded", "partition", "request")
+
+    def __init__(self, directory: LogDirectory, partition: TopicPartition, request: LoadRequest) -> None:
+        self.directory = directory
+        self.partition = partition
+        self.request = request
+        self.loaded: LoadedLog | None = None
+        self.failure: StorageError | None = None
+
+    def run(self) -> None:
+        try:
+            self.loaded = load_log(self.directory, self.request)
+        except StorageError as failure:
+            self.failure = failure
+
+
+class _Syncing:
+    """A log whose last records become durable."""
+
+    __slots__ = ("failure", "log", "task")
+
+    def __init__(self, log: UnifiedLog, task: FlushTask) -> None:
+        self.log = log
+        self.task = task
+        self.failure: StorageError | None = None
+
+    def run(self) -> None:
+        try:
+            self.task.sync()
+        except StorageError as failure:
+            self.failure = failure
+
+
+class _HomePlan(NamedTuple):
+    """What is to be loaded from a log directory, and what its checkpoints say."""
+
+    home: _Home
+    was_clean: bool
+    loadings: list[_Loading]
+    high_watermarks: Mapping[TopicPartition, Offset]
+    cleaned_to: Mapping[TopicPartition, Offset]
+    checkpointed: set[TopicPartition]
+    strays: list[str]
+
+
 class _Home:
     """One log directory that is in use."""
 
@@ -155,10 +214,12 @@ class LogManager:
         *,
         draw: Callable[[int], int] = lambda limit: 0,
         is_claimed: Callable[[TopicPartition], bool] = lambda partition: True,
+        run_all: RunAll = one_by_one,
     ) -> None:
         """`directories` are log.dirs; `draw(limit)` an integer below `limit`, for jitter and directory names.
 
         `is_claimed`: whether there is a topic that a partition is of; the logs of others are left alone (I6).
+        `run_all` reads and syncs logs, on threads where the settings ask for more than one at a time.
         """
         if not directories or len(set(directories)) != len(directories):
             raise InvariantViolation(f"log directories must be named once each, got {directories!r}")
@@ -168,6 +229,7 @@ class LogManager:
         self._config_for = config_for
         self._draw = draw
         self._is_claimed = is_claimed
+        self._run_all = run_all
         self._open_segments = OpenSegments(settings.max_open_segments)
         self._homes: dict[str, _Home] = {}
         self._checkpointed: dict[str, bytes] = {}
@@ -181,6 +243,10 @@ class LogManager:
         self._moves: dict[TopicPartition, LogMove] = {}
         self._moved: dict[TopicPartition, str] = {}
         self._marks: list[str] = []
+        self.producer_id_expiration_ms = settings.producer_id_expiration_ms
+        """producer.id.expiration.ms, which may change at run time."""
+        self.recovery_threads = settings.recovery_threads
+        """num.recovery.threads.per.data.dir, as it is to be when the logs are closed."""
         self.broker_id = settings.broker_id
         self.cluster_id = settings.cluster_id
 
@@ -204,15 +270,15 @@ class LogManager:
         self._agree_on_identity()
         report = LoadReport(0, 0, [], dict(self._offline), {})
         self._find_moved()
+        plans: list[_HomePlan] = []
+        planned: dict[TopicPartition, str] = {}
         for home in list(self._homes.values()):
-            try:
-                report = self._load_home(home, now_ms, report)
-            except StorageError as error:
-                if isinstance(error, InconsistentMetadata):
-                    self.release()
-                    raise
-                self.on_storage_error(home.path, error)
-                report.offline[home.path] = error
+            with self._offline_if_it_fails(home, report):
+                plans.append(self._plan_home(home, now_ms, planned, report))
+        self._run_loadings(plans)
+        for plan in plans:
+            with self._offline_if_it_fails(plan.home, report):
+                report = self._finish_home(plan, report)
         self._require_one_directory()
         for mark in self._marks if not self._offline else ():
             # Now nobody could take the other one for the log.
@@ -287,7 +353,18 @@ class LogManager:
                 "log.dirs",
             )
 
-    def _load_home(self, home: _Home, now_ms: int, report: LoadReport) -> LoadReport:
+    @contextmanager
+    def _offline_if_it_fails(self, home: _Home, report: LoadReport) -> Iterator[None]:
+        try:
+            yield
+        except StorageError as error:
+            if isinstance(error, InconsistentMetadata):
+                self.release()
+                raise
+            self.on_storage_error(home.path, error)
+            report.offline[home.path] = error
+
+    def _plan_home(self, home: _Home, now_ms: int, planned: dict[TopicPartition, str], report: LoadReport) -> _HomePlan:
         path = home.path
         names = self._filesystem.list_directory(path)
         was_clean = CLEAN_SHUTDOWN in names
@@ -301,10 +378,8 @@ class LogManager:
         log_starts = self._read_offsets(path, LOG_START_OFFSET_CHECKPOINT)
         high_watermarks = self._read_offsets(path, HIGH_WATERMARK_CHECKPOINT)
         cleaned_to = self._read_offsets(path, CLEANER_OFFSET_CHECKPOINT)
-        recovery_points_agree = was_clean
-        loaded = 0
+        loadings: list[_Loading] = []
         strays = []
-        marked = []
         for name in names:
             directory = f"{path}/{name}"
             if name.endswith(DELETE_SUFFIX):
@@ -329,58 +404,85 @@ class LogManager:
             if not self._is_claimed(partition) or name != str(partition):
                 strays.append(name)
                 continue
-            if partition in self._logs:
+            if partition in planned:
                 raise InconsistentMetadata(
-                    directory, f"{partition} is also in {self._logs[partition].directory}: remove one of the two"
+                    directory, f"{partition} is also in {planned[partition]}: remove one of the two"
                 )
-            log = self._load_log(
-                directory,
-                partition,
-                LoadRequest(
-                    config=self._config_for(partition.topic),
-                    was_clean=recovery_points_agree,
-                    recovery_point=recovery_points.get(partition, 0),
-                    log_start_offset=log_starts.get(partition, 0),
-                    now_ms=now_ms,
-                    producer_id_expiration_ms=self._settings.producer_id_expiration_ms,
-                ),
-                report,
+            planned[partition] = directory
+            config = self._config_for(partition.topic)
+            request = LoadRequest(
+                config=config,
+                was_clean=was_clean,
+                recovery_point=recovery_points.get(partition, 0),
+                log_start_offset=log_starts.get(partition, 0),
+                now_ms=now_ms,
+                producer_id_expiration_ms=self.producer_id_expiration_ms,
+                cleaned_to=cleaned_to.get(partition),
+                roll_jitter_ms=config.roll_jitter_ms(self._draw),
             )
-            log.set_high_watermark(high_watermarks.get(partition, 0))
-            log.cleaned_to = cleaned_to.get(partition)
+            loadings.append(
+                _Loading(LogDirectory(self._filesystem, directory, self._open_segments), partition, request)
+            )
+        checkpointed = {
+            partition for known in (recovery_points, log_starts, high_watermarks, cleaned_to) for partition in known
+        }
+        return _HomePlan(home, was_clean, loadings, high_watermarks, cleaned_to, checkpointed, strays)
+
+    def _run_loadings(self, plans: Sequence[_HomePlan]) -> None:
+        """Reads the logs. Those that are to be recovered may take threads: what they wait for is the disk."""
+        recovering = [loading for plan in plans if not plan.was_clean for loading in plan.loadings]
+        at_a_time = self.recovery_threads * sum(not plan.was_clean for plan in plans)
+        if at_a_time > 1:
+            # `OpenSegments` is not made for threads: each log has its own until it is read.
+            most = max(self._settings.max_open_segments // at_a_time, 1)
+            for loading in recovering:
+                loading.directory.open_segments = OpenSegments(most)
+        self._run_all([loading.run for loading in recovering], at_a_time)
+        for loading in recovering:
+            loading.directory.open_segments = self._open_segments.taking_over(loading.directory.open_segments)
+        one_by_one([loading.run for plan in plans if plan.was_clean for loading in plan.loadings], 1)
+
+    def _finish_home(self, plan: _HomePlan, report: LoadReport) -> LoadReport:
+        home, path = plan.home, plan.home.path
+        marked = []
+        for loading in plan.loadings:
+            partition = loading.partition
+            log = self._loaded_log(loading, report)
+            log.set_high_watermark(plan.high_watermarks.get(partition, 0))
+            log.cleaned_to = plan.cleaned_to.get(partition)
             home.logs[partition] = self._logs[partition] = log
-            loaded += 1
             if partition in self._moved:
-                marked.append(f"{directory}/{MOVED_MARK}")
-        for known in (recovery_points, log_starts, high_watermarks, cleaned_to):
-            home.former.update(dict.fromkeys(partition for partition in known if partition not in home.logs))
+                marked.append(f"{loading.directory.path}/{MOVED_MARK}")
+        home.former.update(dict.fromkeys(partition for partition in plan.checkpointed if partition not in home.logs))
         home.fully_loaded = True
         self._marks.extend(marked)
-        if strays:
+        if plan.strays:
             _logger.warning(
                 "logs left alone",
                 directory=path,
-                logs=len(strays),
-                names=strays[:STRAYS_NAMED],
+                logs=len(plan.strays),
+                names=plan.strays[:STRAYS_NAMED],
                 why="no topic has these partitions",
                 next_step="remove them if nobody misses their records",
             )
-        recovered = 0 if was_clean else loaded
+        loaded = len(plan.loadings)
+        recovered = 0 if plan.was_clean else loaded
         # A start that has nothing to recover has nothing to say.
         say = _logger.info if recovered else _logger.debug
-        say("logs loaded", directory=path, logs=loaded, clean=was_clean)
+        say("logs loaded", directory=path, logs=loaded, clean=plan.was_clean)
         return report._replace(loaded=report.loaded + loaded, recovered=report.recovered + recovered)
 
-    def _load_log(self, path: str, partition: TopicPartition, request: LoadRequest, report: LoadReport) -> UnifiedLog:
-        directory = LogDirectory(self._filesystem, path, self._open_segments)
-        loaded = load_log(directory, request)
-        report.reasons.extend((partition, reason) for reason in loaded.reasons)
+    def _loaded_log(self, loading: _Loading, report: LoadReport) -> UnifiedLog:
+        if loading.failure is not None:
+            raise loading.failure
+        assert loading.loaded is not None
+        report.reasons.extend((loading.partition, reason) for reason in loading.loaded.reasons)
         return UnifiedLog(
-            partition,
-            loaded,
-            request.config,
-            now_ms=request.now_ms,
-            topic_id=self._read_topic_id(path, partition, report),
+            loading.partition,
+            loading.loaded,
+            loading.request.config,
+            now_ms=loading.request.now_ms,
+            topic_id=self._read_topic_id(loading.directory.path, loading.partition, report),
             jitter=self._draw,
         )
 
@@ -490,7 +592,9 @@ class LogManager:
     ) -> UnifiedLog:
         self._filesystem.make_directory(path)
         directory = LogDirectory(self._filesystem, path, self._open_segments)
-        request = LoadRequest(config, True, 0, 0, now_ms, self._settings.producer_id_expiration_ms)
+        request = LoadRequest(
+            config, True, 0, 0, now_ms, self.producer_id_expiration_ms, roll_jitter_ms=config.roll_jitter_ms(self._draw)
+        )
         loaded = create_log(directory, request)
         return UnifiedLog(
             partition,
@@ -700,7 +804,7 @@ class LogManager:
     def expire_producers(self, now_ms: int) -> None:
         """Forgets silent producers (producer.id.expiration.check.interval.ms)."""
         for log in self._logs.values():
-            log.expire_producers(now_ms, self._settings.producer_id_expiration_ms)
+            log.expire_producers(now_ms, self.producer_id_expiration_ms)
 
     def checkpoint_recovery_points(self) -> None:
         """Writes recovery-point-offset-checkpoint, here and now. Blocks."""
@@ -834,6 +938,7 @@ class LogManager:
 
         Worker threads must be done with flushes before. A directory that fails is left without its mark.
         """
+        self._flush_beside_each_other(now_ms)
         for home in list(self._homes.values()):
             try:
                 for log in home.logs.values():
@@ -852,6 +957,27 @@ class LogManager:
             except StorageError as error:
                 self.on_storage_error(home.path, error)
         self.release()
+
+    def _flush_beside_each_other(self, now_ms: int) -> None:
+        """Makes logs durable, several at a time where there may be several; a failure stays with its log."""
+        at_a_time = self.recovery_threads * len(self._homes)
+        unflushed = [log for log in self._logs.values() if log.log_end_offset > log.recovery_point]
+        # Not all at once: each holds its files open.
+        for start in range(0, len(unflushed) if at_a_time > 1 else 0, at_a_time):
+            syncing = []
+            for log in unflushed[start : start + at_a_time]:
+                try:
+                    task = log.prepare_flush()
+                except StorageError:
+                    continue  # Its log has noted it.
+                if task is not None:
+                    syncing.append(_Syncing(log, task))
+            self._run_all([one.run for one in syncing], at_a_time)
+            for one in syncing:
+                if one.failure is None:
+                    one.log.complete_flush(one.task, now_ms)
+                else:
+                    one.log.fail_flush(one.failure)
 
     def release(self) -> None:
         """Gives up the locks without writing anything."""

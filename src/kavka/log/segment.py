@@ -10,7 +10,9 @@ Invariants
      with the records: nobody could tell later that one is missing.
   I3  An index only narrows a search. Every position taken from one is checked against the batch that lies there; an
       index that lies is built anew, and the answer is the same as without it.
-  I4  Files are made with the first batch and opened on first use. `OpenSegments` bounds how many segments keep a
+  I4  Damaged records harm who reads them. An append never needs to read any: an index that is built anew ends at the
+      first damage, and goes on with the next batch that is appended.
+  I5  Files are made with the first batch and opened on first use. `OpenSegments` bounds how many segments keep a
       descriptor and a loaded index.
 
 Source: Kafka's LogSegment, LazyIndex; KIP-33 (time index). Entries are per batch, as Kafka 4 has them, on every path.
@@ -53,6 +55,8 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDE
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 DEFAULT_MAX_OPEN_SEGMENTS = 8192
+_REBUILT_INTERVAL_BYTES = 4096
+"""As index.interval.bytes has it by default."""
 
 _logger = Logger(__name__)
 
@@ -121,6 +125,13 @@ class OpenSegments:
             oldest = next(iter(opened))
             opened.pop(oldest).release()
 
+    def taking_over(self, other: OpenSegments) -> OpenSegments:
+        """This one, with what `other` had open besides."""
+        if other is not self:
+            for segment in other._opened.values():
+                self.opened(segment)
+        return self
+
     def forget(self, segment: Segment) -> None:
         self._opened.pop(id(segment), None)
 
@@ -135,6 +146,7 @@ class Segment:
         "_extra_suffix",
         "_file",
         "_first_timestamp",
+        "_is_preallocated",
         "_is_unmade",
         "_max",
         "_offset_entries_written",
@@ -170,6 +182,7 @@ class Segment:
         # Of the first batch; None: not read yet.
         self._first_timestamp: int | None = None
         self._is_unmade = False
+        self._is_preallocated = False
 
     @classmethod
     def create(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int, roll_jitter_ms: int = 0) -> Segment:
@@ -257,6 +270,24 @@ class Segment:
             position += size
         self.size = position
 
+    def preallocate(self, size: int) -> None:
+        """Reserves room for `size` bytes, where the disk has it. Raises `StorageError`."""
+        if self.file.preallocate(size):
+            self._is_preallocated = True
+        else:
+            _logger.warning(
+                "segment not preallocated",
+                path=self.path(LOG_SUFFIX),
+                why=f"the disk has no room for {size} bytes more, or its file system cannot reserve any",
+                next_step="make room, lower segment.bytes, or switch preallocate off",
+            )
+
+    def trim(self) -> None:
+        """Gives back what was reserved and not used: nothing more is appended. Raises `StorageError`."""
+        if self._is_preallocated:
+            self.file.truncate(self.size)
+            self._is_preallocated = False
+
     def _note(self, position: int, size: int, last_offset: Offset, max_timestamp: int, interval: int) -> None:
         if not position:
             self._first_timestamp = max_timestamp
@@ -316,12 +347,16 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """Largest timestamp of the first batch, ms; -1 if there is no batch or it has none."""
+        """Largest timestamp of the first batch, ms; -1 if there is no batch, or it has none or is damaged."""
         first = self._first_timestamp
         if first is None:
             if not self.size:
                 return NO_TIMESTAMP
-            first = self._first_timestamp = header_at(self.file, 0, self.size).max_timestamp
+            try:
+                first = header_at(self.file, 0, self.size).max_timestamp
+            except CorruptRecords:
+                first = NO_TIMESTAMP
+            self._first_timestamp = first
         return first
 
     @property
@@ -384,28 +419,34 @@ class Segment:
                 last = BatchPosition(found, header)
         return last
 
-    def find_timestamp(self, timestamp: int, start_offset: Offset) -> TimestampedOffset | None:
-        """The first record from `start_offset` on that is not older than `timestamp`; inflates one batch."""
-        start = self.find(max(self.time_index.offset_before(timestamp), start_offset))
-        if start is None:
-            return None
-        for position, header in scan_headers(self.file, start.position, self.size):
-            if header.max_timestamp >= timestamp and header.base_offset + header.last_offset_delta >= start_offset:
-                for record in self.batch_at(position).records():
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return TimestampedOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
+    def may_reach(self, timestamp: int) -> bool:
+        """Whether a batch may have this timestamp (ms) or a later one, as far as that is in memory."""
+        return self._max is None or self._max.timestamp >= timestamp
 
-    def find_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record with `max_timestamp`; None if no record has a timestamp."""
-        largest = self._max or self._load_max()
-        found = None if largest.timestamp < 0 else self.find(largest.offset)
-        if found is None:
-            return None
-        for record in self.batch_at(found.position).records():
-            if record.timestamp == largest.timestamp:
-                return TimestampedOffset(record.timestamp, record.offset, found.header.partition_leader_epoch)
-        return None
+    def view(self) -> SegmentView:
+        """The segment as a search that does not touch it may read it."""
+        largest, indexes = self._max, None
+        if self._offset_index is not None and self._time_index is not None:
+            indexes = self._offset_index, self._time_index
+            largest = largest or self._load_max()
+        return SegmentView(
+            self,
+            self.base_offset,
+            self.size,
+            self.path(LOG_SUFFIX),
+            self.path(OFFSET_INDEX_SUFFIX),
+            self.path(TIME_INDEX_SUFFIX),
+            self._file,
+            largest,
+            indexes,
+        )
+
+    def learn(self, largest: TimeEntry, indexes: tuple[OffsetIndex, TimeIndex] | None) -> None:
+        """Takes what somebody else read of the index files, if the segment has not read them meanwhile."""
+        if self._max is None:
+            self._max = largest
+        if indexes is not None and self._offset_index is None and self._time_index is None:
+            self._adopt(*indexes)
 
     def batch_at(self, position: int) -> RecordBatch:
         """The whole batch that starts at `position`."""
@@ -476,22 +517,34 @@ class Segment:
                 raise CorruptIndex("time index: no entry for records with timestamps")
         except (CorruptIndex, FileNotFoundError) as error:
             return self._distrust_indexes(str(error))
+        self._adopt(offset_index, time_index)
+        return offset_index, time_index
+
+    def _adopt(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+        """Takes indexes that are what the files have."""
         self._offset_index, self._time_index = offset_index, time_index
         self._offset_entries_written, self._time_entries_written = len(offset_index), len(time_index)
         self._directory.open_segments.opened(self)
-        return offset_index, time_index
 
     def _distrust_indexes(self, why: str) -> tuple[OffsetIndex, TimeIndex]:
-        _logger.warning("index built anew", segment=self.path(LOG_SUFFIX), size_bytes=self.size, why=why)
-        return self.rebuild_indexes()
-
-    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
-        """Builds both indexes from the batches' headers. Raises `CorruptRecords` if those are damaged."""
+        """Builds both indexes anew from the batches' headers, up to the first damage (I4)."""
         self.reset_indexes()
-        for position, header in scan_headers(self.file, 0, self.size):
-            last_offset = header.base_offset + header.last_offset_delta
-            size = header.size_bytes
-            self._note(position, size, last_offset, header.max_timestamp, index_interval_bytes)
+        indexed_to, damage = 0, ""
+        try:
+            for position, header in scan_headers(self.file, 0, self.size):
+                last_offset = header.base_offset + header.last_offset_delta
+                self._note(position, header.size_bytes, last_offset, header.max_timestamp, _REBUILT_INTERVAL_BYTES)
+                indexed_to = position + header.size_bytes
+        except CorruptRecords as error:
+            damage = str(error)
+        _logger.warning(
+            "index built anew",
+            segment=self.path(LOG_SUFFIX),
+            size_bytes=self.size,
+            why=why,
+            indexed_to=indexed_to,
+            damage=damage or None,
+        )
         return self.offset_index, self.time_index
 
     def reset_indexes(self) -> None:
@@ -596,6 +649,7 @@ class Segment:
 
     def close(self) -> None:
         """Brings the indexes to disk and closes the files."""
+        self.trim()
         self.write_indexes(closing=True)
         self._directory.open_segments.forget(self)
         self._file = None
@@ -613,6 +667,23 @@ class Segment:
                 continue
             renamed.append(path + DELETED_SUFFIX)
         return renamed
+
+
+class SegmentView(NamedTuple):
+    """What a segment knows of itself at one moment. `segment` says which one, and is not to be touched by a worker."""
+
+    segment: Segment
+    base_offset: Offset
+    size: int
+    log_path: str
+    offset_index_path: str
+    time_index_path: str
+    file: File | None
+    """The open .log; None where the segment does not hold it open."""
+    largest: TimeEntry | None
+    """The largest timestamp and the last offset of its batch; None where it is not known."""
+    indexes: tuple[OffsetIndex, TimeIndex] | None
+    """As they go on growing; None where they are in the files alone."""
 
 
 class RollLimits(NamedTuple):

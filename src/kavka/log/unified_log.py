@@ -43,10 +43,12 @@ from kavka.log.leader_epoch import EpochEntry
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, note_producer, rebuild_aborted, replay_producers
 from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
-from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, RollLimits, Segment, TimestampedOffset
+from kavka.log.record_scan import scan_headers
+from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, RollLimits, Segment
+from kavka.log.timestamp_search import TimestampSearch
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
-from kavka.records.batch import RecordBatch, TimestampType, assign_offset, batch_at
+from kavka.records.batch import HEADER_SIZE, RecordBatch, TimestampType, assign_offset, batch_at
 from kavka.records.builder import recompress
 from kavka.records.compression import Compression
 from kavka.records.control import EndTransactionMarker, read_marker
@@ -329,7 +331,7 @@ class UnifiedLog:
             assign_offset(batch, first_offset, leader_epoch)
             position = segment.size
             if not position:
-                self.write_topic_id()
+                self._begin(segment)
             segment.append(view, last_offset, header.max_timestamp, config.index_interval_bytes)
         except StorageError as error:
             self.failure = error
@@ -359,7 +361,7 @@ class UnifiedLog:
         # Read the header again: stamping may have changed the attributes after `batch.header` was read.
         current = batch_at(batch.view)
         assert current is not None
-        changed = batch_at(memoryview(bytearray(recompress(current, codec))))
+        changed = batch_at(memoryview(bytearray(recompress(current, codec, level=self._config.compression_level))))
         assert changed is not None
         if len(changed.view) > self._config.max_message_bytes:
             raise RecordsError(
@@ -451,7 +453,7 @@ class UnifiedLog:
         segment = self._active
         position = segment.size
         if not position:
-            self.write_topic_id()
+            self._begin(segment)
         segment.append_many(data, batches, first, end, interval)
         for batch in batches[first:end]:
             header = batch.header
@@ -464,6 +466,12 @@ class UnifiedLog:
                     self._add_aborted(segment, aborted)
         self._remember(batches[first].header.base_offset, segment, position)
 
+    def _begin(self, segment: Segment) -> None:
+        """The first batch of a segment is about to be written."""
+        self.write_topic_id()
+        if self._config.preallocate:
+            segment.preallocate(self._config.segment_bytes)
+
     def roll(self, now_ms: int, base_offset: Offset = 0) -> Segment:
         """Starts a new segment at the log end (or at `base_offset` if that is higher). Raises `StorageError`."""
         base_offset = max(base_offset, self.log_end_offset)
@@ -471,8 +479,9 @@ class UnifiedLog:
         if not active.size and active.base_offset == base_offset:
             return active
         active.write_indexes(closing=True)
+        active.trim()
         segment = Segment.create(
-            self._directory, base_offset, now_ms=now_ms, roll_jitter_ms=self._roll_jitter(self._config)
+            self._directory, base_offset, now_ms=now_ms, roll_jitter_ms=self._config.roll_jitter_ms(self._jitter)
         )
         self._producers.end_offset = base_offset
         snapshot = self._snapshots.take(self._producers)
@@ -490,10 +499,6 @@ class UnifiedLog:
         self._active = segment
         self._directory_changed = True
         self._tail.clear()
-
-    def _roll_jitter(self, config: LogConfig) -> int:
-        limit_ms = min(config.segment_jitter_ms, config.segment_ms)
-        return self._jitter(limit_ms) if limit_ms > 0 else 0
 
     # -- reading
 
@@ -529,6 +534,22 @@ class UnifiedLog:
         if next_offset != end_offset:
             self._remember(next_offset, segment, position + size)
         return ReadResult([FileSlice(segment.file, position, size)], size, next_offset)
+
+    def read_records(
+        self, start_offset: Offset, max_bytes: int, *, max_offset: Offset, min_one_batch: bool
+    ) -> ReadResult:
+        """As `read`, for a consumer: not with emptied batches alone where others follow. Raises as `read` does.
+
+        What compaction leaves of a live producer's last batch is a header without a record. Consumers of kafka-go, and
+        of sarama up to 1.45.1, learn nothing from an answer without records and ask for the same offset for ever.
+        """
+        result = self.read(start_offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
+        while result.size_bytes and not result.size_bytes % HEADER_SIZE and _has_no_record(result):
+            following = self.read(result.next_offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
+            if not following.size_bytes:
+                break
+            result = following
+        return result
 
     def _locate(self, offset: Offset) -> tuple[Segment, int]:
         """Where the first batch starts that ends at `offset` or behind it."""
@@ -603,19 +624,24 @@ class UnifiedLog:
 
     # -- looking up
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record that is not older than `timestamp` (ms); None if all are. Blocks to inflate one batch."""
-        for segment in self._segments:
-            if segment.max_timestamp >= timestamp:
-                found = segment.find_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+    def search_timestamp(self, timestamp: int | None) -> TimestampSearch:
+        """The search for the first record that is not older than `timestamp` (ms), or with None for the first one with
+        the largest timestamp; for a worker. Give it to `learn` afterwards if the log `is_as_searched`."""
+        views = [
+            segment.view()
+            for segment in self._segments
+            if segment.size and (timestamp is None or segment.may_reach(timestamp))
+        ]
+        return TimestampSearch(self._directory.filesystem, views, timestamp, self.log_start_offset)
 
-    def offset_for_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record with the largest timestamp of the log; None if no record has one."""
-        latest = max(self._segments, key=lambda segment: segment.max_timestamp)
-        return latest.find_max_timestamp()
+    def is_as_searched(self, search: TimestampSearch) -> bool:
+        """Whether all that the search read still is the log's."""
+        return {view.segment for view in search.views} <= set(self._segments)
+
+    def learn(self, search: TimestampSearch) -> None:
+        """Keeps what a search has read of index files."""
+        for learned in search.learned:
+            learned.segment.learn(learned.largest, learned.indexes)
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
@@ -730,12 +756,15 @@ class UnifiedLog:
 
     def _over_age(self, now_ms: int, retention_ms: int) -> int:
         count = 0
-        for segment in self._deletable():
+        for number, segment in enumerate(self._deletable(), 1):
+            if not segment.size:
+                # Compaction emptied it: it has no age, and goes with the next one that goes.
+                continue
             # A segment without any timestamp ages from when it was made or loaded.
             latest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
             if now_ms - latest <= retention_ms:
                 break
-            count += 1
+            count = number
         return count
 
     def _delete_oldest(self, reason: str, count: int, now_ms: int) -> DeletedSegments | None:
@@ -930,7 +959,8 @@ class UnifiedLog:
             self.cancel_swap()
             self._note_cut(min(self.high_watermark, offset))
             self._remove_segments(0, len(self._segments), now_ms)
-            self._use(Segment.create(self._directory, offset, now_ms=now_ms))
+            jitter_ms = self._config.roll_jitter_ms(self._jitter)
+            self._use(Segment.create(self._directory, offset, now_ms=now_ms, roll_jitter_ms=jitter_ms))
             self._snapshots.remove_all()
         except StorageError as error:
             self.failure = error
@@ -1093,6 +1123,17 @@ class UnifiedLog:
         except FileNotFoundError as error:
             raise StorageError(self._directory.path, "is gone") from error
         self._directory.path = path
+
+
+def _has_no_record(result: ReadResult) -> bool:
+    try:
+        return not any(
+            header.record_count
+            for chunk in result.chunks
+            for _, header in scan_headers(chunk.file, chunk.position, chunk.position + chunk.length)
+        )
+    except CorruptRecords:
+        return False  # What is damaged is for its reader to judge.
 
 
 def _own_batch(view: memoryview, max_message_bytes: int) -> RecordBatch:

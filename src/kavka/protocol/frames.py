@@ -298,4 +298,4 @@ def _violation(start: bytes, length: int, maximum: int) -> ProtocolViolation:
         )
     if length < 0:
         return ProtocolViolation(f"a frame of negative length {length} (the bytes {start!r})")
-    return FrameTooLarge(f"a frame of {length} bytes, over the {maximum} of socket.request.max.bytes")
+    return FrameTooLarge(f"a frame of {length} bytes, over the {maximum} of socket.request.max.bytes", length)

@@ -24,6 +24,9 @@ Header: TypeAlias = tuple[str, bytes | None]
 
 MIN_RECORD_SIZE = 7
 """Length, attributes, two deltas, null key, null value, no headers: one byte each."""
+_SAFE_BASE = 1 << 62
+_LONG_SPAN = 1 << 64
+_LONG_HALF = 1 << 63
 _MAX_VARINT_BITS = 32
 _MAX_VARLONG_BITS = 64
 
@@ -49,6 +52,14 @@ def encode_varint(value: int) -> bytes:
         bits >>= 7
     out.append(bits)
     return bytes(out)
+
+
+def add_timestamps(base: int, delta: int) -> int:
+    """The sum in 64 bits, as Java has it: behind the largest comes the smallest."""
+    total = base + delta
+    if -_LONG_HALF <= total < _LONG_HALF:
+        return total
+    return (total + _LONG_HALF) % _LONG_SPAN - _LONG_HALF
 
 
 VARINTS = tuple(encode_varint(value) for value in range(1 << 13))
@@ -103,6 +114,8 @@ def iterate_records(
     data = bytes(payload)
     end = len(data)
     position = 0
+    # A delta of one byte cannot leave the 64 bits from such a base.
+    is_near_the_edge = not -_SAFE_BASE < base_timestamp < _SAFE_BASE
     _check_count(count, end)
     for index in range(count):
         try:
@@ -126,9 +139,13 @@ def iterate_records(
             position += 1
             if delta >= 0x80:
                 delta, position = read_varint(data, position - 1, bits=_MAX_VARLONG_BITS)
+                timestamp = add_timestamps(base_timestamp, delta)
+            elif is_near_the_edge:
+                timestamp = add_timestamps(base_timestamp, delta >> 1 ^ -(delta & 1))
             else:
-                delta = delta >> 1 ^ -(delta & 1)
-            timestamp = base_timestamp + delta if log_append_time is None else log_append_time
+                timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1))
+            if log_append_time is not None:
+                timestamp = log_append_time
             delta = data[position]
             position += 1
             if delta >= 0x80:

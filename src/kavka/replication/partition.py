@@ -530,7 +530,7 @@ class Partition:
             self._refuse_leader()
         log = self.log
         bound = log.last_stable_offset if read_committed else log.high_watermark
-        return log.read(offset, max_bytes, max_offset=bound, min_one_batch=min_one_batch)
+        return log.read_records(offset, max_bytes, max_offset=bound, min_one_batch=min_one_batch)
 
     def read_as_follower(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> ReadResult:
         """Record batches from `offset` up to the log end, for a replica. Raises `OffsetOutOfRange`.

@@ -81,6 +81,7 @@ class ReplicaManager:
     `on_storage_error` is told of a log that failed; it takes the log's directory offline. `rules` hold for every
     partition that is hosted here; who makes a `Partition` gives them to it. `wall_ms` is the time in milliseconds since
     1970. `rack_of` turns the selection of read replicas by rack on. `throttle` bounds what followers are sent.
+    `is_elsewhere` says whether the cluster has a partition of which nothing is here.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class ReplicaManager:
         wall_ms: Callable[[], int] = lambda: 0,
         rack_of: RackOf | None = None,
         throttle: LeaderThrottle | None = None,
+        is_elsewhere: Callable[[str, int], bool] = lambda topic, index: False,
     ) -> None:
         self._loop = loop
+        self._is_elsewhere = is_elsewhere
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
         """Name and number of hosted partitions, by topic id."""
@@ -131,7 +134,7 @@ class ReplicaManager:
         return self._partitions.get((topic, index))
 
     def require_partition(self, topic: str, index: int) -> Partition:
-        """The hosted partition. Raises `RequestError`: KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION."""
+        """The hosted partition. Raises `RequestError` with the reason of its absence."""
         partition = self._partitions.get((topic, index))
         if partition is None:
             raise RequestError(self.absence(topic, index))
@@ -140,7 +143,8 @@ class ReplicaManager:
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         """The name of a topic of which a partition is hosted here; known before the cluster's metadata tells of it."""
         hosted = self._hosted_topics.get(topic_id)
-        return None if hosted is None else hosted[0]
+        # The zero id, of controllers that know no topic ids, is no topic's own.
+        return None if hosted is None or not topic_id.int else hosted[0]
 
     def host(self, partition: Partition) -> None:
         former = self._partitions.get(partition.topic_partition)
@@ -182,9 +186,12 @@ class ReplicaManager:
         return frozenset(self._offline)
 
     def absence(self, topic: str, index: int) -> ErrorCode:
-        """Why a partition is not here."""
+        """Why a partition is not here. A client that is told NOT_LEADER_OR_FOLLOWER looks for the leader anew; of an
+        unknown partition it tells the application."""
         if TopicPartition(topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._is_elsewhere(topic, index):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     # -- roles

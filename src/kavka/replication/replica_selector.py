@@ -11,13 +11,9 @@ Source: Kafka's RackAwareReplicaSelector and ReplicaManager.findPreferredReadRep
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from kavka.model import BrokerId, Offset
 from kavka.replication.partition import Partition
-
-RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The value of replica.selector.class that turns it on."""
 
 RackOf = Callable[[BrokerId], str | None]
 """A live broker's rack; None where it has none, or cannot be reached by consumers."""

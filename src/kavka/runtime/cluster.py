@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kavka.config.broker import BrokerConfig
-from kavka.logger import Logger, on_broker
+from kavka.logger import ROOT, Logger, LogLevels, levels, on_broker, process_levels
 from kavka.runtime import process
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
@@ -64,6 +64,7 @@ class Cluster:
         self._configs = tuple(configs)
         self._files = FileShares(files.connections // len(configs), files.segments // len(configs))
         self._zookeeper = ZooKeeperHost(place, filesystem, run_blocking=run_blocking, rng=random.Random(), halt=halt)
+        self._log_levels = {config.broker_id: LogLevels(process_levels.of(ROOT)) for config in configs}
         self.servers: dict[int, Server] = {}
         """By broker id; those that serve."""
 
@@ -107,11 +108,12 @@ class Cluster:
         self.servers[started.broker_id] = server
         return started
 
-    @staticmethod
-    def _as_broker(broker_id: int, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Carries out `work` so that its lines, and those of all tasks and timers that it makes, name the broker."""
+    def _as_broker(self, broker_id: int, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Carries out `work` so that its lines, and those of all tasks and timers that it makes, name the broker and
+        have its levels."""
         context = contextvars.copy_context()
         context.run(on_broker.set, broker_id)
+        context.run(levels.set, self._log_levels[broker_id])
         return asyncio.get_running_loop().create_task(work, context=context)
 
     async def _wait_until_they_know_each_other(self) -> None:

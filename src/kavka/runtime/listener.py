@@ -1,13 +1,21 @@
 """The acceptor: takes new connections of one listener and gives each to a processor.
 
-What it decides: whether a connection is accepted, put off or refused. It must not know what is said on it.
+What it decides: whether a connection is accepted, put off or refused, and how many are to be closed so that brokers get
+in. It must not know what is said on it.
 
     max.connections reached         no more is accepted until one closes, one log line; the backlog holds the rest
     max.connections.per.ip reached  accepted and closed at once, one log line
     no descriptor left (EMFILE)     no more is accepted for PAUSE_S, one log line
 
+Where brokers (or their controller) have a listener of their own, it is a way in when max.connections is reached: its
+connections are accepted beyond the limit, and for each one of another listener is closed, the one that was idle for
+longest. So replication goes on, and an administrator who comes in there can raise the limit. A limit that is lowered
+closes what is too many in the same way. Where there is one listener for all, nobody gets in before somebody leaves.
+
 I1  The counts of `ConnectionQuota` are those of the open connections of all listeners together.
 I2  A failing accept never ends the listening.
+I3  There are never more connections than descriptors for them, but for those that are about to be closed: as many as
+    were accepted in one turn of the loop.
 
 Source: Kafka's SocketServer.Acceptor and ConnectionQuotas.
 """
@@ -17,13 +25,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kavka.errors import ConfigError
 from kavka.protocol.connection import ConnectionContext
 from kavka.runtime.connection_log import ConnectionLog
+from kavka.runtime.ports import listen
 from kavka.runtime.processor import Processor
 
 ACCEPT_BATCH = 64
@@ -48,6 +56,10 @@ class ListenerLimits:
     """socket.receive.buffer.bytes"""
     max_connections: int = _UNLIMITED
     """max.connections"""
+    max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
+    """listener.name.L.max.connections: listener -> connections; max.connections where there is none"""
+    descriptors: int = _UNLIMITED
+    """How many connections the process can have open."""
     max_connections_per_ip: int = _UNLIMITED
     """max.connections.per.ip"""
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
@@ -55,25 +67,50 @@ class ListenerLimits:
 
 
 class ConnectionQuota:
-    """Counts the broker's connections, in all and for each address."""
+    """Counts the broker's connections, in all, of each listener and for each address. `of_brokers` are the listeners
+    that may be a way in for brokers."""
 
-    def __init__(self, limits: ListenerLimits) -> None:
+    def __init__(self, limits: ListenerLimits, of_brokers: Collection[str] = ()) -> None:
         self._limits = limits
+        self._of_brokers = frozenset(of_brokers)
         self._by_address: dict[str, int] = {}
+        self._by_listener: dict[str, int] = {}
         self._waiting: list[Callable[[], None]] = []
         self.count = 0
 
+    def add_listener(self, name: str) -> None:
+        """To be called once for each listener, before its first connection."""
+        self._by_listener[name] = 0
+
     def change_limits(self, limits: ListenerLimits) -> None:
-        """Open connections stay, also where there are more now than may be."""
+        """`surplus` may be more than 0 afterwards."""
         self._limits = limits
         self._wake()
 
+    def is_protected(self, listener: str) -> bool:
+        """Whether the listener is a way in: brokers have it for themselves, and there are others."""
+        return listener in self._of_brokers and not self._by_listener.keys() <= self._of_brokers
+
+    def has_room(self, listener: str) -> bool:
+        """Whether the listener may have one connection more."""
+        limits = self._limits
+        if self._by_listener[listener] >= limits.max_connections_of_listeners.get(listener, limits.max_connections):
+            return False
+        if self.is_protected(listener):
+            return self.count < limits.descriptors or self._unprotected() > 0
+        return self.count < min(limits.max_connections, limits.descriptors)
+
     @property
-    def full(self) -> bool:
-        return self.count >= self._limits.max_connections
+    def surplus(self) -> int:
+        """How many connections of listeners that are not protected are to be closed."""
+        most = min(self._limits.max_connections, self._limits.descriptors)
+        return min(max(self.count - most, 0), self._unprotected())
+
+    def _unprotected(self) -> int:
+        return sum(count for name, count in self._by_listener.items() if not self.is_protected(name))
 
     def when_room(self, wake: Callable[[], None]) -> None:
-        """`wake` is called once, when a connection closed."""
+        """`wake` is called once, when a connection closed or the limits changed."""
         self._waiting.append(wake)
 
     def admits(self, address: str) -> bool:
@@ -82,12 +119,14 @@ class ConnectionQuota:
         limit = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
         return self._by_address.get(address, 0) < limit
 
-    def add(self, address: str) -> None:
+    def add(self, listener: str, address: str) -> None:
         self.count += 1
+        self._by_listener[listener] += 1
         self._by_address[address] = self._by_address.get(address, 0) + 1
 
-    def remove(self, address: str) -> None:
+    def remove(self, listener: str, address: str) -> None:
         self.count -= 1
+        self._by_listener[listener] -= 1
         left = self._by_address[address] - 1
         if left:
             self._by_address[address] = left
@@ -106,6 +145,11 @@ class Serves(Protocol):
 
     def adopt(self, connected: socket.socket, context: ConnectionContext) -> None: ...
 
+    def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
+        """Closes the `count` connections that were idle for longest, but for those of listeners that are spared;
+        `on_done` is told on the broker's loop how many were closed."""
+        ...
+
 
 class Acceptor:
     """One listening socket. It listens from the start; `start` begins to accept."""
@@ -120,21 +164,24 @@ class Acceptor:
         port: int,
         limits: ListenerLimits,
         quota: ConnectionQuota,
+        on_surplus: Callable[[], None],
         log: ConnectionLog,
     ) -> None:
-        """Binds `host` (empty for all addresses) and `port` (0 for a free one).
+        """Binds `host` (empty for all addresses) and `port` (0 for a free one). `on_surplus` closes what is too many.
 
-        Raises ConfigError where that is not possible, with the reason.
+        Raises AddressUnavailable where that is not possible.
         """
         self._loop = loop
         self._processors = processors
         self._listener_name = listener_name
         self._quota = quota
+        self._on_surplus = on_surplus
         self._log = log
         self._accepted = 0
         self._accepting = False
         self._resuming: asyncio.TimerHandle | None = None
         self._socket = _listen(host, port, limits)
+        quota.add_listener(listener_name)
         self.host: str = host
         self.port: int = self._socket.getsockname()[1]
         """The port that is bound, also where 0 was asked for."""
@@ -162,14 +209,15 @@ class Acceptor:
 
     def _on_acceptable(self) -> None:
         for _ in range(ACCEPT_BATCH):
-            if self._quota.full:
+            if not self._quota.has_room(self._listener_name):
                 self._pause()
                 self._quota.when_room(self._resume)
                 self._log.warning(
                     "no connections accepted until one closes: there are as many as may be",
                     listener=self._listener_name,
                     connections=self._quota.count,
-                    next="raise max.connections, or the limit of open files (ulimit -n)",
+                    next="raise max.connections, or the limit of open files (ulimit -n); give brokers a listener of "
+                    "their own, which stays a way in",
                 )
                 return
             try:
@@ -211,51 +259,21 @@ class Acceptor:
         index = self._accepted % len(self._processors)
         connection_id = f"{local[0].removeprefix('::ffff:')}:{local[1]}-{host}:{port}-{self._accepted}"
         self._accepted += 1
-        self._quota.add(host)
+        self._quota.add(self._listener_name, host)
         self._processors[index].adopt(connected, ConnectionContext(connection_id, host, port, self._listener_name))
+        if self._quota.surplus:
+            self._on_surplus()
 
 
 def _listen(host: str, port: int, limits: ListenerLimits) -> socket.socket:
     """A listening socket. What is set on it, the accepted ones inherit."""
-    try:
-        listening = _bound(host, port)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host or '*'}:{port}: {error.strerror or error}; is another broker running there?"
-        ) from error
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if limits.send_buffer_bytes > 0:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
-    if limits.receive_buffer_bytes > 0:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
-    listening.listen(limits.backlog)
-    listening.setblocking(False)
-    return listening
 
+    def prepare(listening: socket.socket) -> None:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if limits.send_buffer_bytes > 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        if limits.receive_buffer_bytes > 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
 
-def _bound(host: str, port: int) -> socket.socket:
-    if not host and socket.has_dualstack_ipv6():
-        try:
-            return _bind(socket.AF_INET6, "::", port, both=True)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise
-            # The kernel knows IPv6 but has no address of it.
-    if not host:
-        return _bind(socket.AF_INET, "0.0.0.0", port)
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    return _bind(family, str(address[0]), port)
-
-
-def _bind(family: socket.AddressFamily, host: str, port: int, *, both: bool = False) -> socket.socket:
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if both else 1)
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
+    return listen(host, port, backlog=limits.backlog, prepare=prepare)

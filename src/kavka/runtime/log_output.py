@@ -1,6 +1,6 @@
-"""How log lines look: one line per event on standard error, time first, then level, event and keys.
+"""How log lines look: one line per event on standard error, time first, then level, event, keys and the logger's name.
 
-Decides form and level only. structlog is imported with the first line; see kavka/logger.py.
+Decides the form, and with which level the root begins. structlog is imported with the first line; see kavka/logger.py.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import sys
 
 from kavka.logger import on_first_line, set_level
 
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
 
 def configure(level: str = "info", *, as_json: bool = False) -> None:
-    """Sets the form of all lines of this process. `level` is one of `LEVELS`."""
+    """Sets the form of all lines of this process, and the root's level: debug, info, warning or error."""
     set_level(level)
-    on_first_line(lambda: _apply(LEVELS[level], as_json=as_json))
+    on_first_line(lambda: _apply(as_json=as_json))
 
 
-def _apply(level: int, *, as_json: bool) -> None:
+def _apply(*, as_json: bool) -> None:
     import structlog
 
     renderer: structlog.typing.Processor
@@ -35,7 +33,8 @@ def _apply(level: int, *, as_json: bool) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        # Levels of loggers may change; `Logger` looks at them.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

@@ -15,8 +15,8 @@ import asyncio
 import time
 from typing import Final
 
-from kavka.errors import ConnectionFailed
 from kavka.metrics import Registry, prometheus_pieces
+from kavka.runtime.ports import listen, patiently
 
 PATH: Final = b"/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,16 +35,11 @@ class MetricsServer:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port. Raises ConnectionFailed where it cannot be had."""
-        try:
-            self._server = await asyncio.start_server(
-                self._on_connection, host or None, port, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
-            )
-        except OSError as problem:
-            raise ConnectionFailed(
-                f"port {port} for metrics (kavka.metrics.port) cannot be had on {host}: address in use or not ours: "
-                f"{problem.strerror}"
-            ) from problem
+        """Listens; returns the port. Raises AddressUnavailable where it cannot be had."""
+        listening = await patiently(lambda: listen(host, port, backlog=MAX_CONNECTIONS, what="metrics"))
+        self._server = await asyncio.start_server(
+            self._on_connection, sock=listening, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 

@@ -23,7 +23,7 @@ from contextlib import suppress
 from itertools import islice
 from struct import Struct
 
-from kavka.errors import ConnectionFailed, ConnectionRefused, KavkaError
+from kavka.errors import ConnectionFailed, ConnectionRefused, HostUnknown, KavkaError
 from kavka.protocol.frames import BufferPool, FrameReader
 
 QUEUED_BYTES = 1024 * 1024
@@ -62,6 +62,8 @@ class SocketNetwork:
             raise ConnectionFailed(f"no answer from {host}:{port} in {self._connect_timeout_s} s") from error
         except ConnectionRefusedError as error:
             raise ConnectionRefused(f"{host}:{port} refused the connection") from error
+        except socket.gaierror as error:
+            raise HostUnknown(f"the name {host} cannot be resolved ({error.strerror})") from error
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
         if self._resets:

@@ -3,7 +3,8 @@
 Decides when a service starts to stop and which exit status comes of it. Must not know what the service is.
 
 SIGINT, SIGTERM   the service stops in order. During the start: what was begun is given up. A second signal ends the
-                  process at once; the next start recovers.
+                  process at once, and says that the next start recovers; but not one that comes with the first, as
+                  when Ctrl-C is pressed twice, or a shell and a supervisor both pass it on.
 Halt              a broken invariant, or nothing left to write to: the process ends at once, without touching a file.
 """
 
@@ -13,8 +14,10 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from kavka.errors import InvariantViolation
@@ -26,7 +29,10 @@ logger = Logger(__name__)
 FAILED = 1
 HALTED = 70
 """Exit status of a process that halted (EX_SOFTWARE)."""
-STOPPED_BY_SIGNAL = 128 + signal.SIGTERM
+SAME_PRESS_S = 0.5
+"""A signal that comes so soon after the first is taken for the same."""
+STOPS_IN_SILENCE_S = 1.0
+"""After Ctrl-C a stop that takes longer says that it is under way."""
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
@@ -58,19 +64,25 @@ async def _run(make: Callable[[End], Service[Facts]], on_started: Callable[[Fact
     loop.set_exception_handler(_on_loop_exception)
     stopping = asyncio.Event()
     status = 0
+    first: tuple[float, int] | None = None
+    """When the first signal came, and which."""
 
     def end(with_status: int) -> None:
         nonlocal status
         status = with_status
         stopping.set()
 
-    def on_signal() -> None:
-        if stopping.is_set():
-            os._exit(STOPPED_BY_SIGNAL)
-        stopping.set()
+    def on_signal(number: int) -> None:
+        nonlocal first
+        if first is None:
+            first = loop.time(), number
+            stopping.set()
+        elif loop.time() - first[0] >= SAME_PRESS_S:
+            _say("Ended at once, before everything was written down: the next start recovers.")
+            os._exit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal, number)
     service = make(end)
     starting = loop.create_task(service.start())
     stop_asked = loop.create_task(stopping.wait())
@@ -78,15 +90,23 @@ async def _run(make: Callable[[End], Service[Facts]], on_started: Callable[[Fact
     if not starting.done():
         starting.cancel()
         await asyncio.wait((starting,))
-        return STOPPED_BY_SIGNAL
+        return 128 + (first[1] if first is not None else signal.SIGTERM)
     facts = starting.result()
     # What the start made lives as long as the process: later collections need not look at it.
     gc.collect()
     gc.freeze()
     on_started(facts)
     await stopping.wait()
+    if first is not None and first[1] == signal.SIGINT:
+        loop.call_later(STOPS_IN_SILENCE_S, _say, "Stopping; a second Ctrl-C ends it at once.")
     await service.stop()
     return status
+
+
+def _say(text: str) -> None:
+    """A line for whoever sits at the terminal, who may be gone."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def wall_ms() -> int:

@@ -35,6 +35,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from heapq import nsmallest
 from itertools import islice
 from time import perf_counter_ns
 
@@ -663,6 +664,19 @@ class Processor:
         self._sweeping = (
             self.loop.call_later(min(SWEEP_S, max(idle_s / 4, 0.01)), self._sweep) if self.connections else None
         )
+
+    def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
+        """As `Serves` says. A walk over all connections, for a limit that is exceeded."""
+        open_here = [one for one in self.connections.values() if not is_spared(one.protocol.context.listener_name)]
+        idlest = nsmallest(count, open_here, key=lambda one: one.active_at)
+        for connection in idlest:
+            self.log.warning(
+                "connection closed: there are more than max.connections, and it was idle for longest",
+                client=connection.protocol.context.client_host,
+                listener=connection.protocol.context.listener_name,
+            )
+            connection.close()
+        on_done(len(idlest))
 
     # Ending
 

@@ -19,9 +19,11 @@ free-threaded build may change that; neither was measured.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from kavka.errors import InvariantViolation
 from kavka.protocol.connection import ConnectionContext, Request, Slot
@@ -108,7 +110,9 @@ class ProcessorThread:
     """The thread of one `QueueingProcessor`. `start` returns when its loop runs."""
 
     def __init__(self, name: str, make: Callable[[asyncio.AbstractEventLoop], QueueingProcessor]) -> None:
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        # With the context, so that its log lines are told apart as the broker's others are.
+        run = partial(contextvars.copy_context().run, self._run)
+        self._thread = threading.Thread(target=run, name=name, daemon=True)
         self._make = make
         self._running = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,6 +132,18 @@ class ProcessorThread:
         assert self._loop is not None
         assert self._processor is not None
         self._loop.call_soon_threadsafe(self._processor.adopt, connected, context)
+
+    def close_idlest(self, count: int, is_spared: Callable[[str], bool], on_done: Callable[[int], None]) -> None:
+        """Of the connections of this thread."""
+        if self._loop is None or self._processor is None:
+            on_done(0)
+            return
+        asking = asyncio.get_running_loop()
+
+        def done(closed: int) -> None:
+            asking.call_soon_threadsafe(on_done, closed)
+
+        self._loop.call_soon_threadsafe(self._processor.close_idlest, count, is_spared, done)
 
     async def stop(self, grace_s: float) -> None:
         """Stops the processor as `Processor.stop` does, then ends the thread."""

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kavka.broker.broker import Broker, Ports
@@ -35,9 +36,9 @@ from kavka.broker.metadata_cache import Endpoint
 from kavka.broker.registration import generate_broker_id
 from kavka.config.broker import BrokerConfig
 from kavka.config.listeners import Endpoint as ListenerEndpoint
-from kavka.errors import ConfigError, ZooKeeperError
+from kavka.errors import ZooKeeperError
 from kavka.filesystem import FileSystem
-from kavka.log.log_manager import LoadReport
+from kavka.log.log_manager import LoadReport, one_by_one
 from kavka.logger import Logger
 from kavka.metrics import Registry
 from kavka.network import Network
@@ -48,6 +49,7 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
 from kavka.runtime.network import SocketNetwork
+from kavka.runtime.ports import patiently
 from kavka.runtime.process import halt, wall_ms
 from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLimits
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
@@ -148,9 +150,19 @@ class Server:
             registry=self.metrics,
             api_name=_api_name,
             on_halt=lambda violation: surroundings.halt(f"an invariant is broken: {violation}"),
+            of_brokers=[name for name in (config.inter_broker_listener, config.control_plane_listener) if name],
         )
         acceptors = [
-            sockets.listen(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._plaintext_endpoints()
+            await patiently(
+                partial(
+                    sockets.listen,
+                    endpoint.listener,
+                    endpoint.host,
+                    endpoint.port,
+                    is_control_plane=endpoint.listener == config.control_plane_listener,
+                )
+            )
+            for endpoint in self._plaintext_endpoints()
         ]
         if config.kavka_metrics_port:
             from kavka.runtime.metrics_server import MetricsServer  # late: few brokers show metrics
@@ -174,6 +186,7 @@ class Server:
             surroundings.network,
             is_alone=self._zookeeper_host is not None,
             place=_place(),
+            run_all=run_all,
         )
         broker = self._broker = Broker(config, ports, self._advertised(acceptors))
         report = await broker.start()
@@ -238,18 +251,11 @@ class Server:
     def _socket_limits(self, config: BrokerConfig) -> SocketServerLimits:
         """The bounds that `config` sets, and no more connections than there are descriptors for."""
         limits = SocketServerLimits.of(config)
-        most = min(limits.listener.max_connections, self._files.connections)
-        return replace(limits, listener=replace(limits.listener, max_connections=most))
+        return replace(limits, listener=replace(limits.listener, descriptors=self._files.connections))
 
     def _plaintext_endpoints(self) -> tuple[ListenerEndpoint, ...]:
-        endpoints = self._config.listener_endpoints
-        for endpoint in endpoints:
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise ConfigError(
-                    f"listener {endpoint} wants {endpoint.security_protocol}: this version serves only PLAINTEXT; "
-                    "set listener.security.protocol.map or leave the listener out"
-                )
-        return endpoints
+        self._config.require_plaintext()
+        return self._config.listener_endpoints
 
     async def _open_zookeeper(self) -> ZooKeeper:
         """A session of the ZooKeeper that the module's docstring says."""
@@ -293,6 +299,17 @@ class Server:
         # With the context, so that lines of a worker are told apart as the broker's others are.
         context = contextvars.copy_context()
         await asyncio.get_running_loop().run_in_executor(self._workers, context.run, work)
+
+
+def run_all(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
+    """Runs jobs on so many threads; returns when all have ended. Raises what one of them raises."""
+    if at_a_time == 1 or len(jobs) < 2:
+        one_by_one(jobs, 1)
+        return
+    with ThreadPoolExecutor(min(at_a_time, len(jobs)), thread_name_prefix="kavka-recovery") as threads:
+        running = [threads.submit(job) for job in jobs]
+    for job_running in running:
+        job_running.result()
 
 
 class _Door:

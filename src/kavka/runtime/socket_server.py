@@ -5,6 +5,8 @@ what a request means.
 
     num.network.threads = 1    one processor in the broker's own loop, which calls the handler directly
                         > 1    so many processors with threads of their own, and the RequestChannel between
+    control.plane.listener.name    a processor in the broker's own loop in any case: what the controller says does not
+                                   wait behind clients' requests
 
 The first is the default and the faster one under the GIL: see processor_thread.py for the figures.
 """
@@ -14,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kavka.config.broker import BrokerConfig
 from kavka.errors import InvariantViolation
@@ -75,6 +78,7 @@ class SocketServerLimits:
                     config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in written else -1
                 ),
                 max_connections=config.max_connections,
+                max_connections_of_listeners=config.max_connections_of_listeners,
                 max_connections_per_ip=config.max_connections_per_ip,
                 max_connections_per_ip_overrides=config.connections_per_ip_overrides,
             ),
@@ -95,36 +99,40 @@ class SocketServer:
         registry: Registry,
         api_name: Callable[[int], str],
         on_halt: Callable[[InvariantViolation], None],
+        of_brokers: Collection[str] = (),
     ) -> None:
-        """`on_halt` is called once an invariant is broken, on the broker's loop: nothing is served after it."""
+        """`on_halt` is called once an invariant is broken, on the broker's loop: nothing is served after it.
+        `of_brokers`: the listeners by which brokers and their controller come in."""
         self._loop = loop
         self._limits = limits
         self._log = ConnectionLog()
-        self._quota = ConnectionQuota(limits.listener)
+        self._quota = ConnectionQuota(limits.listener, of_brokers)
+        self._closing = 0
+        """How many connections processors were asked to close, and have not told of yet."""
+        self._turn = 0
+        self._fruitless = 0
         self._acceptors: list[Acceptor] = []
         self._metrics = RequestMetrics(registry, api_name)
-        self._processor: Processor | None = None
+        self._processor = Processor(
+            loop,
+            handler,
+            limits=limits.connection,
+            metrics=self._metrics,
+            log=self._log,
+            on_halt=on_halt,
+            on_close=self._on_close,
+        )
         self._threads: list[ProcessorThread] = []
         self.channel: RequestChannel | None = None
         """Where requests of processors with threads of their own wait; None where there are none."""
-        if limits.network_threads == 1:
-            self._processor = Processor(
-                loop,
-                handler,
-                limits=limits.connection,
-                metrics=self._metrics,
-                log=self._log,
-                on_halt=on_halt,
-                on_close=self._on_close,
-            )
-        else:
+        if limits.network_threads > 1:
             self._start_threads(handler, on_halt)
         self._register_metrics(registry)
 
-    def listen(self, listener_name: str, host: str, port: int) -> Acceptor:
-        """Binds a listener; it accepts after its `start`. Raises ConfigError where it cannot be bound."""
+    def listen(self, listener_name: str, host: str, port: int, *, is_control_plane: bool = False) -> Acceptor:
+        """Binds a listener; it accepts after its `start`. Raises AddressUnavailable where it cannot be bound."""
         processors: Sequence[Processor | ProcessorThread] = (
-            self._threads if self._processor is None else (self._processor,)
+            self._threads if self._threads and not is_control_plane else (self._processor,)
         )
         acceptor = Acceptor(
             self._loop,
@@ -134,14 +142,17 @@ class SocketServer:
             port=port,
             limits=self._limits.listener,
             quota=self._quota,
+            on_surplus=self._close_surplus,
             log=self._log,
         )
         self._acceptors.append(acceptor)
         return acceptor
 
     def change_limits(self, limits: ListenerLimits) -> None:
-        """Takes over max.connections, max.connections.per.ip and its overrides, which may change at run time."""
+        """Takes over max.connections, of single listeners too, max.connections.per.ip and its overrides, which may
+        change at run time. What is too many then is closed."""
         self._quota.change_limits(limits)
+        self._close_surplus()
 
     @property
     def connection_count(self) -> int:
@@ -151,18 +162,41 @@ class SocketServer:
         """Accepts and reads no more, sends the answers that come within `grace_s` seconds, closes everything."""
         for acceptor in self._acceptors:
             acceptor.stop()
-        if self._processor is not None:
-            await self._processor.stop(grace_s)
+        await self._processor.stop(grace_s)
         await asyncio.gather(*(thread.stop(grace_s) for thread in self._threads))
 
     def abort(self) -> None:
         """Closes everything at once, as the kernel does where a process is killed: what was not sent is gone."""
         for acceptor in self._acceptors:
             acceptor.stop()
-        if self._processor is not None:
-            self._processor.abort()
+        self._processor.abort()
         for thread in self._threads:
             thread.abort()
+
+    def _close_surplus(self) -> None:
+        """Has the connections closed that are too many: those that were idle for longest, of one thread after another.
+
+        Each thread tells for itself which those are, so that nobody has to know when every connection said something.
+        """
+        self._fruitless = 0
+        self._ask_to_close()
+
+    def _ask_to_close(self) -> None:
+        """Until enough are about to be closed, or nobody has any that may be."""
+        # The broker's own loop has the controller's connections alone where there are threads.
+        processors: Sequence[Processor | ProcessorThread] = self._threads or (self._processor,)
+        while self._fruitless < len(processors) and (wanted := self._quota.surplus - self._closing) > 0:
+            count = wanted if len(processors) == 1 else 1
+            processor = processors[self._turn % len(processors)]
+            self._turn += 1
+            self._closing += count
+            processor.close_idlest(count, self._quota.is_protected, partial(self._on_surplus_closed, count))
+
+    def _on_surplus_closed(self, asked: int, closed: int) -> None:
+        self._closing -= asked
+        self._fruitless = 0 if closed else self._fruitless + 1
+        if self._threads:
+            self._ask_to_close()
 
     def _start_threads(self, handler: Handler, on_halt: Callable[[InvariantViolation], None]) -> None:
         channel = self.channel = RequestChannel(self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt)
@@ -208,7 +242,7 @@ class SocketServer:
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def _on_close(self, context: ConnectionContext) -> None:
-        self._quota.remove(context.client_host)
+        self._quota.remove(context.listener_name, context.client_host)
         context.end()
 
 

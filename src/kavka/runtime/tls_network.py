@@ -11,11 +11,12 @@ I2  Bounds: asyncio's streams hold QUEUED_BYTES of frames not sent yet before `d
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Sequence
 from struct import Struct
 
-from kavka.errors import ConnectionFailed, ConnectionRefused, FrameTooLarge, KavkaError, ProtocolViolation
+from kavka.errors import ConnectionFailed, ConnectionRefused, FrameTooLarge, HostUnknown, KavkaError, ProtocolViolation
 from kavka.runtime.network import CONNECT_TIMEOUT_S, QUEUED_BYTES
 
 BUFFERED_BYTES = 4 * 1024 * 1024
@@ -54,6 +55,8 @@ class TlsNetwork:
             raise ConnectionFailed(
                 f"{host}:{port} closed the connection in the TLS handshake: does it listen with TLS there?"
             ) from error
+        except socket.gaierror as error:
+            raise HostUnknown(f"the name {host} cannot be resolved ({error.strerror})") from error
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
         writer.transport.set_write_buffer_limits(high=QUEUED_BYTES)
@@ -98,7 +101,7 @@ class TlsFrames:
             if size > self._max_frame_bytes:
                 raise self._fail(
                     FrameTooLarge(
-                        f"{self._peer} sent a frame of {size} bytes, at most {self._max_frame_bytes} expected"
+                        f"{self._peer} sent a frame of {size} bytes, at most {self._max_frame_bytes} expected", size
                     )
                 )
             return await self._reader.readexactly(size)

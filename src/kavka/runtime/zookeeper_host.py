@@ -78,7 +78,7 @@ class ZooKeeperHost:
     async def start(self) -> None:
         """Opens the tree. Sessions of the process before are gone with it, and so are their ephemeral nodes.
 
-        Raises StorageError (LogDirectoryLocked) and ConnectionFailed (the port is taken); `stop` then.
+        Raises StorageError (LogDirectoryLocked) and AddressUnavailable; `stop` then.
         """
         place = self._place
         self._filesystem.make_directory(place.directory)

@@ -27,10 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
+from kavka.errors import InvariantViolation, KavkaError, ProtocolViolation
 from kavka.logger import Logger
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop, raise_file_limit
+from kavka.runtime.ports import listen, patiently
 from kavka.zookeeper.database import Database, DatabaseSettings
 from kavka.zookeeper.four_letter_words import DEFAULT_WHITELIST, WORDS, ClientReport, ServerReport, answer
 from kavka.zookeeper.jute import ConnectRequest, ReplyHeader, Request
@@ -49,6 +50,8 @@ from kavka.zookeeper.session_protocol import (
 logger = Logger(__name__)
 
 READ_BYTES: Final = 64 * 1024
+BACKLOG: Final = 100
+"""Connections that wait to be accepted; asyncio's own default."""
 LOCK: Final = ".zookeeper.lock"
 """Held while the directory is in use, by whichever kind of kavka's servers."""
 HALTED: Final = 70
@@ -117,12 +120,15 @@ class ZooKeeperServer:
         """Connections at this moment, with and without a session."""
         return len(self._clients)
 
+    @property
+    def connected_sessions(self) -> frozenset[int]:
+        """The sessions whose connection is here at this moment."""
+        return frozenset(self._by_session)
+
     async def listen(self, host: str, port: int) -> int:
-        """Accepts connections from now on; returns the port. Raises ConnectionFailed where it is taken."""
-        try:
-            self._listener = await asyncio.start_server(self._on_connection, host, port, limit=READ_BYTES)
-        except OSError as error:
-            raise ConnectionFailed(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        """Accepts connections from now on; returns the port. Raises AddressUnavailable where it cannot be had."""
+        listening = await patiently(lambda: listen(host, port, backlog=BACKLOG, what="ZooKeeper"))
+        self._listener = await asyncio.start_server(self._on_connection, sock=listening, limit=READ_BYTES)
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         return self.port
 
@@ -308,6 +314,8 @@ class _Client:
         else:
             timeout_ms = negotiate_timeout(greeting.timeout_ms, self._server.settings.tick_ms)
             session_id, password = await embedded.open_session(timeout_ms, local=False)
+            if self._writer.is_closing():
+                return  # The connection ended while the session was written: nobody has it, and it expires.
         self._session_id, self._timeout_ms = session_id, timeout_ms
         self._server.own(session_id, self)
         self._handler = RequestHandler(embedded, session_id, self.host)

@@ -287,6 +287,11 @@ class SimulatedFile:
         self._disk.used_bytes -= max(len(content.data) - size, 0)
         del content.data[size:]
 
+    def preallocate(self, size: int) -> bool:
+        self._check(0)
+        missing = max(size - len(self._content.data), 0)
+        return self._disk.used_bytes + missing <= self._disk.capacity_bytes
+
     def sync(self) -> None:
         self._check(0)
         self._disk.check_sync(self.path, self._content)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
 
-from kavka.logger import sink
+from kavka.logger import Level, LogLevels, levels, sink
 from kavka.simulator.faults import FaultMix, Strike
 from kavka.simulator.invariants import Violation
 from kavka.simulator.scheduler import Milestone, SimulationStuck
@@ -140,6 +140,7 @@ def run_plan(
     world.scheduler.look_closely(closely)
     violation = detail = rule = ""
     lines = sink.set(world.observer.states.on_line)
+    all_lines = levels.set(LogLevels(Level.DEBUG))
     try:
         world.start()
         world.run_swarm(
@@ -158,6 +159,7 @@ def run_plan(
         detail = _trace_of(failure, world)
     finally:
         sink.reset(lines)
+        levels.reset(all_lines)
     return SeedResult(
         seed=seed,
         digest=world.digest,

@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 
 from kavka.config.broker import BrokerConfig
 from kavka.errors import InvariantViolation, KavkaError
-from kavka.logger import Sink, on_broker, sink
+from kavka.logger import Level, LogLevels, Sink, levels, on_broker, sink
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import FileShares, new_event_loop
 from kavka.runtime.network import SocketNetwork
@@ -153,6 +153,7 @@ class BrokerThread:
     def _run(self) -> None:
         on_broker.set(self.broker_id)
         sink.set(self._take_line)
+        levels.set(LogLevels(Level.DEBUG))
         loop = self._loop
         asyncio.set_event_loop(loop)
         try:

@@ -16,12 +16,14 @@ import resource
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kavka.config.broker import BrokerConfig
+from kavka.config.similar import similar_setting
 from kavka.errors import ConfigError, KavkaError
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
@@ -60,6 +62,8 @@ SESSION_TICKS = 20
 DEFAULTS: Mapping[str, Value] = {
     # Failures are noticed in a moment, and still not by a machine that is busy for one.
     "zookeeper.session.timeout.ms": 2_000,
+    # Else the session's time-out: a machine that is busy with other tests may need longer for the first connection.
+    "zookeeper.connection.timeout.ms": 18_000,
     "replica.lag.time.max.ms": 2_000,
     "replica.fetch.backoff.ms": 50,
     "controlled.shutdown.retry.backoff.ms": 100,
@@ -119,7 +123,10 @@ class Cluster:
             raise ConfigError(
                 "num.network.threads is 1 here: other threads of a broker would not stand still in a pause"
             )
-        BrokerConfig.from_properties(self._settings)
+        for name in BrokerConfig.from_properties(self._settings).unknown:
+            close = similar_setting(name, BrokerConfig.rows)
+            meant = f"; did you mean {close}?" if close else ""
+            warnings.warn(f"unknown setting {name}: it is kept and ignored, as Kafka does{meant}", stacklevel=2)
         self._given_directory = None if directory is None else Path(directory)
         self._directory: Path | None = None
         self._lines: LineFile | None = None

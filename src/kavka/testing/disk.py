@@ -116,6 +116,10 @@ class OpenFile:
         self._life.use_disk()
         self._inner.truncate(size)
 
+    def preallocate(self, size: int) -> bool:
+        self._life.use_disk()
+        return self._inner.preallocate(size)
+
     def sync(self) -> None:
         self._life.use_disk()
         self._inner.sync()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from kavka.logger import Sink, sink
+from kavka.logger import Level, LogLevels, Sink, levels, sink
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
@@ -81,6 +81,7 @@ class ZooKeeperThread:
 
     def _run(self) -> None:
         sink.set(self._take_line)
+        levels.set(LogLevels(Level.DEBUG))
         loop = self._loop
         asyncio.set_event_loop(loop)
         with ThreadPoolExecutor(1, thread_name_prefix="kavka-zookeeper") as workers:

@@ -45,6 +45,7 @@ CONFIG_CHANGES_PATH: Final = "/config/changes"
 PRODUCER_ID_BLOCK_PATH: Final = "/latest_producer_id_block"
 FEATURE_PATH: Final = "/feature"
 UNCLEAN_SHUTDOWNS_PATH: Final = "/kavka_unclean_shutdowns"
+LOG_DIRECTORIES_PATH: Final = "/kavka_log_directories"
 CONSUMERS_PATH: Final = "/consumers"
 
 ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES_PATH}/isr_change_"
@@ -449,6 +450,24 @@ class UncleanShutdowns:
         if not all(re.fullmatch(r"[0-9]{1,9}", key) and type(value) is int for key, value in found.items()):
             raise znode.malformed(f"{found!r} are no broker ids with epochs")
         return UncleanShutdowns({BrokerId(int(key)): value for key, value in found.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectories:
+    """/kavka_log_directories/ID, kavka's own: where broker ID had its logs when it last started, as absolute paths."""
+
+    directories: tuple[str, ...]
+
+    @staticmethod
+    def path(broker_id: int) -> str:
+        return f"{LOG_DIRECTORIES_PATH}/{broker_id}"
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "directories": list(self.directories)})
+
+    @staticmethod
+    def decode(broker_id: int, data: bytes | None) -> LogDirectories:
+        return LogDirectories(tuple(_Object(LogDirectories.path(broker_id), data).texts("directories")))
 
 
 def encode_controller_epoch(epoch: int) -> bytes:

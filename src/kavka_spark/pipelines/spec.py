@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlparse
 
+from kavka.installation import install_command
+
 FILE_NAME: Final = "pipeline.yml"
 SDP_KEYS: Final = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
 OWN_KEY: Final = "kavka"
@@ -138,7 +140,7 @@ def read_spec(path: Path) -> PipelineSpec:
     try:
         import yaml
     except ModuleNotFoundError:
-        raise SpecError("PyYAML is not installed", 'pip install "kavka[spark]"') from None
+        raise SpecError("PyYAML is not installed", install_command("spark")) from None
 
     file = find_spec(path).resolve()
     try:

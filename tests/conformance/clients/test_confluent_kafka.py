@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -145,6 +147,23 @@ def test_every_acks_setting_stores_the_records(bootstrap: str, make_topic: MakeT
         assert [as_sample(message) for message in receive(client, 8)] == sent
 
 
+def test_a_client_says_nothing_at_its_default_level(bootstrap: str, make_topic: MakeTopic) -> None:
+    """librdkafka has a line for everybody who is told of APIs for clients' metrics, wanted or not."""
+    lines: list[logging.LogRecord] = []
+    logger = logging.Logger("librdkafka", logging.DEBUG)
+    logger.addFilter(lambda record: bool(lines.append(record)))  # type: ignore[func-returns-value]
+    topic = make_topic()
+    settings = {"bootstrap.servers": bootstrap, "statistics.interval.ms": 100}
+    statistics: list[str] = []
+    writing = Producer(settings | {"stats_cb": statistics.append}, logger=logger)
+    writing.produce(topic, b"value")
+    assert writing.flush(TIMEOUT_S) == 0
+    seen = len(statistics)
+    # It asks for its subscription within a second of its first connection.
+    wait_until(lambda: writing.poll(0.1) >= 0 and len(statistics) >= seen + 20)
+    assert [record.getMessage() for record in lines] == []
+
+
 def test_offsets_go_on_where_the_last_batch_ended(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     sender = producer(bootstrap)
@@ -238,6 +257,36 @@ def test_a_group_resumes_at_its_committed_offset(bootstrap: str, make_topic: Mak
         assert (found.offset, found.metadata) == (5, "half-way ü")
         second.subscribe([topic])
         assert [message.offset() for message in receive(second, 7)] == list(range(5, 12))
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_static_member_that_is_restarted_disturbs_nobody(
+    bootstrap: str, make_topic: MakeTopic, fresh: Fresh, assignor: str
+) -> None:
+    """Its subscription says what it had last, and since which generation; the group stays in its own."""
+    topic = make_topic(4)
+    shared = {"group_id": fresh("group"), "partition_assignment_strategy": assignor, "auto_offset_reset": "earliest"}
+
+    def assigned(*members: Consumer) -> bool:
+        for member in members:
+            member.poll(0.05)
+        return all(len(member.assignment()) == 2 for member in members) and len(set(map(generation, members))) == 1
+
+    with consumer(bootstrap, group_instance_id="a", **shared) as other:
+        other.subscribe([topic])
+        with consumer(bootstrap, group_instance_id="b", **shared) as first:
+            first.subscribe([topic])
+            wait_until(lambda: assigned(other, first))
+            before, had = generation(other), first.assignment()
+        with consumer(bootstrap, group_instance_id="b", **shared) as second:
+            second.subscribe([topic])
+            wait_until(lambda: assigned(other, second))
+            assert (generation(other), second.assignment()) == (before, had)
+
+
+def generation(member: Consumer) -> int:
+    """As it stands in the metadata that a transactional producer is given: a mark of seven bytes, then 32 bits."""
+    return int.from_bytes(member.consumer_group_metadata()[7:11], sys.byteorder)
 
 
 def test_a_group_without_commits_has_no_offset(bootstrap: str, make_topic: MakeTopic, fresh: Fresh) -> None:
@@ -375,7 +424,8 @@ def test_topic_configs_are_described_and_altered(admin: AdminClient, make_topic:
 def test_legacy_alter_configs_replaces_all_settings(admin: AdminClient, make_topic: MakeTopic) -> None:
     topic = make_topic(retention_ms=123456)
     resource = ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.ms": "777000"})
-    admin.alter_configs([resource])[resource].result(TIMEOUT_S)
+    with pytest.deprecated_call():
+        admin.alter_configs([resource])[resource].result(TIMEOUT_S)
 
     def now() -> tuple[str | None, str | None]:
         (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()

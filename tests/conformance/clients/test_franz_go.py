@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from check_program import run_checks, set_up
 from client_samples import CODECS
@@ -32,10 +34,25 @@ CHECKS = (
 )
 
 
+GUESSES = {
+    "kavka_broker": "at least v3.9",
+    "kavka_three_brokers": "at least v3.9",
+    "apache_kafka": "v3.9",
+    "apache_kafka_kraft": "v4.3",
+}
+"""Which release a broker seems to be to programs that guess it from its APIs, as kminion does."""
+
+
 @pytest.fixture(scope="module")
 def results(bootstrap: str) -> dict[str, str]:
     """What each check of one run said."""
     return run_checks([set_up("setup_go_client.sh", "franz-go"), bootstrap])
+
+
+def test_a_program_that_guesses_releases(bootstrap: str, request: pytest.FixtureRequest) -> None:
+    command = [set_up("setup_go_client.sh", "franz-go"), bootstrap, "guess"]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert set(printed.splitlines()) == {GUESSES[request.node.callspec.params["bootstrap"]]}
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -104,6 +104,56 @@ def test_librdkafka_is_fenced(bootstrap: str, make_topic: MakeTopic, fresh: Fres
     wait_until(lambda: values(bootstrap, topic) == [b"heir's"])
 
 
+def test_librdkafka_gives_up_what_it_could_not_begin(
+    bootstrap: str, make_topic: MakeTopic, fresh: Fresh, admin: AdminClient, request: pytest.FixtureRequest
+) -> None:
+    """Its partition is refused, for the topic is gone; Apache Kafka takes the abort for one of what was committed."""
+    topic, gone = make_topic(), make_topic()
+    producer = transactional(bootstrap, fresh("tx"), **{"topic.metadata.refresh.interval.ms": -1})
+    producer.begin_transaction()
+    producer.produce(topic, b"kept", partition=0)
+    producer.produce(gone, b"deleted", partition=0)
+    producer.commit_transaction(TIMEOUT_S)
+    wait_until(lambda: values(bootstrap, topic) == [b"kept"])
+    (deleted,) = admin.delete_topics([gone]).values()
+    deleted.result(TIMEOUT_S)
+    wait_until(lambda: gone not in admin.list_topics(timeout=TIMEOUT_S).topics)
+    producer.begin_transaction()
+    producer.produce(gone, b"refused", partition=0)
+    assert producer.flush(1), "it is not delivered, however often it is asked to be added"
+    if "kavka" not in request.node.callspec.id:
+        with pytest.raises(KafkaException) as ended:
+            producer.abort_transaction(TIMEOUT_S)
+        assert ended.value.args[0].fatal()
+        return
+    producer.abort_transaction(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"more", partition=0)
+    producer.commit_transaction(TIMEOUT_S)
+    wait_until(lambda: values(bootstrap, topic) == [b"kept", b"more"])
+
+
+def test_librdkafka_aborts_right_after_a_commit(
+    bootstrap: str, make_topic: MakeTopic, fresh: Fresh, request: pytest.FixtureRequest
+) -> None:
+    """The markers of many partitions are still on their way when the next transaction begins, and is given up."""
+    if "kavka" not in request.node.callspec.id:
+        pytest.skip("Apache Kafka ends the producer, now and then: INVALID_TXN_STATE")
+    topic = make_topic(12)
+    producer = transactional(bootstrap, fresh("tx"))
+    for number in range(30):
+        producer.begin_transaction()
+        for partition in range(12):
+            producer.produce(topic, b"kept", partition=partition)
+        producer.commit_transaction(TIMEOUT_S)
+        producer.begin_transaction()
+        for partition in range(number % 3):
+            producer.produce(topic, b"given up", partition=partition)
+        producer.poll(0.001 * (number % 5))
+        producer.abort_transaction(TIMEOUT_S)
+    wait_until(lambda: values(bootstrap, topic) == [b"kept"] * 30)
+
+
 def test_librdkafkas_time_out_is_refused_where_it_is_too_long(bootstrap: str, fresh: Fresh) -> None:
     with pytest.raises(KafkaException) as refused:
         transactional(bootstrap, fresh("tx"), **{"transaction.timeout.ms": 1_000_000})

@@ -24,6 +24,7 @@ from kavka.config.alter import (
     alter_topic_incrementally,
     is_this_broker,
 )
+from kavka.config.broker_settings import BrokerSettings
 from kavka.config.describe import (
     ConfigEntry,
     broker_documentation,
@@ -32,7 +33,9 @@ from kavka.config.describe import (
     describe_topic,
     topic_documentation,
 )
+from kavka.config.effect import start_only, without_effect
 from kavka.config.properties import parse_properties
+from kavka.config.setting import AnySetting, Type
 from kavka.config.topic import validate_overrides
 from kavka.errors import ConfigError, RequestError
 
@@ -252,7 +255,6 @@ CREATED_WITH: list[dict[str, str | None]] = [
     {"leader.replication.throttled.replicas": "0:1,"},
     {"leader.replication.throttled.replicas": "0:1, x"},
     {"local.retention.ms": "-3"},
-    {"local.retention.ms": "10", "retention.ms": "5"},
     {"remote.storage.enable": "true"},
     {"remote.log.copy.disable": "true"},
     {"remote.log.copy.disable": "false"},
@@ -271,6 +273,15 @@ def test_a_new_topics_overrides_are_judged_as_by_kafka(
     except ConfigError as refused:
         answer = Answer(INVALID_CONFIG, str(refused))
     assert answer == peer.create_topic(f"topic-{next(_numbers)}", overrides)
+
+
+@pytest.mark.parametrize("overrides", [{"local.retention.ms": "10"}, {"local.retention.bytes": "10"}], ids=str)
+def test_what_kafka_takes_though_it_has_no_remote_storage_is_refused(
+    peer: KafkaConfigs, ours: BrokerConfig, overrides: dict[str, str | None]
+) -> None:
+    assert peer.create_topic(f"topic-{next(_numbers)}", overrides) == Answer(0, None)
+    with pytest.raises(ConfigError, match="There is no remote log storage, so segments go by retention"):
+        validate_overrides(overrides, ours)
 
 
 # AlterConfigs
@@ -391,14 +402,11 @@ BROKER_SET_TO: list[dict[str, str]] = [
     {"num.io.threads": "100"},
     {"num.io.threads": "2"},
     {"num.io.threads": "0"},
-    {"num.io.threads": "9"},
     {"num.replica.fetchers": "0"},
     {"num.replica.fetchers": "2"},
-    {"background.threads": "11"},
     {"log.cleaner.threads": "5"},
     {"log.cleaner.threads": "2"},
     {"max.connections": "-1"},
-    {"max.connection.creation.rate": "0"},
     {"max.connections.per.ip.overrides": "127.0.0.1:5,localhost:6"},
     {"ssl.keystore.location": "/x"},
     {"flush.ms": "1"},
@@ -408,13 +416,9 @@ BROKER_SET_TO: list[dict[str, str]] = [
     {"min.insync.replicas": "2"},
     {"unclean.leader.election.enable": "true"},
     {"compression.type": "bad"},
-    {"log.local.retention.ms": "1000000000000"},
-    {"log.local.retention.bytes": "100", "log.retention.bytes": "50"},
     {"log.flush.interval.ms": "0"},
-    {"listeners": "PLAINTEXT://127.0.0.1:9999"},
-    {"listener.name.foo.max.connections": "4"},
+    {"listener.name.plaintext.max.connections": "4"},
     {"listener.name.foo.max.connections": "x"},
-    {"listener.name.foo.ssl.protocol": "TLSv1.2"},
     {"remote.log.manager.copy.max.bytes.per.second": "0"},
 ]
 JAVA_AROUND_A_REFUSAL = (
@@ -438,8 +442,69 @@ def test_a_broker_is_altered_as_by_kafka(
     changes = [Change(name, SET, value) for name, value in texts.items()]
     entries = list(texts.items())
     expected = (kafka, texts if kafka.code == 0 else None)
-    assert judged(lambda: alter_broker_incrementally(changes, ours, per_broker=bool(resource))) == expected
-    assert judged(lambda: alter_broker(entries, ours, per_broker=bool(resource))) == expected
+    per_broker = bool(resource)
+    assert judged(lambda: alter_broker_incrementally(changes, {}, ours, per_broker=per_broker)) == expected
+    assert judged(lambda: alter_broker(entries, {}, ours, per_broker=per_broker)) == expected
+
+
+OF_A_KIND = {
+    "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
+    "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
+}
+
+
+def a_value_of(row: AnySetting) -> str:
+    """One that Kafka can make something of."""
+    if row.name in OF_A_KIND:
+        return OF_A_KIND[row.name]
+    if row.default is not None:
+        return row.format(row.default) or ""
+    return "1000" if row.kind in (Type.INT, Type.SHORT, Type.LONG, Type.DOUBLE) else "some"
+
+
+@pytest.mark.parametrize("resource", ["1", ""])
+def test_every_setting_is_changed_as_by_kafka_or_the_reason_is_given(
+    peer: KafkaConfigs, ours: BrokerConfig, resource: str
+) -> None:
+    """What Kafka refuses is refused with the same words; what it takes is taken, or is known not to change here."""
+    for name, row in BrokerSettings.rows.items():
+        if row.newer or name.startswith("kavka."):
+            continue
+        value = a_value_of(row)
+        kafka = peer.alter_incrementally(BROKER, resource, [(name, SET, value)], validate=True)
+        answer, _ = judged(
+            lambda: alter_broker([(name, value)], {}, ours, per_broker=bool(resource))  # noqa: B023
+        )
+        if kafka.code != 0:
+            words = (kafka.message or "").replace("HashSet(", "Set(")
+            assert (name, answer) == (name, Answer(kafka.code, words))
+        elif answer.code != 0:
+            assert row.sensitive or without_effect(name) or start_only(name), (name, answer)
+
+
+NOT_CHANGED_HERE = [
+    # Kafka takes them. Here nothing would follow, and the answer says so.
+    ({"num.io.threads": "9"}, "num.io.threads would have no effect: One thread"),
+    ({"background.threads": "11"}, "background.threads would have no effect: One thread"),
+    ({"listener.name.foo.ssl.client.auth": "none"}, "obeyed for all listeners together"),
+    ({"listener.name.foo.max.connections": "4"}, "This broker has no listener foo"),
+    ({"listener.name.foo.ssl.protocol": "TLSv1.2"}, "obeyed for all listeners together"),
+    ({"listeners": "PLAINTEXT://127.0.0.1:9999"}, "A running broker keeps the listeners that it began with. Set it in"),
+    ({"remote.log.manager.copy.max.bytes.per.second": "10"}, "It governs remote log storage"),
+    ({"log.local.retention.bytes": "10", "log.retention.bytes": "50"}, "There is no remote log storage"),
+    ({"max.connection.creation.rate": "10"}, "Connections would be accepted at any rate"),
+]
+
+
+@pytest.mark.parametrize(("texts", "words"), NOT_CHANGED_HERE, ids=str)
+def test_changes_after_which_nothing_would_be_different_are_refused_with_the_reason(
+    peer: KafkaConfigs, ours: BrokerConfig, texts: dict[str, str], words: str
+) -> None:
+    assert peer.alter_incrementally(BROKER, "1", [(n, SET, v) for n, v in texts.items()], validate=True).code == 0
+    with pytest.raises(RequestError) as refused:
+        alter_broker(list(texts.items()), {}, ours, per_broker=True)
+    assert refused.value.code == INVALID_REQUEST
+    assert words in refused.value.message
 
 
 WORDED_DIFFERENTLY = [
@@ -448,6 +513,10 @@ WORDED_DIFFERENTLY = [
     ({"log.roll.ms": "0"}, "Invalid value 0 for configuration log.roll.ms: Value must be at least 1"),
     # Kafka: For input string: "x".
     ({"max.connections.per.ip.overrides": "127.0.0.1:x"}, "'127.0.0.1:x' is not host:number"),
+    # Kafka has rules for what is not supported here at all.
+    ({"max.connection.creation.rate": "0"}, "Connections would be accepted at any rate"),
+    ({"log.local.retention.ms": "1000000000000"}, "There is no remote log storage"),
+    ({"log.local.retention.bytes": "100", "log.retention.bytes": "50"}, "There is no remote log storage"),
     # Kafka names the class that it could not load.
     ({"metric.reporters": "a.b.C"}, "Set(metric.reporters) failed: no such class"),
 ]
@@ -457,6 +526,6 @@ WORDED_DIFFERENTLY = [
 def test_refusals_in_other_words(peer: KafkaConfigs, ours: BrokerConfig, texts: dict[str, str], words: str) -> None:
     kafka = peer.alter_incrementally(BROKER, "1", [(n, SET, v) for n, v in texts.items()], validate=True)
     with pytest.raises(RequestError) as refused:
-        alter_broker(list(texts.items()), ours, per_broker=True)
+        alter_broker(list(texts.items()), {}, ours, per_broker=True)
     assert refused.value.code == kafka.code
     assert words in refused.value.message

@@ -83,7 +83,7 @@ OF_THE_NEWER_GROUPS = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.migration.policy": "bidirectional",
 }
-"""Where kavka's default is not 3.9's: groups of the newer protocol are served, as by 4.x."""
+"""Where kavka's default is not 3.9's: groups of the newer protocol are served, as by 4.x, whose range it is."""
 
 
 def test_every_broker_setting_has_kafkas_type_default_range_and_importance(kafka_3_9: Facts, kafka_4: Facts) -> None:
@@ -92,7 +92,8 @@ def test_every_broker_setting_has_kafkas_type_default_range_and_importance(kafka
             kafka = (kafka_4 if row.newer else kafka_3_9)["broker"][name]
             expected = kafka_facts(kafka)
             if name in OF_THE_NEWER_GROUPS:
-                expected["default"] = OF_THE_NEWER_GROUPS[name]
+                valid = kafka_facts(kafka_4["broker"][name])["valid"]
+                expected |= {"default": OF_THE_NEWER_GROUPS[name], "valid": valid}
             assert (name, our_facts(row, kafka)) == (name, expected)
             assert (name, MODES[row.mode]) == (name, kafka["mode"])
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from log_support import NOW_MS, append, batch, marker, new_log, reopen
 
-from apache_kafka import VERSIONS, PeerMissing, installed, peers_dir
+from apache_kafka import PeerMissing, Release
 from kavka.log.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import TimestampType
@@ -47,8 +47,9 @@ class Dumper(NamedTuple):
 @pytest.fixture(scope="module", params=["zk", "kraft"])
 def dump(request: pytest.FixtureRequest) -> Dumper:
     try:
-        installed(request.param)
-        return Dumper([str(peers_dir() / "tool.sh"), VERSIONS[request.param], "dump-log"])
+        release = Release.named(request.param)
+        release.installed()
+        return Dumper(release.tool_command("dump-log"))
     except PeerMissing as missing:
         pytest.skip(str(missing))
 

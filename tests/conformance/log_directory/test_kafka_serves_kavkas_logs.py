@@ -8,7 +8,6 @@ what kavka has appended to its directory is tested in test_kavka_serves_kafkas_l
 from __future__ import annotations
 
 import shutil
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +65,7 @@ def kafka(written: Written, tmp_path: Path) -> Iterator[ApacheKafka]:
     except PeerMissing as missing:
         pytest.skip(str(missing))
     with kafka:
-        subprocess.run([kafka.scripts / "stop.sh", kafka.data_dir, "broker-1"], check=True)
+        kafka.stop_node("broker-1")
         shutil.rmtree(kafka.data_dir / "node-1")
         shutil.copytree(written.logs, kafka.data_dir / "node-1")
         planned = plan(survey(LocalFileSystem(), [str(written.logs)]), BROKER_ID)

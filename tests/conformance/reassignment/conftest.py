@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from apache_kafka import ApacheKafka, PeerMissing
 from kavka.testing import Cluster
-
-# The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from three_brokers import Brokers
 
 

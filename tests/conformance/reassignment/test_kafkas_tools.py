@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from three_brokers import Brokers
 
 from apache_kafka import PeerMissing, installed, run_tool
 from kavka.client.admin import Admin, ConfigResource, ConfigSource, NewTopic, ResourceType
+from three_brokers import Brokers
 
 # A dozen JVMs one after another, on two cores that other tests share.
 pytestmark = pytest.mark.timeout(400)

@@ -6,11 +6,10 @@ import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 
-from three_brokers import Brokers
-
 from kavka.client.admin import Admin, ElectionType, NewTopic, Reassignment
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
+from three_brokers import Brokers
 
 _numbers = itertools.count()
 

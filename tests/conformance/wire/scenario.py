@@ -78,6 +78,8 @@ for _module in (
     "scenarios_configs",
     "scenarios_groups",
     "scenarios_records",
+    "scenarios_security",
+    "scenarios_topic_ids",
     "scenarios_topics",
     "scenarios_transactions",
 ):

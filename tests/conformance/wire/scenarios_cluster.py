@@ -37,7 +37,7 @@ def api_versions_too_new(session: WireSession, version: int) -> None:
     header = RequestHeader(ApiKey.API_VERSIONS, 99, 5, "wire")
     connection.send_bytes(framed(encode_request_header(header) + encode(m.ApiVersionsRequest(), version)))
     frame = connection.receive_frame()
-    session.keep_answer("version 99", decode(m.ApiVersionsResponse, frame[4:], 0), 0, keep=no_list)
+    session.keep_answer("version 99", decode(m.ApiVersionsResponse, frame[4:], 0), 0)
     session.record("the connection goes on", m.ApiVersionsRequest(), 0, connection=connection, keep=no_list)
 
 

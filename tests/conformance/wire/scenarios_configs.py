@@ -195,3 +195,121 @@ def incremental_alter_configs_of_others(session: WireSession, version: int) -> N
     ask("broker, unknown setting", broker, ("no.such", SET, "1"))
     ask("unknown broker", "4711", ("log.cleaner.backoff.ms", SET, "20000"))
     ask("broker, not a number", "one", ("log.cleaner.backoff.ms", SET, "20000"))
+    ask("fewer connections", "", ("max.connections", SET, "1000"))
+    ask("no connections", "", ("max.connections", SET, "0"))
+    ask("fewer connections of a listener", broker, ("listener.name.plaintext.max.connections", SET, "1000"))
+    ask("no connections of a listener", "", ("listener.name.plaintext.max.connections", SET, "0"))
+
+
+# ---- loggers of a broker ------------------------------------------------------------------------------------------
+
+ROOT = "root"
+
+
+def levels(session: WireSession, version: int = 4) -> dict[str, str]:
+    """Every logger of the broker with the level that is in force."""
+    (result,) = session.connection.ask(describe((BROKER_LOGGER, str(session.broker_id), None)), version).results
+    assert result.error_code == 0, result
+    return {config.name: config.value for config in result.configs}
+
+
+def set_levels(session: WireSession, *changes: tuple[str, int, str | None], broker: str = "", **more: Any) -> Any:
+    ia = incremental_alter_configs_request
+    entries = [ia.AlterableConfig(name=name, config_operation=what, value=value) for name, what, value in changes]
+    resource = ia.AlterConfigsResource(
+        resource_type=BROKER_LOGGER, resource_name=broker or str(session.broker_id), configs=entries
+    )
+    return m.IncrementalAlterConfigsRequest(resources=[resource], **more)
+
+
+def heir_of_root(session: WireSession) -> str:
+    """A logger that has the root's level, whatever that is."""
+    candidates: set[str] = set()
+    for level in ("ERROR", "TRACE"):
+        session.connection.ask(set_levels(session, (ROOT, SET, level)), 1)
+        found = {name for name, value in levels(session).items() if value == level and name != ROOT}
+        candidates = candidates & found if candidates else found
+    return min(candidates)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS, min_version=1)
+def describe_broker_loggers(session: WireSession, version: int) -> None:
+    broker = str(session.broker_id)
+    before = levels(session)[ROOT]
+    session.connection.ask(set_levels(session, (ROOT, SET, "INFO")), 1)
+    try:
+        session.record("root", describe((BROKER_LOGGER, broker, [ROOT])), version)
+        session.record("with synonyms", describe((BROKER_LOGGER, broker, [ROOT]), include_synonyms=True), version)
+        if version >= 3:
+            documented = describe((BROKER_LOGGER, broker, [ROOT]), include_documentation=True)
+            session.record("with documentation", documented, version)
+        session.record("no such logger", describe((BROKER_LOGGER, broker, ["no.such.logger"])), version)
+        session.record("another broker", describe((BROKER_LOGGER, "4711", None)), version)
+        session.record("not a number", describe((BROKER_LOGGER, "one", None)), version)
+        session.record("no broker", describe((BROKER_LOGGER, "", None)), version)
+        every = levels(session, version)
+        session.recorded["all"] = [ROOT in every, len(every) > 1]
+        listed = describe((BROKER_LOGGER, broker, [])), version
+        session.recorded["an empty list means all"] = len(session.connection.ask(*listed).results[0].configs) > 1
+    finally:
+        session.connection.ask(set_levels(session, (ROOT, SET, before)), 1)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def alter_broker_loggers(session: WireSession, version: int) -> None:
+    before = levels(session)[ROOT]
+    try:
+        one = heir_of_root(session)
+
+        def ask(step: str, *changes: tuple[str, int, str | None], **more: Any) -> None:
+            session.record(step, set_levels(session, *changes, **more), version)
+            now = levels(session)
+            session.recorded[f"{step}: levels"] = {"root": now[ROOT], "one": now[one]}
+
+        ask("root", (ROOT, SET, "DEBUG"))
+        ask("one", (one, SET, "TRACE"))
+        ask("only validated", (one, SET, "WARN"), validate_only=True)
+        ask("both", (ROOT, SET, "ERROR"), (one, SET, "FATAL"))
+        ask("removed", (one, DELETE, None))
+        ask("removed again", (one, DELETE, ""))
+        ask("set again", (one, SET, "INFO"))
+        ask("root removed", (ROOT, DELETE, None))
+        ask("unknown logger", ("no.such.logger", SET, "INFO"))
+        ask("unknown logger removed", ("no.such.logger", DELETE, None))
+        ask("empty logger", ("", SET, "INFO"))
+        for level in ("LOUD", "debug", "", "OFF", "ALL", "WARNING"):
+            ask(f"level {level or 'of no letters'}", (one, SET, level))
+        ask("null level", (one, SET, None))
+        ask("append", (one, APPEND, "INFO"))
+        ask("subtract", (one, SUBTRACT, "INFO"))
+        ask("unknown operation", (one, 9, "INFO"))
+        ask("good beside bad", (one, SET, "WARN"), (ROOT, SET, "LOUD"))
+        ask("twice", (one, SET, "WARN"), (one, SET, "WARN"))
+        ask("another broker", (one, SET, "WARN"), broker="4711")
+        ask("not a number", (one, SET, "WARN"), broker="one")
+        ask("nothing")
+        session.connection.ask(set_levels(session, (one, DELETE, None)), 1)
+    finally:
+        session.connection.ask(set_levels(session, (ROOT, SET, before)), 1)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def alter_broker_loggers_of_no_broker(session: WireSession, version: int) -> None:
+    ia = incremental_alter_configs_request
+    change = ia.AlterableConfig(name=ROOT, config_operation=SET, value="INFO")
+    resource = ia.AlterConfigsResource(resource_type=BROKER_LOGGER, resource_name="", configs=[change])
+    session.record("no broker", m.IncrementalAlterConfigsRequest(resources=[resource]), version)
+
+
+@scenario(ApiKey.ALTER_CONFIGS)
+def legacy_alter_configs_of_broker_loggers(session: WireSession, version: int) -> None:
+    session.record("set", alter(BROKER_LOGGER, str(session.broker_id), {ROOT: "INFO"}), version)
+    session.record("none", alter(BROKER_LOGGER, str(session.broker_id), {}), version)
+    session.record("another broker", alter(BROKER_LOGGER, "4711", {ROOT: "INFO"}), version)
+
+
+@scenario(ApiKey.LIST_CONFIG_RESOURCES, min_version=1)
+def list_config_resources(session: WireSession, version: int) -> None:
+    for step, kinds in (("brokers", [BROKER]), ("loggers of brokers", [BROKER_LOGGER]), ("unknown kind", [9])):
+        session.record(step, m.ListConfigResourcesRequest(resource_types=kinds), version)
+    session.record("two kinds", m.ListConfigResourcesRequest(resource_types=[BROKER_LOGGER, BROKER]), version)

@@ -23,7 +23,9 @@ from kavka.protocol.messages import (
 from kavka.records.builder import BatchBuilder, ProducerStamp
 
 TIMEOUT_MS = 60_000
-CONCURRENT_TRANSACTIONS = 51
+UNKNOWN_TOPIC_OR_PARTITION, CONCURRENT_TRANSACTIONS = 3, 51
+FIRST_THAT_BUMPS = 5
+"""The first version of EndTxn that gives the producer its next epoch."""
 # Versions for the requests that only prepare a scenario: those of transaction version 0.
 INIT, ADD, END, FIND, DESCRIBE, PRODUCE = 4, 3, 3, 3, 0, 8
 
@@ -91,6 +93,12 @@ class Transactional:
             return codes == {0}
 
         self.session.until(added)
+
+    def add_nowhere(self) -> None:
+        """Asks to add a partition that does not exist, and is refused."""
+        request = self.add_request(ADD, (self.session.name("nowhere"), 0))
+        (topic,) = self.session.connection.ask(request, ADD).results_by_topic_v3_and_below
+        assert [found.partition_error_code for found in topic.results_by_partition] == [UNKNOWN_TOPIC_OR_PARTITION]
 
     def end_request(self, *, commit: bool, **changes: Any) -> Any:
         who = {"transactional_id": self.id, "producer_id": self.producer_id, "producer_epoch": self.epoch} | changes
@@ -292,6 +300,26 @@ def end_txn_of_nothing(session: WireSession, version: int) -> None:
     session.record("what is known then", m.DescribeTransactionsRequest(transactional_ids=[tx.id]), DESCRIBE)
 
 
+@scenario(ApiKey.END_TXN)
+def end_txn_of_what_was_refused(session: WireSession, version: int) -> None:
+    """The producer has begun another transaction, and its first partition was refused."""
+    topic, tx = session.topic(), Transactional(session)
+    tx.init()
+    tx.add_nowhere()
+    session.record("abort before there was any", tx.end_request(commit=False), version)
+    session.until(lambda: tx.state() in ("CompleteAbort", "Empty"))
+    tx.init()
+    tx.add((topic, 0))
+    answer = session.connection.ask(tx.end_request(commit=True), version)
+    assert answer.error_code == 0, answer
+    if version >= FIRST_THAT_BUMPS:
+        tx.epoch = answer.producer_epoch
+    tx.settle()
+    tx.add_nowhere()
+    session.record("abort after a commit", tx.end_request(commit=False), version)
+    session.until(lambda: tx.state().startswith("Complete"))
+
+
 # ---- TxnOffsetCommit ----------------------------------------------------------------------------------------------
 
 
@@ -471,6 +499,8 @@ def producers(topic: str, index: int = 0) -> Any:
 def describe_producers(session: WireSession, version: int) -> None:
     topic, tx = session.topic(), Transactional(session)
     session.record("unknown topic", producers(session.name("unknown")), version)
+    session.record("illegal topic", producers("no spaces"), version)
+    session.record("empty topic", producers(""), version)
     session.record("unknown partition", producers(topic, 9), version)
     session.record("nobody", producers(topic), version)
     tx.init()

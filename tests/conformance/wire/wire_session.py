@@ -13,7 +13,7 @@ Normalised, by the field's name or the value:
     times of now                 <now>; times that a scenario chose stay
     directories, disk sizes      <dir>, <size>
     record batches               the fields of their headers
-    lists of structs             sorted: Kafka's order is that of its hash maps
+    lists of structs             sorted: Kafka's order is that of its hash maps; of numbers of partitions, too
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"
 BROKER_IDS = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
 TIMES = frozenset({"log_append_time_ms", "timestamp", "last_timestamp", "transaction_start_time_ms"})
 IN_ORDER = frozenset({"synonyms", "batches"})
+IN_NO_ORDER = frozenset({"partitions"})
 NAMES = ("name", "topic", "group_id", "topic_name", "group")
 UUID_PATTERN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TOPIC_ALREADY_EXISTS = 36
@@ -216,7 +217,8 @@ class WireSession:
             return None if value is None else self._batches(memoryview(value))
         if isinstance(value, list):
             if value and not isinstance(value[0], Struct):
-                return [self._scalar(name, item) for item in value]
+                items = [self._scalar(name, item) for item in value]
+                return sorted(items) if name in IN_NO_ORDER else items
             items = self.normalised(value, version, keep)
             return items if name in IN_ORDER else sorted(items, key=_by_name)
         if isinstance(value, Struct):

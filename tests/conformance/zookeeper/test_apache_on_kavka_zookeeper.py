@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 from zookeeper_process import ZooKeeperProcess
 
-from apache_kafka import PeerMissing, installed, peers_dir
+from apache_kafka import PeerMissing, Release, installed
 from kavka_process import HOST, answers_metadata, free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProces
 def tool(name: str, *arguments: str, text: str = "", timeout_s: float = 60.0) -> str:
     """What one of Kafka's tools prints, with `text` on its standard input."""
     result = subprocess.run(
-        [peers_dir() / "tool.sh", "zk", name, *arguments],
+        Release.named("zk").tool_command(name, *arguments),
         input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -83,6 +83,7 @@ def test_a_request_that_stops_half_way_hurts_nobody(connect_raw: Any) -> None:
         assert good.is_served(topic)
 
 
+@pytest.mark.setting("socket.request.max.bytes")
 def test_lengths_that_lie_take_no_memory(connect_raw: Any, kavka_broker: Any) -> None:
     good = connect_raw()
     topic = good.create_topic()

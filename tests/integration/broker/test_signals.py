@@ -34,6 +34,8 @@ class Service:
         print("stopping", flush=True)
         if sys.argv[1] == "slow stop":
             await asyncio.sleep(60)
+        if sys.argv[1] == "brief stop":
+            await asyncio.sleep(0.2)
         print("stopped", flush=True)
 
 sys.exit(run(Service, lambda facts: print("told", facts, flush=True)))
@@ -42,7 +44,9 @@ sys.exit(run(Service, lambda facts: print("told", facts, flush=True)))
 
 @contextmanager
 def running(service: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, service], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, service], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "starting\n"
@@ -73,14 +77,38 @@ def test_a_signal_during_the_start_gives_it_up() -> None:
         assert process.wait(READY_S) == 128 + signal.SIGTERM
 
 
-def test_a_second_signal_ends_the_process_at_once() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_process_at_once_and_says_so(number: signal.Signals) -> None:
     with running("slow stop") as process:
         assert lines(process, 1) == ["told facts"]
-        process.terminate()
+        process.send_signal(number)
         assert lines(process, 1) == ["stopping"]
-        process.terminate()
-        assert lines(process, 1) == [""]
-        assert process.wait(READY_S) == 128 + signal.SIGTERM
+        until_it_ends(process, number)
+        assert process.wait(READY_S) == 128 + number
+        assert process.stderr is not None
+        assert "Ended at once, before everything was written down: the next start recovers." in process.stderr.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_two_signals_at_once_are_one(number: signal.Signals) -> None:
+    with running("brief stop") as process:
+        assert lines(process, 1) == ["told facts"]
+        process.send_signal(number)
+        assert lines(process, 1) == ["stopping"]
+        process.send_signal(number)
+        assert lines(process, 1) == ["stopped"]
+        assert process.wait(READY_S) == 0
+
+
+def until_it_ends(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Sends the signal every now and then, as somebody does who does not know how soon is too soon."""
+    while True:
+        process.send_signal(number)
+        try:
+            process.wait(0.1)
+            return
+        except subprocess.TimeoutExpired:
+            pass
 
 
 def test_a_service_that_has_no_reason_to_go_on_is_stopped_and_gives_the_status() -> None:

@@ -69,11 +69,13 @@ def test_a_free_port_and_json(tmp_path: Path) -> None:
         assert json.loads(run_alone("topics", "list", "--json", "-b", address).stdout) == []
 
 
+@pytest.mark.setting("broker.id", "listeners", "log.dirs", "num.partitions")
 def test_a_broker_from_a_file_as_kafkas_own(tmp_path: Path, unused_port: int) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"# a broker\nbroker.id=7\nlisteners=PLAINTEXT://127.0.0.1:{unused_port}\n"
-        f"log.dirs={tmp_path}/a,\\\n  {tmp_path}/b\nnum.partitions=3\nnot.a.setting=1\n"
+        f"log.dirs={tmp_path}/a,\\\n  {tmp_path}/b\nnum.partitions=3\nnum.io.threads=8\n"
+        "not.a.setting=1\nlog.cleaner.thread=2\nssl.client.auth=required\n"
     )
     with running("server", str(file), "--set", "log.retention.hours=1") as (process, first):
         assert first == f"kavka is ready on 127.0.0.1:{unused_port}, data in {tmp_path}/a, {tmp_path}/b\n"
@@ -86,9 +88,32 @@ def test_a_broker_from_a_file_as_kafkas_own(tmp_path: Path, unused_port: int) ->
         assert (values["log.retention.hours"], values["num.partitions"]) == ("1", "3")
         assert ended(process, signal.SIGTERM) == 0
         assert process.stderr is not None
-        assert "not.a.setting" in process.stderr.read()
+        said = process.stderr.read()
+    unknown = [line for line in said.splitlines() if "unknown setting" in line]
+    assert ["not.a.setting" in line and "did_you_mean" not in line for line in unknown] == [True, False]
+    assert "name=log.cleaner.thread" in unknown[1]
+    assert "did_you_mean=log.cleaner.threads" in unknown[1]
+    (line,) = [line for line in said.splitlines() if "without effect" in line]
+    assert "num.io.threads, ssl.client.auth" in line
+    assert "num.partitions" not in line
 
 
+def test_a_file_that_asks_for_what_is_not_supported_is_refused_with_the_consequence(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"broker.id=1\nlog.dirs={tmp_path}/a\nauthorizer.class.name=kafka.security.authorizer.AclAuthorizer\n"
+    )
+    for command in (["server", str(file)], ["up", "--data", str(tmp_path / "b"), "--set", "zookeeper.set.acl=true"]):
+        result = run_alone(*command)
+        assert result.returncode == 1
+        assert result.stderr.startswith(b"Error: Invalid value ")
+        assert b"could read, write and delete everything" in result.stderr or b"could change them" in result.stderr
+        assert b"Next: " in result.stderr
+    assert not (tmp_path / "a").exists()
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.setting("broker.id", "reserved.broker.max.id")
 def test_a_broker_whose_file_names_no_id_gets_one_and_keeps_it(tmp_path: Path, unused_port: int) -> None:
     file = tmp_path / "server.properties"
     file.write_text(f"listeners=PLAINTEXT://127.0.0.1:{unused_port}\nlog.dirs={tmp_path}/a\n")
@@ -98,6 +123,7 @@ def test_a_broker_whose_file_names_no_id_gets_one_and_keeps_it(tmp_path: Path, u
             assert ended(process, signal.SIGTERM) == 0
 
 
+@pytest.mark.setting("zookeeper.connect", "zookeeper.connection.timeout.ms")
 def test_a_zookeeper_that_does_not_answer_is_a_failure_with_a_next_step(tmp_path: Path, unused_port: int) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
@@ -109,15 +135,6 @@ def test_a_zookeeper_that_does_not_answer_is_a_failure_with_a_next_step(tmp_path
     assert b"Next: see whether ZooKeeper runs there, and correct zookeeper.connect" in result.stderr
     assert b"Traceback" not in result.stderr
     assert not (tmp_path / "a").exists()
-
-
-def test_a_port_that_is_taken_is_a_failure_with_a_next_step(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        result = run_alone("up", "--port", str(port), "--data", str(tmp_path / "data"))
-    assert result.returncode == 1
-    assert b"choose another port with --port" in result.stderr
-    assert b"Traceback" not in result.stderr
 
 
 def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
@@ -137,3 +154,53 @@ def test_a_directory_that_cannot_be_written_is_a_failure_with_a_next_step(tmp_pa
     assert result.returncode == 1
     assert b"Next: choose a directory that can be written" in result.stderr
     assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["up", "up of three", "server", "metrics", "zookeeper"])
+def test_a_port_that_is_taken_names_who_has_it_and_the_way_to_another(tmp_path: Path, kind: str) -> None:
+    port, other = free_port(following=[1, 2]), free_port()
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path}/logs\n")
+    data = ("--data", str(tmp_path / "data"))
+    words, way = {
+        "up": (("up", "--port", str(port), *data), "with --port"),
+        "up of three": (("up", "--brokers", "3", "--port", str(port), *data), "with --port"),
+        "server": (("server", str(properties)), "in the setting listeners"),
+        "metrics": (("up", "--port", str(other), "--metrics-port", str(port), *data), "with --metrics-port"),
+        "zookeeper": (("zookeeper", "--port", str(port), *data), "with --port"),
+    }[kind]
+    with socket.create_server(("127.0.0.1", port)):
+        result = run_alone(*words)
+    said = result.stderr.decode()
+    assert result.returncode == 1
+    assert f"port {port} is taken: process {os.getpid()} " in said
+    assert f"Next: stop that program, or choose another port {way}" in said
+
+
+@pytest.mark.parametrize("words", [("up",), ("up", "--brokers", "2")], ids=["one", "two"])
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("192.0.2.1", "192.0.2.1 is not an address of this machine"),
+        ("no-such-host.invalid", "the name no-such-host.invalid cannot be resolved"),
+    ],
+)
+def test_a_host_that_is_not_ours_is_called_that(tmp_path: Path, words: tuple[str, ...], host: str, why: str) -> None:
+    result = run_alone(*words, "--host", host, "--data", str(tmp_path / "data"))
+    assert result.returncode == 1
+    assert why in result.stderr.decode()
+    assert b"Next: choose an address of this machine with --host" in result.stderr
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_an_ipv6_address_is_printed_as_clients_take_it(tmp_path: Path) -> None:
+    words = [PROGRAM, "up", "--host", "::1", "--port", "0", "--data", str(tmp_path / "data"), "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["listeners"]["PLAINTEXT"]
+        assert address.startswith("[::1]:")
+        assert run_alone("produce", "t", "-b", address, given=b"x\n").returncode == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -140,8 +140,8 @@ def test_a_port_that_is_taken_is_said_before_anything_is_touched(tmp_path: Path,
     with socket.create_server(("127.0.0.1", port + 1)):
         result = run_alone("up", "--brokers", "3", "--port", str(port), "--data", str(tmp_path / "data"), *words)
     assert result.returncode == 1
-    assert f"port {port + 1} of broker 2".encode() in result.stderr
-    assert b"choose other ports with --port" in result.stderr
+    assert f"{port + 1} for broker 2: port {port + 1} is taken".encode() in result.stderr
+    assert b"choose another port with --port" in result.stderr
     assert not (tmp_path / "data").exists()
 
 
@@ -166,12 +166,22 @@ def test_others_see_its_zookeeper_where_the_port_is_opened(tmp_path: Path) -> No
             client.close()
 
 
-def test_lines_of_brokers_in_one_process_say_whose_they_are(tmp_path: Path) -> None:
-    with cluster(tmp_path / "data", "--brokers", "3") as (process, _):
+@pytest.mark.parametrize("words", [(), ("--processes",)], ids=["one", "several"])
+def test_lines_of_several_brokers_say_whose_they_are(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with cluster(tmp_path / "data", "--brokers", "3", "--log-level", "info", *words) as (process, _):
         assert ended(process) == 0
     lines = [json.loads(line) for line in (tmp_path / "stderr").read_text().splitlines() if line.startswith("{")]
     assert lines
     assert {line.get("on_broker") for line in lines} <= {1, 2, 3}
+
+
+@pytest.mark.parametrize("words", [(), ("--brokers", "3"), ("--brokers", "3", "--processes")])
+def test_nothing_is_logged_where_all_is_well(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with cluster(tmp_path / "data", *words) as (process, said):
+        bootstrap = said["bootstrap"] if words else said["listeners"]["PLAINTEXT"]
+        assert run_alone("produce", "t", "-b", bootstrap, given=b"x\n").returncode == 0
+        assert ended(process) == 0
+    assert (tmp_path / "stderr").read_text() == ""
 
 
 def test_a_process_that_dies_is_told_of_and_the_others_go_on(tmp_path: Path) -> None:
@@ -186,6 +196,11 @@ def test_a_process_that_dies_is_told_of_and_the_others_go_on(tmp_path: Path) -> 
         told = next(line for line in (tmp_path / "stderr").read_text().splitlines() if "process ended" in line)
         assert json.loads(told)["name"] == "broker 3"
         assert json.loads(told)["how"] == "by signal SIGKILL"
+        rows = json.loads(run_alone("brokers", "--json", "-b", first).stdout)
+        states = {row["id"]: row["state"] for row in rows}
+        assert (states[1], states[2]) == ("alive", "alive")
+        # It is registered until its session ends, but nobody is told that it lives.
+        assert states.get(3, "not answering") == "not answering"
         assert run_alone("produce", "t", "-b", first, given=b"still here\n").returncode == 0
         assert run_alone("consume", "t", "-e", "-b", f"{third},{first}").stdout == b"still here\n"
         assert ended(process) == 0
@@ -217,3 +232,22 @@ def test_a_process_that_cannot_start_is_named_and_none_is_left(tmp_path: Path) -
     assert b"broker 2" in result.stderr
     assert b"in the way" in result.stderr
     assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--processes",)], ids=["one", "several"])
+def test_topics_have_three_replicas_of_which_two_must_be_in_sync(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with cluster(tmp_path / "data", "--brokers", "3", *words) as (_, said):
+        at = ("-b", said["bootstrap"])
+        assert run_alone("topics", "create", "asked", "-p", "2", *at).returncode == 0
+        assert run_alone("produce", "automatic", *at, given=b"x\n").returncode == 0
+        assert run_alone("consume", "automatic", "-g", "readers", "-c", "1", *at).stdout == b"x\n"
+
+        def replicas() -> dict[str, int]:
+            listed = json.loads(run_alone("topics", "list", "--internal", "--json", *at).stdout)
+            return {topic["topic"]: topic["replicas"] for topic in listed}
+
+        eventually("the topic of decisions is there", lambda: "__kavka_decisions" in replicas())
+        assert replicas() == dict.fromkeys(("asked", "automatic", "__consumer_offsets", "__kavka_decisions"), 3)
+        for topic, needed in (("asked", 2), ("automatic", 2), ("__consumer_offsets", 2), ("__kavka_decisions", 1)):
+            settings = run_alone("configs", "describe", "--topic", topic, "min.insync.replicas", "--json", *at)
+            assert json.loads(settings.stdout)[0]["value"] == str(needed), topic

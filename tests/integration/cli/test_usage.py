@@ -49,7 +49,10 @@ def test_wrong_usage_ends_with_2_and_says_what_is_right(words: list[str]) -> Non
 
 @pytest.mark.parametrize("words", [[], ["topics"], ["configs"]])
 def test_a_group_without_a_command_shows_its_commands(words: list[str]) -> None:
-    assert b"Commands" in run_alone(*words).stdout
+    shown = run_alone(*words)
+    assert shown.returncode == 2
+    assert shown.stdout.startswith(f"Usage: {' '.join(['kavka', *words])} [OPTIONS] COMMAND ...".encode())
+    assert shown.stderr == b""
 
 
 @pytest.mark.parametrize("command", ["up", "server", "produce", "consume", "dump-log"])
@@ -73,7 +76,7 @@ def test_no_broker_there_is_a_failure_with_a_next_step(unused_port: int) -> None
     [
         (["log.segment.bytes=1"], "log.segment.bytes: Value must be at least 14"),
         (["listeners=nonsense"], "is not NAME://host:port"),
-        (["process.roles=broker"], "kavka keeps its metadata in ZooKeeper's form"),
+        (["process.roles=broker"], "There are no KRaft roles"),
     ],
 )
 def test_a_broker_that_must_not_start_says_why(tmp_path: Path, settings: list[str], words: str) -> None:
@@ -138,3 +141,29 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         result = run_alone("dump-log", str(tmp_path / path))
         assert result.returncode == 1
         assert b"Next: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "would"),
+    [
+        (["topics", "delete", "a", "b"], "delete 2 topics with all records: a, b"),
+        (
+            ["records", "delete", "t", "-p", "3", "--before", "7"],
+            "delete all records before offset 7 of partition 3 of t",
+        ),
+        (
+            ["elect", "--unclean", "--all"],
+            "let replicas lead that are not in sync, which may lose acknowledged records",
+        ),
+        (["transactions", "force-terminate", "id"], "fence the producer with transactional id 'id', and abort its"),
+        (
+            ["transactions", "abort", "--topic", "t", "--partition", "0", "--start-offset", "5"],
+            "abort the transaction at offset 5 of t-0, even if its producer still works",
+        ),
+    ],
+)
+def test_without_yes_a_command_says_that_it_did_nothing(words: list[str], would: str) -> None:
+    result = run_alone(*words)
+    assert result.returncode == 2
+    assert f"Error: Nothing was done. This would {would}" in result.stderr.decode()
+    assert b"Next: add --yes" in result.stderr

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -44,10 +44,19 @@ SHORT: Mapping[str, str] = {
 class InProcessCluster:
     """`async with InProcessCluster(tmp_path) as cluster`: brokers 1 to `count`, started together."""
 
-    def __init__(self, path: Path, *, count: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        count: int = 3,
+        settings: Mapping[str, str] | None = None,
+        more_listeners: Sequence[str] = (),
+    ) -> None:
+        """`more_listeners`: names of those that each broker has beside PLAINTEXT; their ports are in `ports_of`."""
         self._path = path
         self._settings = {**SHORT, **(settings or {})}
         self._ports = {broker_id: free_port() for broker_id in range(1, count + 1)}
+        self.ports_of = {name: {broker_id: free_port() for broker_id in self._ports} for name in more_listeners}
         self._servers: dict[int, Server] = {}
         self._database: Database | None = None
         self.halted: dict[int, str] = {}
@@ -101,7 +110,11 @@ class InProcessCluster:
     async def start(self, broker_id: int) -> Broker:
         properties = {
             "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports[broker_id]}",
+            "listeners": ",".join(
+                f"{name}://127.0.0.1:{ports[broker_id]}"
+                for name, ports in {"PLAINTEXT": self._ports, **self.ports_of}.items()
+            ),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ("PLAINTEXT", *self.ports_of)),
             "log.dirs": str(self._path / f"broker-{broker_id}"),
             **self._settings,
         }

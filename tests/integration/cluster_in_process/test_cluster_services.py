@@ -18,7 +18,7 @@ from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSetting
 from kavka.controller.reign import Deposed
 from kavka.controller.topics import TopicWish
 from kavka.decisions import DECISIONS_TOPIC, Decision, DecisionKind, decode_decision
-from kavka.errors import ConfigError, RequestError
+from kavka.errors import ConfigError, ErrorCode, LogsElsewhere, RequestError
 from kavka.model import TopicPartition
 
 TOPIC = "orders"
@@ -62,9 +62,10 @@ def test_a_topic_is_created_through_any_broker(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         for broker_id in (1, 2, 3):
             name = f"made-by-{broker_id}"
-            assert await cluster.broker(broker_id).auto_create_topics([name]) == {}
-            # It is there at once for who asked.
-            topic = cluster.broker(broker_id).metadata.topic(name)
+            broker = cluster.broker(broker_id)
+            assert broker.auto_creation.ask([name]) == {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            await cluster.until(lambda broker=broker, name=name: broker.metadata.topic(name) is not None, "it is known")  # type: ignore[misc]
+            topic = broker.metadata.topic(name)
             assert topic is not None
             assert len(topic.partitions[0].replicas) == 3
 
@@ -133,6 +134,7 @@ def test_a_topic_deleted_while_a_broker_is_down_leaves_nothing_there(tmp_path: P
 # -- settings
 
 
+@pytest.mark.setting("max.message.bytes")
 def test_settings_made_through_any_broker_hold_at_the_leader(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:
@@ -155,6 +157,7 @@ def test_settings_made_through_any_broker_hold_at_the_leader(tmp_path: Path) -> 
     runs(tmp_path, scenario)
 
 
+@pytest.mark.setting("unclean.leader.election.enable")
 def test_an_offline_partition_is_led_by_who_is_left_once_that_is_allowed(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:
@@ -264,6 +267,7 @@ def _serves(cluster: InProcessCluster, broker_id: int, group: str) -> bool:
 # -- sessions and ids
 
 
+@pytest.mark.setting("zookeeper.session.timeout.ms")
 def test_a_broker_whose_session_expired_comes_back_as_another(tmp_path: Path) -> None:
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:
@@ -301,10 +305,15 @@ def test_a_second_broker_with_the_same_id_does_not_start(tmp_path: Path, monkeyp
     monkeypatch.setattr("kavka.broker.registration.EXPIRY_SLACK_MS", 0)
 
     async def scenario(cluster: InProcessCluster) -> None:
-        other = InProcessCluster(tmp_path / "other", count=1, settings={"zookeeper.session.timeout.ms": "300"})
-        other.zookeeper = cluster.zookeeper
-        with pytest.raises(ConfigError, match=r"broker\.id 1 is taken"):
-            await other.start(1)
+        for given_up, why in (
+            ("", r"is registered: if another one is alive, give this one a broker\.id"),
+            (str(tmp_path / "broker-1"), r"broker\.id 1 is taken"),
+        ):
+            settings = {"zookeeper.session.timeout.ms": "300", "kavka.abandoned.log.dirs": given_up}
+            other = InProcessCluster(tmp_path / "other", count=1, settings=settings)
+            other.zookeeper = cluster.zookeeper
+            with pytest.raises(LogsElsewhere if not given_up else ConfigError, match=why):
+                await other.start(1)
         async with cluster.client() as client:
             await create(client)
             await write(client, b"value")

@@ -19,6 +19,7 @@ from kavka.protocol.messages.describe_topic_partitions_response import DescribeT
 from kavka.zookeeper.znodes import ISR_CHANGES_PATH
 
 
+@pytest.mark.setting("replica.lag.time.max.ms")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -70,6 +71,7 @@ def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(tmp_p
     runs(tmp_path, scenario)
 
 
+@pytest.mark.setting("kavka.eligible.leader.replicas.enable")
 def test_eligible_leader_replicas_are_told_and_lead(tmp_path: Path) -> None:
     """Who left when too few were left is eligible, as DescribeTopicPartitions says, and leads if the last one dies."""
 

@@ -119,8 +119,8 @@ class RunningServer:
 
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
 
-    def connect(self, **options: Any) -> Client:
-        client = Client(self.port, **options)
+    def connect(self, *, port: int | None = None, **options: Any) -> Client:
+        client = Client(self.port if port is None else port, **options)
         self.clients.append(client)
         return client
 

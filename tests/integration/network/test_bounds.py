@@ -97,6 +97,7 @@ def test_a_request_that_stops_half_way_holds_little(start_server: Any, eventuall
     eventually(lambda: bool(server.call(lambda: pool.lent_bytes == 0)))
 
 
+@pytest.mark.setting("kavka.max.in.flight.requests.per.connection")
 def test_a_connection_has_no_more_requests_in_flight_than_it_may(start_server: Any, eventually: Eventually) -> None:
     waiting = Waiting()
     server = start_server(waiting, max_in_flight_requests=10)
@@ -116,6 +117,7 @@ def test_a_connection_has_no_more_requests_in_flight_than_it_may(start_server: A
         assert client.answer() == (index, b"")
 
 
+@pytest.mark.setting("kavka.max.output.bytes.per.connection")
 def test_a_client_that_does_not_read_is_not_read_either(start_server: Any, eventually: Eventually) -> None:
     handled: list[int] = []
     answer = bytes(50_000)
@@ -145,6 +147,7 @@ def test_a_client_that_does_not_read_is_not_read_either(start_server: Any, event
     sender.join()
 
 
+@pytest.mark.setting("kavka.max.receiving.bytes", "queued.max.request.bytes")
 def test_half_received_requests_of_all_hold_no_more_than_they_may(start_server: Any) -> None:
     server = start_server(echo, max_receiving_bytes=1_000_000)
     clients = [server.connect() for _ in range(8)]
@@ -172,6 +175,7 @@ def test_half_received_requests_of_all_hold_no_more_than_they_may(start_server: 
     assert server.call(lambda: server.server._processor.pool.lent_bytes) == 0
 
 
+@pytest.mark.setting("connections.max.idle.ms")
 def test_an_idle_connection_is_closed_and_a_busy_one_is_not(start_server: Any, eventually: Eventually) -> None:
     waiting = Waiting()
     server = start_server(
@@ -195,6 +199,7 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not(start_server: Any, e
     assert waits.is_closed_by_server()
 
 
+@pytest.mark.setting("max.connections")
 def test_over_max_connections_the_next_one_waits_for_a_place(start_server: Any, eventually: Eventually) -> None:
     server = start_server(echo, max_connections=2)
     first, second = server.connect(), server.connect()
@@ -211,6 +216,7 @@ def test_over_max_connections_the_next_one_waits_for_a_place(start_server: Any, 
     assert server.server.connection_count == 2
 
 
+@pytest.mark.setting("max.connections.per.ip", "max.connections.per.ip.overrides")
 def test_over_max_connections_per_ip_a_connection_is_refused(
     start_server: Any, log_lines: list[Any], eventually: Eventually
 ) -> None:
@@ -313,6 +319,7 @@ def test_all_addresses_are_served_where_no_host_is_given(start_server: Any) -> N
         assert len(client.recv(100)) == 9
 
 
+@pytest.mark.setting("queued.max.requests")
 def test_the_request_channel_holds_no_more_than_queued_max_requests(start_server: Any, eventually: Eventually) -> None:
     blocked = threading.Event()
     handled: list[int] = []

@@ -408,3 +408,20 @@ def test_a_stop_does_not_wait_longer_than_its_grace(
     eventually(lambda: len(waiting) == 1)
     server.stop(0.05)
     assert server.server.connection_count == 0 or network_threads > 1
+
+
+@pytest.mark.setting("control.plane.listener.name", "num.network.threads")
+def test_the_controllers_requests_do_not_go_through_the_channel_of_the_network_threads(start_server: Any) -> None:
+    server = start_server(echo, network_threads=2)
+    control = server.call(lambda: server.server.listen("CONTROL", "127.0.0.1", 0, is_control_plane=True))
+    server.call(control.start)
+
+    def longest_wait_ms() -> float:
+        times = server.registry.get("kafka.network", "RequestMetrics", "RequestQueueTimeMs", request="api-18")
+        return 0.0 if times is None else float(times.maximum)
+
+    client = server.connect(port=control.port)
+    assert [client.ask(number, b"x") for number in range(20)] == [b"x"] * 20
+    assert longest_wait_ms() == 0
+    assert server.connect().ask(1, b"y") == b"y"
+    assert longest_wait_ms() > 0

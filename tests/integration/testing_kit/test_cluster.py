@@ -118,7 +118,13 @@ def test_two_clusters_know_nothing_of_each_other() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"log.dirs": "/x"}, {"zookeeper.connect": "h"}, {"num.network.threads": 3}, {"log.segment.bytes": "many"}],
+    [
+        {"log.dirs": "/x"},
+        {"zookeeper.connect": "h"},
+        {"num.network.threads": 3},
+        {"log.segment.bytes": "many"},
+        {"zookeeper.set.acl": True},
+    ],
 )
 def test_settings_that_a_cluster_cannot_have_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ConfigError):

@@ -20,6 +20,7 @@ from kavka.coordinator.group import (
     JoinAnswer,
     JoinProtocol,
     JoinRequest,
+    Leaver,
     SyncAnswer,
 )
 from kavka.errors import ErrorCode, RequestError
@@ -41,6 +42,7 @@ class Walk:
         self.tokens = 0
         self.generation = 0
         self.writing = False
+        self.replaced: list[str] = []
         self.rebalancing_since: int | None = None
 
     def carry_out(self, effects: Effects) -> None:
@@ -53,6 +55,8 @@ class Walk:
             if synced.error is ErrorCode.NONE and place >= 0:
                 assert synced.assignment in (b"", f"{self.group.generation}".encode()), "of another generation"
         self.writing = self.writing or effects.write_group
+        if effects.replaced:
+            self.replaced.append(effects.replaced)
         assert self.group.generation >= self.generation, "the generation fell"
         self.generation = self.group.generation
         waiting = {member.join_token for member in self.group.members.values()} | {
@@ -110,13 +114,13 @@ class Walk:
                 except RequestError:
                     pass
             case ("leave", place) if place in self.ids:
-                try:
-                    group.leave(self.ids.pop(place), None, self.now_ms, effects)
-                except RequestError:
-                    pass
+                group.leave([Leaver(self.ids.pop(place))], self.now_ms, effects)
             case ("written", error) if self.writing:
                 self.writing = False
                 group.on_written(group.generation, error, self.now_ms, effects)
+                for member_id in self.replaced:
+                    group.on_replacement_written(member_id, error, self.now_ms, effects)
+                self.replaced.clear()
             case ("wait", ms):
                 self.pass_time(ms)
         self.carry_out(effects)

@@ -135,6 +135,8 @@ class Client:
     producer: ProducerIdAndEpoch | None = None
     is_open: bool = False
     is_broken: bool = False
+    was_refused_in: int | None = None
+    """The coordinator's epoch in which it was told to come again with the first partition of a transaction."""
     transactions: int = 0
     records: int = 0
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
@@ -239,7 +241,10 @@ class World:
         assert client.producer is not None
         place = self.rng.choice(PARTITIONS)
         if self.version < BUMPS_EPOCH and not self.accepts(client, self.add, client, place):
+            if not client.is_open:
+                client.was_refused_in = self.coordinator_epoch
             return
+        client.was_refused_in = None
         if not client.is_open:
             client.is_open = True
             client.transactions += 1
@@ -284,6 +289,16 @@ class World:
             self.clients.remove(client)  # It would take the next epoch; another client does.
         client.is_open = client.is_broken = False
         client.unanswered.clear()
+
+    def give_up(self, client: Client) -> None:
+        """Aborts a transaction that it could not even begin: who did so before version 2 must not be ended for it."""
+        epoch = self.coordinator_epoch
+        if self.accepts(client, self.ask_to_end, client, False):
+            client.was_refused_in = None
+        elif client not in self.clients:
+            known = self.shard.transactions[client.name]
+            is_fenced = known.producer != client.producer
+            assert is_fenced or client.was_refused_in != epoch, "an abort of nothing was refused for good"
 
     def ask_to_end(self, client: Client, commit: bool) -> None:
         assert client.producer is not None
@@ -387,6 +402,8 @@ class World:
                 may(20, lambda: self.produce(client))
                 if client.is_open:
                     may(15, lambda: self.end(client))
+                elif client.was_refused_in is not None:
+                    may(15, lambda: self.give_up(client))
         if self.batches:
             may(30, self.deliver_batch)
         if self.asking:

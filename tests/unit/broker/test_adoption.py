@@ -163,6 +163,9 @@ def test_a_topic_without_an_id_gets_the_one_that_was_drawn() -> None:
     assert TopicAssignment.decode("t", writes[topic_path("t")]).topic_id == ID_B
 
 
+@pytest.mark.setting(
+    "offsets.topic.segment.bytes", "transaction.state.log.segment.bytes", "transaction.state.log.min.isr"
+)
 def test_adopted_topics_keep_their_records_and_internal_ones_are_compacted() -> None:
     config = BrokerConfig.from_properties({})
     assert settings_of("orders", config) == {"retention.ms": "-1", "retention.bytes": "-1"}

@@ -86,6 +86,20 @@ def test_without_a_subscription_nothing_is_asked_for() -> None:
     assert (told.interval_ms, told.metrics) == (300_000, ())
 
 
+def test_metrics_are_wanted_while_a_subscription_asks_for_some_or_somebody_takes_them() -> None:
+    subscriptions: list[Mapping[str, str]] = []
+    version = 0
+    telemetry = ClientTelemetry(
+        lambda: subscriptions, lambda: version, max_bytes=lambda: MAX_BYTES, new_id=lambda: ID, on_push=None
+    )
+    assert not telemetry.is_wanted
+    for wanted, is_wanted in (({"interval.ms": "1000"}, False), ({"metrics": ""}, False), (SUBSCRIPTION, True)):
+        version += 1
+        subscriptions[:] = [wanted]
+        assert telemetry.is_wanted is is_wanted
+    assert World().telemetry.is_wanted
+
+
 def test_all_metrics_take_the_place_of_some() -> None:
     assert World(SUBSCRIPTION, {"metrics": "*"}).ask().metrics == ("*",)
 
@@ -129,6 +143,7 @@ def test_a_changed_subscription_is_unknown_until_the_client_asks_again() -> None
     assert world.ask(20).interval_ms == 2000
 
 
+@pytest.mark.setting("telemetry.max.bytes")
 def test_what_is_pushed_is_inflated_up_to_the_limit_and_not_beyond() -> None:
     world = World(SUBSCRIPTION)
     told = world.ask()

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
@@ -15,6 +17,7 @@ from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, StorageError
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.records.compression import Compression
 from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
@@ -28,7 +31,7 @@ RECORD = CoordinatorRecord(b"key", b"value")
 class Room:
     """A log that this broker leads, with a follower in sync where `isr` says so."""
 
-    def __init__(self, path: Path, *isr: int) -> None:
+    def __init__(self, path: Path, *isr: int, compression: Compression = Compression.NONE) -> None:
         config = BrokerConfig.from_properties({"broker.id": "1", "log.dirs": str(path)})
         self.failures: list[StorageError] = []
         self.replicas = ReplicaManager(asyncio.get_running_loop(), on_storage_error=self.failures.append)
@@ -49,6 +52,7 @@ class Room:
             load_bytes=1 << 20,
             commit_timeout_ms=30,
             on_storage_error=self.failures.append,
+            compression=compression,
         )
 
     def commit(self) -> None:
@@ -71,6 +75,19 @@ def test_what_is_committed_is_read_back(tmp_path: Path) -> None:
         room = Room(tmp_path, OWN)
         assert await room.log.append(0, [RECORD, CoordinatorRecord(b"gone", None)]) is ErrorCode.NONE
         assert await room.read() == [RECORD, CoordinatorRecord(b"gone", None)]
+
+    runs(scenario)
+
+
+@pytest.mark.setting("offsets.topic.compression.codec")
+@pytest.mark.parametrize("codec", Compression)
+def test_batches_have_the_codec_that_is_asked_for_and_are_read_back(tmp_path: Path, codec: Compression) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN, compression=codec)
+        assert await room.log.append(0, [RECORD] * 3) is ErrorCode.NONE
+        headers = [header for segment in room.partition.log.segments for _, header in segment.headers()]
+        assert [header.compression for header in headers] == [codec]
+        assert await room.read() == [RECORD] * 3
 
     runs(scenario)
 

@@ -128,6 +128,7 @@ def test_what_waits_for_the_topic_is_bounded_and_the_overflow_counted(tmp_path: 
     asyncio.run(scenario())
 
 
+@pytest.mark.setting("kavka.decisions.ring.bytes")
 def test_the_ring_keeps_the_newest_decisions_within_its_size(tmp_path: Path) -> None:
     async def scenario() -> None:
         log = new_log(Topic(), tmp_path, ring_bytes=8_000)

@@ -13,6 +13,7 @@ import pytest
 from kavka.broker import dynamic_configs
 from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.registration import make_persistent_paths
+from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
@@ -113,6 +114,33 @@ def test_a_default_for_all_brokers_arrives_and_one_for_another_broker_does_not(t
     runs(tmp_path, scenario)
 
 
+def test_of_what_is_found_for_brokers_the_rest_is_obeyed_where_one_cannot_be(tmp_path: Path) -> None:
+    found = {"min.insync.replicas": "2", "listeners": "PLAINTEXT://:1", "log.segment.bytes": "many"}
+
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        one = Listener(await server.connect(), 1, tmp_path)
+        await one.configs.change_broker(lambda _current: found, per_broker=True)
+        assert one.configs.broker.min_insync_replicas == 2
+        assert one.configs.broker.dynamic == {"min.insync.replicas": "2"}
+        assert one.configs.broker.listeners == "PLAINTEXT://:9092"
+
+    runs(tmp_path, scenario)
+
+
+def test_what_another_broker_set_and_this_one_was_not_told_of_yet_stays(tmp_path: Path) -> None:
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        one, two = [Listener(await server.connect(), number, tmp_path) for number in (1, 2)]
+        await one.configs.change_broker(limit("2"), per_broker=False)
+        change = [Change("log.retention.ms", Operation.SET, "5")]
+        await two.configs.change_broker(
+            lambda current: alter_broker_incrementally(change, current, two.configs.broker, per_broker=False),
+            per_broker=False,
+        )
+        assert two.configs.broker.dynamic_default == {"min.insync.replicas": "2", "log.retention.ms": "5"}
+
+    runs(tmp_path, scenario)
+
+
 def test_settings_that_cannot_be_read_now_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamic_configs, "RETRY_S", 0.01)
 
@@ -125,6 +153,19 @@ def test_settings_that_cannot_be_read_now_follow(tmp_path: Path, monkeypatch: py
         assert reader.configs.topic("orders").min_insync_replicas == 1
         await reader.changed.wait()
         assert reader.configs.topic("orders").min_insync_replicas == 2
+
+    runs(tmp_path, scenario)
+
+
+def test_of_a_topics_settings_the_rest_is_obeyed_where_one_cannot_be(tmp_path: Path) -> None:
+    found = {"min.insync.replicas": "2", "segment.bytes": "many", "remote.storage.enable": "true"}
+
+    async def scenario(server: EmbeddedZooKeeper) -> None:
+        one = Listener(await server.connect(), 1, tmp_path)
+        await one.configs.change_topic("orders", lambda _current: found)
+        assert one.configs.topic("orders").min_insync_replicas == 2
+        assert one.configs.topic("orders").segment_bytes == 1 << 30
+        assert one.configs.overrides("orders") == found
 
     runs(tmp_path, scenario)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from typing import NamedTuple
 
 import pytest
 
@@ -36,8 +37,10 @@ def partitions(outcomes: object) -> list[int]:
     return [outcome.spec.topic_partition.partition for outcome in outcomes]
 
 
-def opened(cache: FetchSessionCache, *indexes: int, now_ms: int = 0) -> FetchContext:
-    context = cache.context(NO_SESSION, INITIAL_EPOCH, [spec(index) for index in indexes], [], now_ms)
+def opened(cache: FetchSessionCache, *indexes: int, now_ms: int = 0, is_follower: bool = False) -> FetchContext:
+    context = cache.context(
+        NO_SESSION, INITIAL_EPOCH, [spec(index) for index in indexes], [], now_ms, is_follower=is_follower
+    )
     context.worth_sending([found(wanted) for wanted in context.specs])
     return context
 
@@ -53,6 +56,12 @@ def test_a_full_fetch_opens_a_session_and_an_incremental_one_goes_on_with_it() -
     second = sessions.context(first.session_id, 1, [], [], 1)
     assert [wanted.topic_partition.partition for wanted in second.specs] == [0, 1]
     assert not second.everything
+
+
+@pytest.mark.parametrize("epoch", [INITIAL_EPOCH, FINAL_EPOCH])
+def test_a_partition_that_is_named_twice_is_served_once_as_it_was_named_last(epoch: int) -> None:
+    context = cache().context(NO_SESSION, epoch, [spec(0, 3), spec(1), spec(0, 7)], [], 0)
+    assert list(context.specs) == [spec(0, 7), spec(1)]
 
 
 def test_an_incremental_answer_leaves_out_what_is_as_it_was() -> None:
@@ -154,10 +163,119 @@ def test_a_full_cache_gives_place_only_for_sessions_that_are_idle() -> None:
     sessions = cache(slots=2)
     idle = opened(sessions, 0).session_id
     busy = opened(sessions, 0, now_ms=1).session_id
-    assert opened(sessions, 0, now_ms=MIN_EVICTION_MS - 1).session is None
-    sessions.context(busy, 1, [], [], MIN_EVICTION_MS)
-    newest = opened(sessions, 0, now_ms=MIN_EVICTION_MS)
+    assert opened(sessions, 0, now_ms=MIN_EVICTION_MS).session is None
+    sessions.context(busy, 1, [], [], MIN_EVICTION_MS + 1)
+    newest = opened(sessions, 0, now_ms=MIN_EVICTION_MS + 1)
     assert newest.session is not None
     assert sessions.evictions == 1
     with pytest.raises(RequestError):
-        sessions.context(idle, 1, [], [], MIN_EVICTION_MS)
+        sessions.context(idle, 1, [], [], MIN_EVICTION_MS + 1)
+
+
+def grown(sessions: FetchSessionCache, session_id: int, *, now_ms: int, epoch: int = 1) -> None:
+    """The session is used, and so is not idle."""
+    sessions.context(session_id, epoch, [], [], now_ms)
+
+
+def lives(sessions: FetchSessionCache, session_id: int, epoch: int, now_ms: int) -> bool:
+    try:
+        sessions.context(session_id, epoch, [], [], now_ms)
+    except RequestError as gone:
+        return gone.code is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    return True
+
+
+def test_a_followers_session_takes_the_place_of_a_consumers_and_never_the_other_way() -> None:
+    sessions = cache(slots=2)
+    small, large = opened(sessions, 0).session_id, opened(sessions, 0, 1, 2).session_id
+    follower = opened(sessions, 0, is_follower=True)
+    assert follower.session is not None
+    assert not lives(sessions, small, 1, 1)
+    assert opened(sessions, 0, 1, is_follower=True).session is not None
+    assert not lives(sessions, large, 1, 1)
+    later = 2 * MIN_EVICTION_MS
+    for number, now_ms in enumerate((MIN_EVICTION_MS, later), start=1):
+        for session_id in list(sessions.session_ids()):
+            grown(sessions, session_id, now_ms=now_ms, epoch=number)
+    assert opened(sessions, *range(50), now_ms=later).session is None
+    assert sessions.evictions == 2
+
+
+@pytest.mark.parametrize("is_follower", [False, True])
+def test_among_equals_an_older_session_with_fewer_partitions_makes_room(is_follower: bool) -> None:
+    sessions = cache(slots=2)
+    old = opened(sessions, 0, is_follower=is_follower).session_id
+    later = MIN_EVICTION_MS + 1
+    grown(sessions, old, now_ms=MIN_EVICTION_MS)
+    assert opened(sessions, 0, 1, now_ms=MIN_EVICTION_MS, is_follower=True).session is not None
+    # Nobody's session is old enough yet.
+    assert opened(sessions, 0, 1, 2, now_ms=MIN_EVICTION_MS, is_follower=is_follower).session is None
+    grown(sessions, old, now_ms=later, epoch=2)
+    assert opened(sessions, 3, now_ms=later, is_follower=is_follower).session is None
+    assert opened(sessions, 3, 4, now_ms=later, is_follower=is_follower).session is not None
+    assert not lives(sessions, old, 3, later)
+
+
+def test_a_session_that_grows_is_ranked_anew() -> None:
+    sessions = cache(slots=2)
+    one, other = opened(sessions, 0).session_id, opened(sessions, 0, 1).session_id
+    sessions.context(one, 1, [spec(index) for index in range(1, 5)], [], 1)
+    assert opened(sessions, 0, is_follower=True).session is not None
+    assert lives(sessions, one, 2, 2)
+    assert not lives(sessions, other, 1, 2)
+
+
+class Known(NamedTuple):
+    """What the rules ask of a session."""
+
+    is_follower: bool
+    size: int
+    created_ms: int
+    used_ms: int
+
+
+def loser(known: dict[int, Known], size: int, now_ms: int, *, is_follower: bool) -> int | None:
+    """The rules of Kafka's FetchSessionCache, looked up among all sessions."""
+    longest_idle = min(known, key=lambda session_id: known[session_id].used_ms)
+    if now_ms - known[longest_idle].used_ms > MIN_EVICTION_MS:
+        return longest_idle
+    candidates = [
+        (session.is_follower, session.size, session_id)
+        for session_id, session in known.items()
+        if session.used_ms - session.created_ms > MIN_EVICTION_MS or (is_follower and not session.is_follower)
+    ]
+    if not candidates or min(candidates) > (is_follower, size, 0):
+        return None
+    return min(candidates)[2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_makes_room_is_who_makes_room_in_kafka(seed: int) -> None:
+    draw = random.Random(seed)
+    sessions, known, epochs = cache(slots=6), dict[int, Known](), dict[int, int]()
+    now_ms = evictions = 0
+    for _ in range(400):
+        now_ms += draw.choice((1, 1_000, 30_000))
+        if known and draw.random() < 0.6:
+            session_id = draw.choice(list(known))
+            size = max(1, known[session_id].size + draw.choice((-1, 0, 0, 1)))
+            added = [spec(index) for index in range(known[session_id].size, size)]
+            forgotten = [("orders", index) for index in range(size, known[session_id].size)]
+            sessions.context(session_id, epochs[session_id], added, forgotten, now_ms)
+            known[session_id] = known[session_id]._replace(size=size, used_ms=now_ms)
+            epochs[session_id] += 1
+            continue
+        is_follower, size = draw.random() < 0.4, draw.randrange(1, 8)
+        gone = loser(known, size, now_ms, is_follower=is_follower) if len(known) == 6 else None
+        made = opened(sessions, *range(size), now_ms=now_ms, is_follower=is_follower).session
+        assert (made is not None) == (len(known) < 6 or gone is not None)
+        if gone is not None:
+            assert not lives(sessions, gone, epochs[gone], now_ms)
+            del known[gone]
+            evictions += 1
+        if made is not None:
+            known[made.session_id] = Known(is_follower, size, now_ms, now_ms)
+            epochs[made.session_id] = 1
+        assert sessions.session_ids() == known.keys()
+        assert sessions.partition_count == sum(session.size for session in known.values())
+        assert sessions.evictions == evictions

@@ -119,6 +119,7 @@ async def test_entries_are_on_the_disk_soon_without_anybody_stopping(tmp_path: P
     by.abort()
 
 
+@pytest.mark.setting("kavka.flight.recorder.bytes")
 @in_a_loop
 async def test_the_ring_is_bounded_and_each_file_begins_with_the_whole_partition(tmp_path: Path) -> None:
     by, log = recorder(tmp_path), MetadataLog()

@@ -46,6 +46,7 @@ def runs(path: Path, scenario: Callable[[EmbeddedZooKeeper], Awaitable[None]]) -
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
+@pytest.mark.setting("reserved.broker.max.id", "broker.id.generation.enable")
 def test_generated_ids_are_above_the_reserved_ones_and_never_given_twice(tmp_path: Path) -> None:
     async def scenario(server: EmbeddedZooKeeper) -> None:
         sessions = [await server.connect(), await server.connect()]

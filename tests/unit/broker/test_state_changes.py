@@ -62,6 +62,9 @@ class Settings:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self.overrides: dict[str, str] = {}
+        self.count = 2
+        """Partitions of every topic, as ZooKeeper has them."""
+        self.counted: list[str] = []
 
     def topic(self, name: str) -> TopicConfig:
         return TopicConfig(self.overrides, self._config)
@@ -70,7 +73,8 @@ class Settings:
         pass
 
     async def partition_count(self, name: str) -> int:
-        return 50
+        self.counted.append(name)
+        return self.count
 
     def forget_topic(self, name: str) -> None:
         pass
@@ -100,8 +104,10 @@ class Transactions:
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        self.partition_count = 0
 
     def set_partition_count(self, count: int) -> None:
+        self.partition_count = count
         self.told.append(("count", count))
 
     async def load(self, partition: int, leader_epoch: int) -> None:
@@ -157,7 +163,6 @@ class Room:
             topics=self.settings,
             new_fetchers=lambda: self.fetching,
             inter_broker_listener="PLAINTEXT",
-            partition_counts={GROUP_METADATA_TOPIC: 2, TRANSACTION_STATE_TOPIC: 2},
             broker_epoch=lambda: BROKER_EPOCH,
             wall_ms=lambda: NOW_MS,
             on_storage_error=self.storage_errors.append,
@@ -657,20 +662,63 @@ def test_transactions_come_and_go_with_their_partition(tmp_path: Path) -> None:
         assert await room.lead(topic=topic, topic_id=topic_id, partition=0) is ErrorCode.NONE
         await room.settled()
         room.changes.take_offline([TopicPartition(topic, 0)])
-        assert room.transactions.told == [("count", 2), ("load", 0, 0), ("unload", 0, None)]
+        assert sorted(room.transactions.told) == [("count", 2), ("load", 0, 0), ("unload", 0, None)]
 
     runs(tmp_path, scenario)
 
 
 def test_groups_are_placed_by_the_whole_number_of_partitions(tmp_path: Path) -> None:
     async def scenario(room: Room) -> None:
-        # One of two is told of: the other never had a leader. ZooKeeper knows how many there are.
-        assert await room.publish({0: OTHER}, topic=GROUP_METADATA_TOPIC) is ErrorCode.NONE
+        # Some are told of: others never had a leader. ZooKeeper knows how many there are.
+        room.settings.count = 50
+        assert await room.publish({0: OTHER, 1: OTHER}, topic=GROUP_METADATA_TOPIC) is ErrorCode.NONE
         with pytest.raises(RequestError) as refused:
             room.groups.partition_for("group")
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await room.settled()
-        assert 0 <= room.groups.partition_for("group") < 50
+        assert room.groups.partition_count == 50
+
+    runs(tmp_path, scenario)
+
+
+def test_who_waits_for_a_coordinators_topic_waits_until_ids_can_be_placed(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        waiting = asyncio.ensure_future(room.changes.await_topic(GROUP_METADATA_TOPIC, 10))
+        await asyncio.sleep(0)
+        assert await room.publish({0: OTHER, 1: OTHER}, topic=GROUP_METADATA_TOPIC) is ErrorCode.NONE
+        assert await waiting
+        assert room.groups.partition_count == 2
+
+    runs(tmp_path, scenario)
+
+
+def test_groups_stay_where_they_are_when_their_topic_grows(tmp_path: Path) -> None:
+    """A controller of another kind may let it grow. What was committed would not be found by the new number."""
+
+    async def scenario(room: Room) -> None:
+        topic = GROUP_METADATA_TOPIC
+        assert await room.publish({0: OTHER, 1: OTHER}, topic=topic) is ErrorCode.NONE
+        await room.settled()
+        room.settings.count = 3
+        assert await room.publish({0: OTHER, 1: OTHER, 2: OTHER}, topic=topic) is ErrorCode.NONE
+        await room.settled()
+        assert room.groups.partition_count == 2
+        assert room.settings.counted == [topic], "it is counted once, not with every message"
+
+    runs(tmp_path, scenario)
+
+
+def test_a_topic_that_is_made_anew_places_groups_anew(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        topic = GROUP_METADATA_TOPIC
+        assert await room.publish({0: OTHER, 1: OTHER}, topic=topic, topic_id=uuid.UUID(int=5)) is ErrorCode.NONE
+        await room.settled()
+        # This broker did not hear that the former topic was deleted.
+        room.settings.count = 3
+        made_anew = {0: OTHER, 1: OTHER, 2: OTHER}
+        assert await room.publish(made_anew, topic=topic, topic_id=uuid.UUID(int=6)) is ErrorCode.NONE
+        await room.settled()
+        assert room.groups.partition_count == 3
 
     runs(tmp_path, scenario)
 

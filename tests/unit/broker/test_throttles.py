@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kavka.broker.throttles import Throttles
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId, TopicPartition
@@ -26,6 +28,7 @@ def test_nothing_is_throttled_until_a_rate_and_a_replica_are_named(tmp_path: Pat
     assert not throttles.withholds(ORDERS_0, OTHER)
 
 
+@pytest.mark.setting("leader.replication.throttled.rate", "leader.replication.throttled.replicas")
 def test_what_a_leader_sends_is_withheld_over_the_rate_of_named_partitions_only(tmp_path: Path) -> None:
     limited = config(tmp_path, leader_replication_throttled_rate="1000")
     throttles = Throttles(OWN, limited, now_ms=lambda: 0)
@@ -39,6 +42,7 @@ def test_what_a_leader_sends_is_withheld_over_the_rate_of_named_partitions_only(
     assert not throttles.withholds(ORDERS_0, OTHER)
 
 
+@pytest.mark.setting("follower.replication.throttled.rate", "follower.replication.throttled.replicas")
 def test_rates_that_are_taken_back_hold_nobody(tmp_path: Path) -> None:
     throttles = Throttles(OWN, config(tmp_path, follower_replication_throttled_rate="5"), now_ms=lambda: 0)
     assert throttles.follower.rate == 5

@@ -10,7 +10,8 @@ import pytest
 
 from kavka.cli.output import Failure
 from kavka.cli.pipeline_report import BAR, Run, Teller, bar, show_status
-from kavka.cli.spark import INSTALL, need_spark
+from kavka.cli.spark import need_spark
+from kavka.installation import install_command
 from kavka_spark.pipelines.journal import Journal, new_journal_path
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.spec import PipelineSpec, parse_spec
@@ -85,4 +86,4 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Failure) as missing:
         need_spark()
-    assert missing.value.next_step == INSTALL == 'pip install "kavka[spark]"'
+    assert missing.value.next_step == install_command("spark")

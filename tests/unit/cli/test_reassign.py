@@ -28,12 +28,12 @@ def tp(text: str) -> TopicPartition:
         (["elect"], "elections of which partitions?"),
         (["elect", "--all", "--topic", "t"], "elections of which partitions?"),
         (["elect", "--all", "--partition", "1"], "--partition without --topic"),
-        (["elect", "--unclean", "--all"], "may lose records"),
+        (["elect", "--unclean", "--all"], "may lose acknowledged records"),
         (["reassign", "cancel"], "cancel what?"),
         (["reassign", "cancel", "--all", "--topic", "t"], "cancel what?"),
         (["reassign", "cancel", "--all", "--partition", "1"], "--partition without --topic"),
-        (["reassign", "plan", "--brokers", "1,two"], "brokers are named by their numbers"),
-        (["reassign", "plan", "--brokers", ","], "brokers are named by their numbers"),
+        (["reassign", "plan", "--brokers", "1,two"], "broker ids are numbers"),
+        (["reassign", "plan", "--brokers", ","], "broker ids are numbers"),
     ],
 )
 def test_a_command_that_is_not_clear_is_refused_with_the_next_step(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.start import Start, WrongUsage, has_cluster
-from kavka.cli.start_cluster import PortTaken, TooFewBrokers, broker_count, require_free_ports, settings_of_broker
+from kavka.cli.start_cluster import TooFewBrokers, broker_count, require_free_ports, settings_of_broker
 from kavka.config.broker import BrokerConfig
+from kavka.errors import AddressUnavailable
 from kavka_process import free_port
 
 
@@ -40,21 +42,32 @@ def test_brokers_have_ids_ports_and_directories_of_their_own_and_one_zookeeper()
 
 
 @pytest.mark.parametrize(("count", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)])
-def test_internal_topics_have_as_many_replicas_as_there_can_be_and_topics_one_as_kafka_has(
+def test_topics_have_as_many_replicas_as_there_can_be_and_survive_the_loss_of_one_broker(
     count: int, replicas: int, in_sync: int
 ) -> None:
     config = of(Start(), 1, count)
     assert config.offsets_topic_replication_factor == replicas
     assert config.transaction_state_log_replication_factor == replicas
     assert config.transaction_state_log_min_isr == in_sync
-    assert config.default_replication_factor == 1
+    assert config.default_replication_factor == replicas
+    assert config.min_insync_replicas == in_sync
 
 
 def test_what_is_set_holds_for_all_brokers() -> None:
-    plan = Start(settings=("default.replication.factor=3", "offsets.topic.replication.factor=2"))
+    plan = Start(
+        settings=("default.replication.factor=1", "min.insync.replicas=1", "offsets.topic.replication.factor=2")
+    )
     for broker_id in (1, 2, 3):
         config = of(plan, broker_id, 3)
-        assert (config.default_replication_factor, config.offsets_topic_replication_factor) == (3, 2)
+        assert (config.default_replication_factor, config.offsets_topic_replication_factor) == (1, 2)
+        assert config.min_insync_replicas == 1
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_an_ipv6_address_may_stand_in_brackets(host: str) -> None:
+    config = of(Start(host=host, advertise="fe80::2"), 1, 3)
+    assert str(config.listener_endpoints[0]) == "PLAINTEXT://[::1]:9092"
+    assert str(config.advertised_endpoints[0]) == "PLAINTEXT://[fe80::2]:9092"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +119,12 @@ def test_a_port_that_is_taken_is_named_with_the_broker_that_needs_it() -> None:
     import socket
 
     port = free_port(following=[1, 2])
-    with socket.create_server(("127.0.0.1", port + 2)), pytest.raises(PortTaken, match=f"port {port + 2} of broker 3"):
+    with (
+        socket.create_server(("127.0.0.1", port + 2)),
+        pytest.raises(
+            AddressUnavailable, match=f"{port + 2} for broker 3: port {port + 2} is taken: process {os.getpid()} "
+        ),
+    ):
         require_free_ports(Start(port=port), 3)
 
 

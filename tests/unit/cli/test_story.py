@@ -87,6 +87,15 @@ def test_a_topics_story_has_all_its_partitions() -> None:
     assert select(decisions, Subject("orders")) == [third, fourth]
 
 
+def test_a_topics_story_begins_with_its_creation() -> None:
+    made, other = (
+        Decision(DecisionKind.TOPIC_CREATED, START_MS, BrokerId(1), "", evidence={"topic": name}) for name in "ab"
+    )
+    decisions = [recorded(made), recorded(other)]
+
+    assert select(decisions, Subject("a")) == select(decisions, Subject("a", 3)) == [made]
+
+
 def test_a_brokers_story_has_what_was_decided_about_it_and_where_it_came_or_left() -> None:
     gone, moved, elsewhere = went(0, 2), elected(1, 2, 1), elected(2, 3, 1)
     elsewhere = elsewhere._replace(before={"leader": 3}, after={"leader": 1})
@@ -121,15 +130,20 @@ def test_a_headline_says_what_is_none() -> None:
 
 
 def test_times_of_day_are_of_today_or_of_yesterday_and_durations_have_units() -> None:
-    noon = moment_ms("2026-01-31T12:00:00", 0)
+    noon = moment_ms("2026-01-31T12:00:00", 10**15)
 
     assert moment_ms("10:42", noon) == noon - 78 * 60_000
     assert moment_ms("10:42:30.250", noon) == noon - 78 * 60_000 + 30_250
-    assert moment_ms("13:00", noon) == noon - 23 * 3_600_000
+    evening = noon + 11 * 3_600_000
+    past_midnight = noon + 13 * 3_600_000
+    assert moment_ms("23:00", past_midnight) == evening
     assert moment_ms("1700000000000", noon) == START_MS
     assert [parse_duration(text) for text in ("250ms", "90s", "10m", "2h", "7d")] == [
         250, 90_000, 600_000, 7_200_000, 604_800_000,
     ]  # fmt: skip
+    for future in ("12:01", "23:00", "2026-01-31T12:01:00", str(noon + 1)):
+        with pytest.raises(Failure, match="lies in the future"):
+            moment_ms(future, noon)
     for wrong in ("soon", "25:00", "10:42:99"):
         with pytest.raises(Failure):
             moment_ms(wrong, noon)
@@ -141,7 +155,7 @@ def test_rings_of_several_brokers_are_told_as_one_story(tmp_path: object, capsys
     from pathlib import Path
 
     assert isinstance(tmp_path, Path)
-    now_ms = moment_ms("2026-01-31T12:00:00", 0)
+    now_ms = moment_ms("2026-01-31T12:00:00", 10**15)
     for broker, decision in ((1, went(0, 2)), (3, elected(40, 2, 1))):
         directory = tmp_path / f"broker-{broker}" / "logs"
         directory.mkdir(parents=True)

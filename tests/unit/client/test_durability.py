@@ -34,6 +34,15 @@ def test_the_worst_that_can_be_said_of_a_partition(state: PartitionReplicas, exp
     assert health(state) is expected
 
 
+@pytest.mark.parametrize("least", [1, 2, 5])
+def test_no_more_need_to_be_in_sync_than_there_are_replicas(least: int) -> None:
+    alone = PartitionReplicas(ORDERS_0, 1, 0, (1,), (1,), least, {1: 7})
+    assert health(alone) is Health.FULL
+    (risk,) = risks([alone], [1])
+    assert risk.unavailable == (ORDERS_0,)
+    assert not risk.blocked
+
+
 def test_a_replica_out_of_sync_is_no_loss() -> None:
     assert loss_of(partition(1, 2), broker=3) is None
 

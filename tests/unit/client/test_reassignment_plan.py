@@ -139,11 +139,11 @@ def test_the_json_is_that_of_kafkas_tool() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no JSON"),
+        ("", "it is empty: no plan was made"),
+        ("{", "no JSON"),
         ("[]", "no reassignment"),
         ('{"version":2,"partitions":[]}', "no reassignment"),
         ('{"version":1}', "no list"),
-        ('{"version":1,"partitions":[]}', "no partitions"),
         ('{"version":1,"partitions":[7]}', "entry 0 of its partitions is no object"),
         ('{"version":1,"partitions":[{"topic":"t","replicas":[1]}]}', 'lacks "topic" or "partition"'),
         ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "at least one"),

@@ -13,6 +13,7 @@ from kavka.config.alter import (
     alter_topic,
     alter_topic_incrementally,
     is_this_broker,
+    usable_at_run_time,
 )
 from kavka.errors import ErrorCode, RequestError
 
@@ -53,21 +54,51 @@ def test_a_refused_change_leaves_what_was_there() -> None:
 
 
 def test_what_is_set_at_run_time_for_a_broker_grows_from_what_was_set() -> None:
-    broker = BrokerConfig.from_properties({}, dynamic={"log.cleanup.policy": "compact"})
     append = [Change("log.cleanup.policy", Operation.APPEND, "delete")]
-    assert alter_broker_incrementally(append, broker, per_broker=True) == {"log.cleanup.policy": "compact,delete"}
-    assert alter_broker_incrementally(append, broker, per_broker=False) == {"log.cleanup.policy": "delete"}
+    current = {"log.cleanup.policy": "compact"}
+    expected = {"log.cleanup.policy": "compact,delete"}
+    assert alter_broker_incrementally(append, current, BROKER, per_broker=True) == expected
+    assert alter_broker_incrementally(append, {}, BROKER, per_broker=False) == {"log.cleanup.policy": "delete"}
+
+
+def test_what_another_broker_set_meanwhile_stays() -> None:
+    # 1. Another broker sets message.max.bytes for all. 2. This one is asked to set another, and was not told yet.
+    change = [Change("log.retention.ms", Operation.SET, "5")]
+    current = {"message.max.bytes": "7", "num.io.threads": "16"}
+    after = alter_broker_incrementally(change, current, BROKER, per_broker=False)
+    assert after == {**current, "log.retention.ms": "5"}
+
+
+def test_of_what_is_found_the_usable_is_obeyed_and_the_rest_named() -> None:
+    found = {
+        "log.retention.ms": "5",
+        "num.io.threads": "16",
+        "my.own.setting": "x",
+        "listeners": "PLAINTEXT://:1",
+        "log.segment.bytes": "many",
+        "broker.rack": "r",
+        "log.local.retention.ms": "5",
+    }
+    usable, refused = usable_at_run_time(found, per_broker=True)
+    assert usable == {"log.retention.ms": "5", "num.io.threads": "16", "my.own.setting": "x"}
+    assert refused == {
+        "listeners": "A running broker keeps the listeners that it began with.",
+        "log.segment.bytes": "Invalid value many for configuration log.segment.bytes: Not a number of type INT",
+        "broker.rack": "Cannot update these configs dynamically: Set(broker.rack)",
+        "log.local.retention.ms": refused["log.local.retention.ms"],
+    }
+    assert "There is no remote log storage" in refused["log.local.retention.ms"]
 
 
 def test_passwords_are_not_taken_at_run_time() -> None:
     with pytest.raises(RequestError, match="put them into the broker's file") as refused:
-        alter_broker([("listener.name.plaintext.ssl.keystore.password", "x")], BROKER, per_broker=True)
+        alter_broker([("listener.name.plaintext.ssl.keystore.password", "x")], {}, BROKER, per_broker=True)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_throttles_may_be_set_for_all_brokers() -> None:
     rates = [("leader.replication.throttled.rate", "5")]
-    assert alter_broker(rates, BROKER, per_broker=False) == dict(rates)
+    assert alter_broker(rates, {}, BROKER, per_broker=False) == dict(rates)
 
 
 def test_which_broker_a_name_means() -> None:

@@ -30,7 +30,6 @@ def test_defaults_are_kafkas() -> None:
     assert broker.advertised_endpoints == broker.listener_endpoints
     assert broker.inter_broker_listener == "PLAINTEXT"
     assert broker.zookeeper_connection_time_ms == 18_000
-    assert broker.replica_alter_log_dirs_threads == 1
 
 
 def test_a_config_does_not_change() -> None:
@@ -73,6 +72,7 @@ def test_timestamps_fall_back_to_the_setting_for_both_directions() -> None:
     assert broker.log_message_timestamp_after_limit_ms == 8
 
 
+@pytest.mark.setting("log.dir", "log.dirs")
 def test_log_directories() -> None:
     assert config(log_dir="/a,/b").log_directories == ("/a", "/b")
     assert config(log_dir="/a", log_dirs=" /b , /c").log_directories == ("/b", "/c")
@@ -162,15 +162,45 @@ def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
         ({"group.consumer.session.timeout.ms": "5"}, "at least that of group.consumer.min.session.timeout.ms"),
         ({"connection.failed.authentication.delay.ms": "600001"}, "connections.max.idle.ms"),
         ({"offsets.commit.required.acks": "4"}, "offsets.topic.replication.factor, which is 3"),
+        ({"control.plane.listener.name": "CONTROL"}, "a listener of advertised.listeners, which has PLAINTEXT"),
+        ({"control.plane.listener.name": "plaintext"}, "another listener than that of the brokers among themselves"),
+        ({"early.start.listeners": "PLAINTEXT, EARLY"}, "listeners has none named EARLY"),
+        ({"offsets.topic.compression.codec": "5"}, "0 for none, 1 for gzip, 2 for snappy, 3 for lz4, 4 for zstd"),
         ({"max.connections.per.ip.overrides": "h:x"}, "'h:x' is not host:number"),
-        ({"process.roles": "broker"}, "kavka keeps its metadata in ZooKeeper's form"),
+        ({"process.roles": "broker"}, "There are no KRaft roles"),
         ({"listener.name.plaintext.max.connections": "x"}, "Not a number of type INT"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "Disabling the 'classic' protocol is not supported."),
+        ({"group.coordinator.rebalance.protocols": "classic,raft"}, "String must be one of"),
     ],
 )
 def test_what_a_broker_must_not_start_with(texts: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         BrokerConfig.from_properties(texts)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("protocols", ["classic", "classic,consumer", "classic,consumer,streams", "share,classic"])
+def test_protocols_of_groups_that_kafka_knows_may_be_named(protocols: str) -> None:
+    config = BrokerConfig.from_properties({"group.coordinator.rebalance.protocols": protocols})
+    assert list(config.group_coordinator_rebalance_protocols) == protocols.split(",")
+
+
+def test_a_listener_may_have_a_bound_on_its_connections_that_changes_at_run_time() -> None:
+    listeners = {
+        "listeners": "CLIENTS://:1,BROKERS://:2,OTHERS://:3",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,OTHERS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "listener.name.clients.max.connections": "5",
+        "listener.name.others.max.connections": "6",
+    }
+    config = BrokerConfig.from_properties(listeners)
+    assert config.max_connections_of_listeners == {"CLIENTS": 5, "OTHERS": 6}
+    laid_over = BrokerConfig.from_properties(
+        listeners,
+        dynamic={"listener.name.clients.max.connections": "7"},
+        dynamic_default={"listener.name.clients.max.connections": "8", "listener.name.others.max.connections": "9"},
+    )
+    assert laid_over.max_connections_of_listeners == {"CLIENTS": 7, "OTHERS": 9}
 
 
 def test_a_bad_text_set_at_run_time_is_refused() -> None:
@@ -199,3 +229,9 @@ def test_synonyms_and_the_row_behind_a_listeners_setting() -> None:
 def test_importing_the_settings_loads_no_documentation() -> None:
     program = "import sys, kavka.config; print('kavka.config.documentation' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
+def test_a_listener_that_is_not_served_is_named_before_what_follows_from_it(protocol: str) -> None:
+    with pytest.raises(ConfigError, match=f"wants {protocol}: this version serves only PLAINTEXT"):
+        BrokerConfig.from_properties({"listeners": f"{protocol}://:9093"})

@@ -86,6 +86,11 @@ def test_a_cluster_that_does_not_answer_has_none_of_its_points_and_says_why() ->
     assert "5 s" in str(report.failed[0].findings[0].why)
 
 
+def test_one_replica_takes_writes_whatever_min_insync_replicas_says() -> None:
+    snapshot = make.snapshot(topics=[make.topic(make.partition(replicas=(1,), least=2))])
+    assert result_of(look(snapshot), "below-min-isr").outcome is Outcome.PASSED
+
+
 @pytest.mark.parametrize(
     ("name", "snapshot", "object_name", "words"),
     [

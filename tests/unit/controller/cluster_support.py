@@ -69,6 +69,9 @@ class Candidate:
         self.decisions: list[Decision] = []
         self.failure: Exception | None = None
         """What carrying out raises."""
+        self.obeys = asyncio.Event()
+        """Carrying out waits for it."""
+        self.obeys.set()
         self.seen: list[int] = []
         self._heard_of_brokers = False
         self._new: dict[TopicPartition, bool] = {}
@@ -90,6 +93,7 @@ class Candidate:
     async def _deliver(self, key: ApiKey, message: Any) -> Any:
         if self.failure is not None:
             raise self.failure
+        await self.obeys.wait()
         match key:
             case ApiKey.UPDATE_METADATA:
                 self._note(message)

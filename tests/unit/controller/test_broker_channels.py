@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from cluster_support import registration
 from scripted_brokers import Link, ScriptedBroker, until
 
@@ -16,6 +18,7 @@ from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
 from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.update_metadata_request import UpdateMetadataRequest
+from kavka.zookeeper.znodes import BrokerEndpoint
 
 LIMITS = ChannelLimits(socket_timeout_ms=1_000, max_queued_requests=5, retry_ms=5)
 
@@ -55,11 +58,13 @@ class Setting:
         self.attempts = 0
         self.answers_connections = True
         self.channels = Channels(
-            BrokerId(1), ChannelPorts(self.open_peer, "PLAINTEXT", self.local.answer), self.heard, LIMITS
+            BrokerId(1), ChannelPorts(self.open_peer, "PLAINTEXT", self.local.answer, "CONTROL"), self.heard, LIMITS
         )
+        self.asked: list[tuple[str, int]] = []
 
     async def open_peer(self, host: str, port: int, timeout_ms: int) -> Link:
         self.attempts += 1
+        self.asked.append((host, port))
         await asyncio.sleep(0)
         if not self.answers_connections:
             raise ConnectionFailed(f"{host}:{port} does not answer")
@@ -103,6 +108,23 @@ def test_requests_arrive_in_order_and_a_delivery_is_done_when_all_have_answered(
         assert await second.wait(1_000)
         assert await first.wait(0)
         assert setting.got(setting.local) == setting.got(setting.other) == [1, 2, 3]
+
+    run(scenario)
+
+
+@pytest.mark.setting("control.plane.listener.name")
+def test_a_broker_is_reached_by_the_controllers_own_listener_where_it_has_one() -> None:
+    async def scenario(setting: Setting) -> None:
+        setting.register()
+        assert await setting.send(1).wait(1_000)
+        assert setting.asked == [("localhost", 9094)]
+        both = replace(
+            registration(2), endpoints=(*registration(2).endpoints, BrokerEndpoint("CONTROL", "PLAINTEXT", "inside", 7))
+        )
+        brokers = {BrokerId(1): LiveBroker(registration(1), 10), BrokerId(2): LiveBroker(both, 11)}
+        setting.channels.set_brokers(brokers, grace_ms=0)
+        assert await setting.send(2).wait(1_000)
+        assert setting.asked == [("localhost", 9094), ("inside", 7)]
 
     run(scenario)
 

@@ -184,6 +184,7 @@ def cluster(led: dict[int, tuple[int, int, tuple[int, ...]]]) -> ControllerConte
 AT_HOME, AWAY, OUT_OF_SYNC = (1, 1, (1, 2, 3)), (1, 2, (1, 2, 3)), (1, 2, (2, 3))
 
 
+@pytest.mark.setting("leader.imbalance.per.broker.percentage")
 @pytest.mark.parametrize(
     ("led", "limit", "elected"),
     [

@@ -164,6 +164,7 @@ def test_a_seat_that_is_lost_while_its_holder_looks_at_it_is_not_reigned_from(tm
     run(tmp_path, scenario)
 
 
+@pytest.mark.setting("kavka.controller.fast.failover")
 def test_without_fast_failover_the_session_is_waited_for(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1, 2, settings=ControllerSettings(fast_failover=False))

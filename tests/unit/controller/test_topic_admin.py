@@ -140,6 +140,41 @@ def test_a_deleted_topic_leaves_nothing_and_can_be_made_again(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
+def test_what_this_broker_has_not_carried_out_in_time_timed_out_and_is_there(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        broker = await cluster.join(1)
+        topics = broker.controller.topics
+        await topics.create_topics([TopicWish("grown"), TopicWish("gone")])
+        broker.obeys.clear()
+        wishes = [TopicWish("t"), TopicWish("grown")]
+        outcomes = await topics.create_topics(wishes, timeout_ms=1)
+        assert [outcome.code for outcome in outcomes] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS]
+        (grown,) = await topics.create_partitions([PartitionsWish("grown", 2)], timeout_ms=1)
+        assert grown.code is ErrorCode.REQUEST_TIMED_OUT
+        (gone,) = await topics.delete_topics(["gone"], timeout_ms=1)
+        assert gone.code is ErrorCode.REQUEST_TIMED_OUT
+        broker.obeys.set()
+        await broker.controller.carried_out_here()
+        await cluster.settled()
+        assert await cluster.admin.children("/brokers/topics") == ["grown", "t"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_who_gives_no_time_hears_that_it_was_not_enough(tmp_path: Path, timeout_ms: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        topics = (await cluster.join(1)).controller.topics
+        (created,) = await topics.create_topics([TopicWish("t")], timeout_ms=timeout_ms)
+        (grown,) = await topics.create_partitions([PartitionsWish("t", 2)], timeout_ms=timeout_ms)
+        (gone,) = await topics.delete_topics(["t"], timeout_ms=timeout_ms)
+        assert [created.code, grown.code, gone.code] == [ErrorCode.REQUEST_TIMED_OUT] * 3
+        (valid,) = await topics.create_topics([TopicWish("u")], validate_only=True, timeout_ms=timeout_ms)
+        assert valid.code is ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
 def test_deletion_can_be_switched_off(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1, settings=ControllerSettings(deletion_enabled=False))

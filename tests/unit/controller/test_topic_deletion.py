@@ -52,6 +52,21 @@ def test_a_topic_is_deleted_on_every_broker_and_then_from_the_tree(tmp_path: Pat
     run(tmp_path, scenario)
 
 
+def test_a_topic_that_was_made_anew_is_not_deleted_by_its_predecessors_id(tmp_path: Path) -> None:
+    async def scenario(cluster: Brokers) -> None:
+        await cluster.join(1, 2)
+        topics = cluster.controller.controller.topics
+        (made,) = await topics.create_topics([TopicWish("t", assignment={0: [2]})])
+        assert made.topic_id is not None
+        await delete(cluster, "t")
+        await create(cluster, "t", [2])
+        (outcome,) = await topics.delete_topics(["t"], topic_ids={"t": made.topic_id})
+        assert outcome.code is ErrorCode.UNKNOWN_TOPIC_ID
+        assert await is_there(cluster, "t")
+
+    run(tmp_path, scenario)
+
+
 def test_deletion_waits_for_a_dead_broker_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1, 2, 3)

@@ -105,6 +105,7 @@ def test_a_plan_has_replicas_states_configuration_and_an_id() -> None:
         assert planned.states[partition] == PartitionState(replicas[0], 0, tuple(replicas), 5)
 
 
+@pytest.mark.setting("num.partitions", "default.replication.factor")
 def test_counts_default_to_the_brokers_settings() -> None:
     rules = TopicRules(default_partition_count=4, default_replication_factor=2)
     planned = plan(cluster(1, 2, 3), TopicWish("t"), rules)
@@ -238,6 +239,22 @@ def test_growth_that_is_refused(wish: PartitionsWish, code: ErrorCode, message: 
     context = cluster(1, 2)
     with_topic(context, "t", partition_count=2)
     assert plan_partitions(wish, context) == Refusal(code, message)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_coordinators_topics_do_not_grow(topic: str) -> None:
+    """Groups and transactional ids are placed by the number of partitions: with another one theirs were not found."""
+    context = cluster(1, 2)
+    with_topic(context, topic, partition_count=50)
+    for wish in (PartitionsWish(topic, 51), PartitionsWish(topic, 51, [[1]])):
+        refused = plan_partitions(wish, context)
+        assert isinstance(refused, Refusal)
+        assert refused.code is ErrorCode.INVALID_PARTITIONS
+        assert refused.message.startswith(f"Topic '{topic}' must keep its 50 partitions")
+    for count in (50, 49):
+        same = plan_partitions(PartitionsWish(topic, count), context)
+        assert isinstance(same, Refusal)
+        assert "50 partitions" in same.message
 
 
 def test_a_topic_in_reassignment_cannot_grow() -> None:

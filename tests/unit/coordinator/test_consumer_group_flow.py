@@ -3,148 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import struct
-from collections.abc import AsyncIterator, Awaitable, Sequence
 
 import pytest
 
-from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
-from kavka.coordinator.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.group import GroupLimits, GroupState, JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
-from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
-from kavka.coordinator.rebalance import Rebalance
+from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
+from kavka.coordinator.consumer_protocol import decode_assignment
+from kavka.coordinator.group import GroupState, Leaver
 from kavka.coordinator.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
-
-GROUP = "g"
-SESSION_S = 45
-REBALANCE_MS = 20_000
-
-
-class Log:
-    def __init__(self) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.error = ErrorCode.NONE
-
-    def append(
-        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
-    ) -> Awaitable[ErrorCode]:
-        return self._append(records)
-
-    async def _append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        error, self.error = self.error, ErrorCode.NONE
-        if error is ErrorCode.NONE:
-            self.records.extend(records)
-        await asyncio.sleep(0.001)
-        return error
-
-    async def settle(self, partition: int) -> bool:
-        return True
-
-    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        yield list(self.records)
-
-
-class Case:
-    """A coordinator of one partition, with a topic t of four partitions."""
-
-    def __init__(self, **limits: object) -> None:
-        self.log = Log()
-        self.topics = HandMadeTopics(t=4)
-        self.rebalances: list[Rebalance] = []
-        self._limits = limits
-
-    async def start(self) -> GroupCoordinator:
-        loop = asyncio.get_running_loop()
-
-        def wall_ms() -> int:
-            return 1_700_000_000_000 + int(loop.time() * 1000)
-
-        around = group_surroundings(self.topics, wall_ms=wall_ms, **self._limits)
-        self.groups = GroupCoordinator(
-            loop,
-            self.log,
-            GroupLimits(10, 1_800_000, 0, 100),
-            wall_ms=wall_ms,
-            random=random.Random(1),
-            offset_metadata_max_bytes=16,
-            around=around._replace(on_rebalance=self.rebalances.append),
-        )
-        self.groups.set_partition_count(1)
-        await self.groups.load(0, leader_epoch=0)
-        return self.groups
-
-    async def beat(self, member: str, epoch: int = 0, **fields: object) -> HeartbeatAnswer:
-        request = ConsumerHeartbeat(
-            GROUP,
-            member,
-            epoch,
-            None,
-            None,
-            REBALANCE_MS if epoch == 0 else -1,
-            ["t"] if epoch == 0 else None,
-            None,
-            None,
-            {} if epoch == 0 else None,
-            "client",
-            "/127.0.0.1",
-        )
-        return await self.groups.consumer_heartbeat(request._replace(**fields))  # type: ignore[arg-type]
-
-    async def refused(self, member: str, epoch: int = 0, **fields: object) -> ErrorCode:
-        with pytest.raises(RequestError) as refusal:
-            await self.beat(member, epoch, **fields)
-        return refusal.value.code
-
-    @property
-    def state(self) -> str:
-        group = self.groups.describe_consumer_group(GROUP)
-        return "none" if group is None else group.state
-
-    # -- classic members
-
-    async def join(self, member: str = "", *, owned: dict[str, list[int]] | None = None) -> JoinAnswer:
-        subscription = struct.pack(">hi", 1, 1) + b"\x00\x01t" + b"\xff\xff\xff\xff" + _topics(owned or {})
-        request = JoinRequest(
-            member,
-            None,
-            "old",
-            "/127.0.0.1",
-            10_000,
-            REBALANCE_MS,
-            "consumer",
-            [JoinProtocol("range", subscription)],
-            require_known_member_id=False,
-        )
-        return await self.groups.join(GROUP, request)
-
-    async def sync(self, joined: JoinAnswer, assignments: dict[str, bytes] | None = None) -> SyncAnswer:
-        return await self.groups.sync(
-            GROUP, joined.member_id, None, joined.generation, "consumer", "range", assignments or {}
-        )
-
-    async def classic_member(self) -> JoinAnswer:
-        """A classic group of one member that has all partitions."""
-        joined = await self.join()
-        await self.sync(joined, {joined.member_id: encode_assignment({"t": [0, 1, 2, 3]}, 1)})
-        return joined
-
-
-def _topics(partitions: dict[str, list[int]]) -> bytes:
-    encoded = struct.pack(">i", len(partitions))
-    for name, numbers in partitions.items():
-        encoded += struct.pack(">h", len(name)) + name.encode()
-        encoded += struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
-    return encoded
-
-
-def told(answer: HeartbeatAnswer) -> list[int]:
-    assert answer.assignment is not None
-    return sorted(number for numbers in answer.assignment.values() for number in numbers)
 
 
 def test_who_is_silent_for_a_session_is_out_and_the_others_get_its_partitions() -> None:
@@ -278,12 +145,12 @@ def test_a_classic_group_is_upgraded_with_its_partitions_and_back() -> None:
             groups.heartbeat(GROUP, old.member_id, None, old.generation)
         assert rebalance.value.code is ErrorCode.REBALANCE_IN_PROGRESS
         again = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
-        first = decode_assignment((await case.sync(again)).assignment)["t"]
+        first = decode_assignment((await case.sync(again)).assignment).partitions["t"]
         assert len(first) == 2
         with pytest.raises(RequestError):
             groups.heartbeat(GROUP, old.member_id, None, again.generation)
         again = await case.join(old.member_id, owned={"t": first})
-        assert decode_assignment((await case.sync(again)).assignment)["t"] == first
+        assert decode_assignment((await case.sync(again)).assignment).partitions["t"] == first
         groups.heartbeat(GROUP, old.member_id, None, again.generation)
         assert set(told(await case.beat("new", new.member_epoch, owned={}))) == {0, 1, 2, 3} - set(first)
         assert case.state == "Stable"
@@ -346,7 +213,7 @@ def test_an_empty_group_changes_over_for_whoever_comes() -> None:
         case = Case()
         groups = await case.start()
         old = await case.classic_member()
-        await groups.leave(GROUP, old.member_id, None)
+        await groups.leave(GROUP, [Leaver(old.member_id)])
         await asyncio.sleep(0.01)
         await case.beat("new")
         assert groups.describe_group(GROUP) is None
@@ -396,5 +263,73 @@ def test_each_epoch_of_the_group_says_what_it_comes_from() -> None:
         assert told[4].why.startswith("member one is thrown out: ")
         assert [(each.members_before, each.members) for each in told] == [(0, 1), (1, 2), (2, 2), (2, 1), (1, 0)]
         assert [each.generation for each in told[:-1]] == [each.generation_before for each in told[1:]]
+
+    in_virtual_time(scenario)
+
+
+def test_administrators_take_members_of_both_protocols_out_at_once() -> None:
+    """As removeMembersFromConsumerGroup asks: a static member by its instance id, with no member id."""
+
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        await case.beat("dynamic")
+        await case.beat("static", instance_id="i")
+        await case.beat("other", instance_id="j")
+        await case.beat("stays")
+        old = await case.join(instance="k")
+        group = groups.describe_consumer_group(GROUP)
+        assert group is not None
+        epoch = group.epoch
+        leavers = {
+            Leaver("", "i"): ErrorCode.NONE,
+            Leaver("", "nobody"): ErrorCode.UNKNOWN_MEMBER_ID,
+            Leaver("stranger"): ErrorCode.UNKNOWN_MEMBER_ID,
+            Leaver("stranger", "j"): ErrorCode.FENCED_INSTANCE_ID,
+            Leaver(""): ErrorCode.UNKNOWN_MEMBER_ID,
+            Leaver("dynamic", None, "too slow"): ErrorCode.NONE,
+            Leaver(old.member_id, "k"): ErrorCode.NONE,
+            Leaver("static", "i"): ErrorCode.NONE,
+        }
+        assert await groups.leave(GROUP, list(leavers)) == list(leavers.values())
+        assert set(group.members) == {"other", "stays"}
+        assert group.epoch == epoch + 1, "one rebalance for all"
+        assert (
+            case.rebalances[-1].why
+            == f"member static leaves; member dynamic leaves: too slow; member {old.member_id} leaves"
+        )
+        assert await groups.leave(GROUP, [Leaver("", "i")]) == [ErrorCode.UNKNOWN_MEMBER_ID]
+        assert group.epoch == epoch + 1
+        assert await groups.leave(GROUP, []) == []
+        assert set((await case.start()).describe_consumer_group(GROUP).members) == {"other", "stays"}  # type: ignore[union-attr]
+
+    in_virtual_time(scenario)
+
+
+def test_a_group_that_only_classic_members_are_left_of_is_a_classic_one() -> None:
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        await case.beat("static", instance_id="i")
+        kept, gone = await case.join(), await case.join()
+        leavers = [Leaver("", "i"), Leaver(gone.member_id)]
+        assert await groups.leave(GROUP, leavers) == [ErrorCode.NONE, ErrorCode.NONE]
+        group = groups.describe_group(GROUP)
+        assert group is not None
+        assert list(group.members) == [kept.member_id]
+
+    in_virtual_time(scenario)
+
+
+def test_a_removal_that_could_not_be_written_is_refused_for_all() -> None:
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        await case.beat("static", instance_id="i")
+        case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        with pytest.raises(RequestError) as refused:
+            await groups.leave(GROUP, [Leaver("", "i")])
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert case.state == "Stable"
 
     in_virtual_time(scenario)

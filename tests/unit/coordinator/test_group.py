@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from group_case import subscription
 from kavka.coordinator.group import (
     ClassicGroup,
     Effects,
@@ -14,6 +15,7 @@ from kavka.coordinator.group import (
     JoinAnswer,
     JoinProtocol,
     JoinRequest,
+    Leaver,
     SyncAnswer,
 )
 from kavka.coordinator.rebalance import LONGEST_CAUSE, LONGEST_WHY, MOST_CAUSES, Rebalance
@@ -35,6 +37,7 @@ class Driver:
         self.joins: dict[int, JoinAnswer] = {}
         self.syncs: dict[int, SyncAnswer] = {}
         self.writes = 0
+        self.replaced = ""
         self.rebalances: list[Rebalance] = []
         self._token = 0
 
@@ -91,12 +94,15 @@ class Driver:
     def written(self, error: ErrorCode = ErrorCode.NONE) -> None:
         effects = Effects()
         self.group.on_written(self.group.generation, error, self.now_ms, effects)
+        self.group.on_replacement_written(self.replaced, error, self.now_ms, effects)
+        self.replaced = ""
         self.take(effects)
 
-    def leave(self, member_id: str, reason: str = "") -> None:
+    def leave(self, *leavers: Leaver) -> list[ErrorCode]:
         effects = Effects()
-        self.group.leave(member_id, None, self.now_ms, effects, reason=reason)
+        errors = self.group.leave(leavers, self.now_ms, effects)
         self.take(effects)
+        return errors
 
     def pass_time(self, ms: int) -> list[str]:
         self.now_ms += ms
@@ -113,6 +119,7 @@ class Driver:
             assert token not in self.syncs, "a sync was answered twice"
             self.syncs[token] = sync
         self.writes += effects.write_group
+        self.replaced = effects.replaced or self.replaced
         self.rebalances.extend(effects.rebalances)
 
     def stable_with(self, *members: str) -> None:
@@ -215,7 +222,7 @@ def test_each_generation_says_what_it_comes_from() -> None:
     driver.sync("a", {})
     driver.sync("b")
     driver.written(ErrorCode.NOT_COORDINATOR)
-    driver.leave("b", "the consumer is closed")
+    driver.leave(Leaver("b", None, "the consumer is closed"))
     driver.pass_time(REBALANCE_MS)
     assert driver.rebalances == [
         Rebalance("orders", "classic", "member a joins from /127.0.0.1", 0, 1, 0, 1, 0),
@@ -258,10 +265,50 @@ def test_what_clients_call_themselves_is_not_told_at_any_length() -> None:
 def test_the_last_member_to_leave_leaves_an_empty_group_of_the_next_generation() -> None:
     driver = Driver()
     driver.stable_with("a")
-    driver.leave("a")
+    driver.leave(Leaver("a"))
     assert driver.group.state is GroupState.EMPTY
     assert driver.group.generation == 2
     assert driver.writes == 2
+
+
+def test_those_who_leave_together_have_the_others_rebalance_once() -> None:
+    driver = Driver(replace(LIMITS, max_size=9))
+    driver.join(new_id="i-1", instance="i")
+    driver.join(new_id="pending", known=True)
+    driver.join(new_id="a")
+    rejoined = driver.join("i-1", instance="i")
+    waiting = driver.join(new_id="b")
+    assert rejoined not in driver.joins
+    assert driver.leave(
+        Leaver("", "i"),
+        Leaver("", "nobody"),
+        Leaver("", None),
+        Leaver("stranger"),
+        Leaver("a", "i"),
+        Leaver("pending", "any"),
+        Leaver("a"),
+        Leaver("a"),
+    ) == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert driver.joins[rejoined].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert (driver.joins[waiting].leader, driver.joins[waiting].generation) == ("b", 2)
+
+
+def test_a_group_at_its_end_lets_nobody_leave() -> None:
+    driver = Driver()
+    driver.stable_with("a")
+    driver.group.freeze(driver.now_ms, Effects())
+    with pytest.raises(RequestError) as refused:
+        driver.leave(Leaver("a"))
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_member_that_does_not_sync_in_time_is_out() -> None:
@@ -331,19 +378,111 @@ def test_a_follower_that_rejoins_unchanged_does_not_disturb() -> None:
     assert driver.group.state is GroupState.PREPARING_REBALANCE
 
 
-def test_a_static_member_that_comes_back_takes_its_place_without_a_rebalance() -> None:
-    driver = Driver()
-    driver.join(new_id="i-1", instance="i")
+def static_group(driver: Driver, subscription: bytes = b"topics") -> None:
+    """A stable group of one static member."""
+    driver.join(new_id="i-1", instance="i", subscription=subscription)
     driver.sync("i-1", {"i-1": b"p0"})
     driver.written()
-    answer = driver.joins[driver.join(new_id="i-2", instance="i", skipping=True)]
+
+
+@pytest.mark.parametrize("skipping", [True, False])
+def test_a_static_member_that_comes_back_takes_its_place_without_a_rebalance(skipping: bool) -> None:
+    driver = Driver()
+    static_group(driver)
+    token = driver.join(new_id="i-2", instance="i", skipping=skipping)
+    assert token not in driver.joins, "its new id is not in the log yet"
+    driver.written()
+    answer = driver.joins[token]
     assert (answer.error, answer.member_id, answer.generation) == (ErrorCode.NONE, "i-2", 1)
-    assert answer.skip_assignment
+    assert answer.skip_assignment == skipping
+    assert (answer.leader, len(answer.members)) == (("i-2", 1) if skipping else ("i-1", 0))
     assert driver.group.state is GroupState.STABLE
     assert driver.group.members["i-2"].assignment == b"p0"
     with pytest.raises(RequestError) as refused:
         driver.group.heartbeat("i-1", "i", 1, driver.now_ms)
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
+
+
+@pytest.mark.parametrize(
+    "returning",
+    [
+        pytest.param(subscription("orders"), id="nothing owned any more, no generation"),
+        pytest.param(subscription("orders", owned={"orders": [7]}, generation=9), id="another generation"),
+        pytest.param(subscription("orders")[:-1], id="what follows the topics cannot be read"),
+        pytest.param(b"", id="nothing can be read"),
+    ],
+)
+def test_what_a_static_member_last_owned_does_not_make_its_return_a_rebalance(returning: bytes) -> None:
+    """Cooperative assignors, and Java's default list, say in the subscription what a member owns and since when."""
+    driver = Driver()
+    static_group(driver, subscription("orders", owned={"orders": [0, 1]}, generation=4))
+    token = driver.join(new_id="i-2", instance="i", subscription=returning)
+    driver.written()
+    assert driver.joins[token].generation == 1
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_subscriptions_that_are_no_consumer_s_do_not_make_a_return_a_rebalance() -> None:
+    driver = Driver()
+    driver.join(new_id="i-1", instance="i", subscription=b"worker 1", protocol_type="connect")
+    driver.sync("i-1", {})
+    driver.written()
+    token = driver.join(new_id="i-2", instance="i", subscription=b"worker 1, with tasks", protocol_type="connect")
+    driver.written()
+    assert driver.joins[token].generation == 1
+
+
+def test_a_static_member_that_comes_back_to_other_topics_has_the_group_rebalance() -> None:
+    """Kafka leaves the group as it is: the new topic's partitions are read when something else makes it rebalance."""
+    driver = Driver()
+    static_group(driver, subscription("orders"))
+    answer = driver.joins[driver.join(new_id="i-2", instance="i", subscription=subscription("orders", "bills"))]
+    assert (answer.error, answer.generation) == (ErrorCode.NONE, 2)
+    assert driver.rebalances[-1].why == "static member i came back with another subscription"
+
+
+def test_a_static_member_that_changes_the_protocol_in_force_has_the_group_rebalance() -> None:
+    driver = Driver()
+    driver.join(new_id="i-1", instance="i", protocols=("range", "sticky"))
+    driver.sync("i-1", {"i-1": b"p0"})
+    driver.written()
+    answer = driver.joins[driver.join(new_id="i-2", instance="i", protocols=("sticky",))]
+    assert (answer.protocol, answer.generation) == ("sticky", 2)
+
+
+def test_a_static_member_whose_new_id_could_not_be_written_has_its_former_one() -> None:
+    """The next coordinator would know the former id alone, and fence the member for good."""
+    driver = Driver()
+    static_group(driver)
+    token = driver.join(new_id="i-2", instance="i")
+    driver.written(ErrorCode.NOT_COORDINATOR)
+    assert driver.joins[token] == JoinAnswer(ErrorCode.NOT_COORDINATOR)
+    assert list(driver.group.members) == ["i-1"]
+    assert (driver.group.leader_id, driver.group.state) == ("i-1", GroupState.STABLE)
+    driver.group.heartbeat("i-1", "i", 1, driver.now_ms)
+    again = driver.join(new_id="i-3", instance="i")
+    driver.written()
+    assert driver.joins[again].error is ErrorCode.NONE
+
+
+def test_a_static_member_whose_id_is_being_written_takes_part_in_a_rebalance() -> None:
+    driver = Driver()
+    static_group(driver)
+    back = driver.join(new_id="i-2", instance="i")
+    new = driver.join(new_id="a")
+    assert driver.joins[back].generation == driver.joins[new].generation == 2
+    driver.written()
+    assert driver.group.state is GroupState.COMPLETING_REBALANCE
+
+
+def test_a_static_member_that_comes_back_twice_is_answered_once_each() -> None:
+    driver = Driver()
+    static_group(driver)
+    first = driver.join(new_id="i-2", instance="i")
+    second = driver.join(new_id="i-3", instance="i")
+    assert driver.joins[first].error is ErrorCode.FENCED_INSTANCE_ID
+    driver.written()
+    assert driver.joins[second].member_id == "i-3"
 
 
 def test_the_first_members_wait_for_others_at_most_for_the_rebalance_timeout() -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from group_surroundings import group_surroundings
-from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest
+from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
 from kavka.coordinator.group_coordinator import GroupCoordinator
 from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
 from kavka.coordinator.partitions import java_string_hash
@@ -229,6 +229,39 @@ def test_a_deleted_offsets_topic_leaves_nobody_waiting() -> None:
     runs(scenario)
 
 
+def test_a_number_of_partitions_that_changes_moves_no_group(capsys: pytest.CaptureFixture[str]) -> None:
+    async def scenario() -> None:
+        groups = await coordinator(MemoryLog(), partitions=3)
+        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        placed = {f"group-{number}": groups.partition_for(f"group-{number}") for number in range(20)}
+        for count in (4, 4, 61):
+            groups.set_partition_count(count)
+        assert groups.partition_count == 3
+        assert {name: groups.partition_for(name) for name in placed} == placed
+        found = groups.fetch_offset("g", "orders", 0)
+        assert found is not None
+        assert found.offset == 7
+        groups.set_partition_count(0)
+        groups.set_partition_count(4)
+        assert groups.partition_count == 4
+
+    runs(scenario)
+    assert capsys.readouterr().out.count("topic was given another number of partitions") == 2, "once for each"
+
+
+def test_groups_that_lie_where_nobody_looks_for_them_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        groups = await coordinator(log, partitions=3)
+        for number in range(20):
+            await groups.commit_offsets(f"group-{number}", "", None, -1, [offset(7)])
+        await coordinator(log, partitions=4)
+
+    runs(scenario)
+    told = capsys.readouterr().out
+    assert "groups lie in a partition that is not theirs" in told
+
+
 def test_a_partition_that_left_before_its_log_was_read_is_not_served() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog(), partitions=1)
@@ -262,6 +295,7 @@ def test_leadership_that_is_heard_of_late_changes_nothing() -> None:
     runs(scenario)
 
 
+@pytest.mark.setting("offset.metadata.max.bytes")
 def test_metadata_over_its_bound_is_refused_alone() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog())
@@ -503,6 +537,7 @@ async def coordinator_at(log: MemoryLog, wall: Wall) -> GroupCoordinator:
     return groups
 
 
+@pytest.mark.setting("offsets.retention.minutes")
 def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() -> None:
     async def scenario() -> None:
         wall = Wall()
@@ -514,7 +549,7 @@ def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() ->
         wall.now_ms += 10_000
         await groups.expire_offsets(5_000)
         assert groups.fetch_offset("g", "orders", 0) is not None, "its subscription cannot be read: it may read all"
-        await groups.leave("g", joined.member_id, None)
+        await groups.leave("g", [Leaver(joined.member_id)])
         await asyncio.sleep(0.01)
         wall.now_ms += 4_999
         await groups.expire_offsets(5_000)
@@ -628,7 +663,7 @@ def test_a_deletion_that_could_not_be_written_leaves_the_group_and_its_generatio
         groups = await coordinator_at(log, wall)
         joined = await groups.join("g", member())
         await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
-        await groups.leave("g", joined.member_id, None)
+        await groups.leave("g", [Leaver(joined.member_id)])
         await asyncio.sleep(0.01)
         wall.now_ms += 10_000
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -664,12 +699,12 @@ def test_ids_of_groups_that_are_only_named_take_no_room() -> None:
             group_id = f"group-{number}"
             for attempt in (
                 groups.commit_offsets(group_id, "m", None, 3, [offset(1)]),
-                groups.leave(group_id, "m", None),
                 groups.delete_group(group_id),
                 groups.sync(group_id, "m", None, 1, None, None, {}),
             ):
                 with pytest.raises(RequestError):
                     await attempt
+            assert await groups.leave(group_id, [Leaver("m")]) == [ErrorCode.UNKNOWN_MEMBER_ID]
             assert (await groups.join(group_id, member("stolen"))).error is ErrorCode.UNKNOWN_MEMBER_ID
         assert groups.list_groups() == []
 

@@ -274,6 +274,76 @@ def test_the_end_with_version_2(
     assert outcome(end, shard(transaction), producer, commit=False, version=2) == on_abort
 
 
+# What a producer aborts that has begun another transaction, in which there is nothing yet (before version 2).
+
+
+@pytest.mark.parametrize("refused_in", [PREPARE_COMMIT, PREPARE_ABORT])
+@pytest.mark.parametrize("is_writing", [True, False], ids=["its end is being written", "its markers are"])
+def test_a_producer_that_is_told_to_come_again_may_abort_what_it_has_begun(
+    refused_in: TransactionState, is_writing: bool
+) -> None:
+    """librdkafka: commit; begin; produce, AddPartitions is refused with CONCURRENT_TRANSACTIONS; abort. Apache Kafka
+    answers INVALID_TXN_STATE once the commit is complete, which ends the producer."""
+    found = shard(known(refused_in))
+    if is_writing:
+        found.begin(NAME)
+    assert refusal(add, found) is CONCURRENT
+    assert refusal(end, found, commit=False) is CONCURRENT, "not before the one before is complete"
+    found.end(NAME)
+    found.replay(NAME, known(refused_in).completed(NOW_MS))
+    assert end(found, commit=False) == Decision(None)
+    assert end(found, commit=False) == Decision(None), "the answer may be lost"
+    assert refusal(init, found, (7, 4)) is FENCED
+
+
+@pytest.mark.parametrize("state", [EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT])
+def test_a_producer_whose_partitions_could_not_be_added_may_abort(state: TransactionState) -> None:
+    """The record was not written: nothing is open, and the producer gives up."""
+    found = shard(known(state))
+    assert add(found).transaction is not None
+    assert end(found, commit=False) == Decision(None)
+
+
+def test_only_who_has_begun_another_transaction_aborts_nothing() -> None:
+    completed = known(PREPARE_COMMIT).completed(NOW_MS)
+    found = shard(known(PREPARE_COMMIT))
+    assert refusal(add, found, (7, 4)) is FENCED
+    assert refusal(add, found, (OTHERS_ID, 5)) is MAPPING
+    found.begin(NAME)
+    assert refusal(add, found, (7, 4)) is CONCURRENT
+    assert refusal(add, found, (OTHERS_ID, 5)) is CONCURRENT
+    found.end(NAME)
+    found.replay(NAME, completed)
+    assert refusal(end, found, commit=False) is INVALID
+
+
+def test_what_was_begun_is_forgotten_with_the_next_outcome() -> None:
+    """A producer whose commit was answered, and which then asks to abort it, is told that it cannot."""
+    found = shard(known(PREPARE_COMMIT))
+    assert refusal(add, found) is CONCURRENT
+    for transaction in (known(COMPLETE_COMMIT), known(ONGOING), known(PREPARE_COMMIT), known(COMPLETE_COMMIT)):
+        found.replay(NAME, transaction)
+    assert refusal(end, found, commit=False) is INVALID
+
+
+def test_a_partition_that_comes_late_while_the_outcome_is_written_begins_nothing() -> None:
+    """The producer waits for the answer to its EndTxn: what arrives now is of the same transaction."""
+    found = shard(known(ONGOING))
+    found.begin(NAME)
+    assert refusal(add, found) is CONCURRENT
+    found.end(NAME)
+    found.replay(NAME, known(PREPARE_COMMIT))
+    found.replay(NAME, known(COMPLETE_COMMIT))
+    assert refusal(end, found, commit=False) is INVALID
+
+
+def test_a_commit_of_what_was_begun_is_refused_where_nothing_was_committed() -> None:
+    found = shard(known(PREPARE_ABORT))
+    assert refusal(add, found) is CONCURRENT
+    found.replay(NAME, known(COMPLETE_ABORT))
+    assert refusal(end, found, commit=True) is INVALID
+
+
 def test_with_version_2_the_last_epoch_is_followed_by_another_producer_id() -> None:
     found = shard(known(ONGOING, epoch=MAX_EPOCH, version=2))
     prepared = end(found, (7, MAX_EPOCH), version=2).transaction

@@ -9,13 +9,15 @@ import pytest
 from demo.flights import Flight
 from demo.pipeline import in_order_of_time, why_not
 
+from kavka.installation import install_command
+
 
 def test_without_java_or_pyspark_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "which", lambda name: None)
         assert why_not().startswith(("there is no Java", "PySpark is not installed"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert why_not() == 'PySpark is not installed: pip install "kavka[spark]"'
+    assert why_not() == f"PySpark is not installed: {install_command('spark')}"
 
 
 def test_flights_come_in_the_order_of_their_time_and_else_as_in_the_file() -> None:

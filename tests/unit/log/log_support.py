@@ -10,7 +10,7 @@ from kavka.errors import StorageError
 from kavka.filesystem import Buffer
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, LoadRequest, create_log, load_log
-from kavka.log.segment import LogDirectory, OpenSegments
+from kavka.log.segment import LogDirectory, OpenSegments, TimestampedOffset
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.batch import (
@@ -99,6 +99,16 @@ def load(log: UnifiedLog, **known: int | bool) -> tuple[UnifiedLog, LoadedLog]:
     found = UnifiedLog(PARTITION, loaded, log.config, now_ms=NOW_MS)
     found.set_high_watermark(found.log_end_offset)
     return found, loaded
+
+
+def find_time(log: UnifiedLog, timestamp: int | None) -> TimestampedOffset | None:
+    """What a worker finds: the first record that is not older, or with None the first with the largest timestamp."""
+    search = log.search_timestamp(timestamp)
+    for _step in search.steps():
+        pass
+    assert log.is_as_searched(search)
+    log.learn(search)
+    return search.found
 
 
 def grant(log: UnifiedLog, header: BatchHeader) -> None:

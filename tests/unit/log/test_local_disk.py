@@ -170,3 +170,32 @@ def test_a_lock_keeps_other_processes_out_in_the_way_of_java(tmp_path: Path) -> 
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with pytest.raises(LogDirectoryLocked):
             DISK.lock(path)
+
+
+def reserved(path: Path | str) -> int:
+    return os.stat(path).st_blocks * 512
+
+
+def test_a_file_gets_its_room_at_once_and_gives_it_back_with_a_cut(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    assert file.preallocate(1 << 20)
+    assert file.size() == 0
+    file.append(b"x" * 5_000)
+    assert (file.size(), file.read_at(0, 6_000)) == (5_000, b"x" * 5_000)
+    assert reserved(tmp_path / "f") >= 1 << 20
+    file.truncate(5_000)
+    assert file.size() == 5_000
+    assert reserved(tmp_path / "f") < 1 << 16
+
+
+def test_room_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
+    file = DISK.open(str(tmp_path / "f"), create=True)
+    assert not file.preallocate(1 << 60)
+    file.append(b"x")
+    assert file.size() == 1
+
+
+def test_preallocating_a_broken_descriptor_is_a_storage_error(tmp_path: Path) -> None:
+    DISK.open(str(tmp_path / "f"), create=True).append(b"x")
+    with pytest.raises(StorageError):
+        DISK.open(str(tmp_path / "f"), read_only=True).preallocate(10)

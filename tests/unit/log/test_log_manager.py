@@ -123,6 +123,7 @@ def test_a_partition_is_made_once_and_found_again(tmp_path: Path) -> None:
     assert (tmp_path / "orders-0").is_dir()
 
 
+@pytest.mark.setting("log.dirs")
 def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
     logs = started(tmp_path / "a", tmp_path / "b", tmp_path / "c")
     logs.get_or_create(TopicPartition("t", 0), TOPIC_ID, NOW_MS, directory=str(tmp_path / "b"))
@@ -312,6 +313,7 @@ def test_a_truncation_takes_the_checkpointed_recovery_point_back(tmp_path: Path)
 # -- deletion and retention
 
 
+@pytest.mark.setting("file.delete.delay.ms")
 def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path: Path) -> None:
     logs = started(tmp_path)
     append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
@@ -418,6 +420,7 @@ def test_the_name_of_a_deleted_directory_fits_into_255_bytes(tmp_path: Path) -> 
     assert len(path.name) == 255
 
 
+@pytest.mark.setting("retention.bytes")
 def test_retention_goes_over_all_logs(tmp_path: Path) -> None:
     logs = started(tmp_path)
     for number in range(3):
@@ -433,6 +436,7 @@ def test_retention_goes_over_all_logs(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/*.deleted"))
 
 
+@pytest.mark.setting("producer.id.expiration.ms")
 def test_silent_producers_are_forgotten(tmp_path: Path) -> None:
     logs = started(tmp_path)
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)

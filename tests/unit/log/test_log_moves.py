@@ -22,6 +22,7 @@ from kavka.model import TopicPartition
 from kavka.records.builder import ProducerStamp
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
 from kavka.runtime.disk import LocalFileSystem
+from virtual_time import in_virtual_time
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=300, file_delete_delay_ms=0)
 
@@ -90,6 +91,31 @@ class Disks:
 
         return asyncio.run(scenario())
 
+    def seconds_of_a_move(self, directory: str, rate: int) -> float:
+        """How long the move takes where the disk itself takes no time."""
+        took: list[float] = []
+
+        async def at_once(work: Callable[[], None]) -> None:
+            work()
+
+        async def scenario() -> None:
+            flows: list[Coroutine[None, None, None]] = []
+            moves = LogMoves(
+                self.logs,
+                rate=lambda: rate,
+                wall_ms=lambda: NOW_MS,
+                run_blocking=at_once,
+                on_storage_error=self.failures.append,
+                spawn=flows.append,
+            )
+            assert moves.request(PARTITION, directory) is ErrorCode.NONE
+            began = asyncio.get_running_loop().time()
+            await flows[0]
+            took.append(asyncio.get_running_loop().time() - began)
+
+        in_virtual_time(scenario)
+        return took[0]
+
     def names(self, directory: str) -> list[str]:
         return sorted(name for name in self.filesystem.list_directory(directory) if name.startswith("orders"))
 
@@ -125,6 +151,12 @@ def test_a_log_moves_with_all_that_is_known_of_it(disks: Disks) -> None:
         assert disks.log.producer_ids() == [5]
     names = [path.name for path in Path(disks.log.directory).iterdir()]
     assert log_move.MOVED_MARK not in names
+
+
+@pytest.mark.setting("replica.alter.log.dirs.io.max.bytes.per.second")
+def test_a_move_keeps_to_its_rate(disks: Disks) -> None:
+    disks.fill()
+    assert disks.seconds_of_a_move(disks.second, disks.log.size_bytes // 10) == pytest.approx(10, rel=0.1)
 
 
 def test_what_is_written_rolled_deleted_and_truncated_meanwhile_counts(disks: Disks) -> None:

@@ -9,6 +9,7 @@ from log_support import (
     FailingFileSystem,
     append,
     batch,
+    find_time,
     load,
     marker,
     new_log,
@@ -30,6 +31,7 @@ from kavka.log.unified_log import READ_POSITIONS, TAIL_POSITIONS, UnifiedLog
 from kavka.records.batch import TimestampType, iterate_batches
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
+from kavka.runtime.disk import LocalFileSystem
 
 SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}
 
@@ -68,6 +70,7 @@ def test_a_new_log_is_only_a_directory_until_its_first_batch(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000000.log"]
 
 
+@pytest.mark.setting("message.timestamp.type")
 def test_a_log_that_stamps_batches_says_when(tmp_path: Path) -> None:
     log = new_log(tmp_path, message_timestamp_type=TimestampType.LOG_APPEND_TIME)
     result = log.append_as_leader(batch(3, timestamp=5), 0, NOW_MS)
@@ -77,12 +80,14 @@ def test_a_log_that_stamps_batches_says_when(tmp_path: Path) -> None:
     assert log.segments[0].max_timestamp == NOW_MS
 
 
+@pytest.mark.setting("max.message.bytes")
 def test_a_batch_over_max_message_bytes_is_too_large(tmp_path: Path) -> None:
     data = batch([b"x" * 100])
     assert refused(new_log(tmp_path / "a", max_message_bytes=len(data) - 1), data) is ErrorCode.MESSAGE_TOO_LARGE
     assert new_log(tmp_path / "b", max_message_bytes=len(data)).append_as_leader(data, 0, NOW_MS).last_offset == 0
 
 
+@pytest.mark.setting("segment.bytes")
 def test_a_batch_over_segment_bytes_is_refused(tmp_path: Path) -> None:
     data = batch([b"x" * 100])
     assert refused(new_log(tmp_path, segment_bytes=len(data) - 1), data) is ErrorCode.RECORD_LIST_TOO_LARGE
@@ -94,17 +99,20 @@ def test_a_corrupt_batch_is_refused(tmp_path: Path) -> None:
     assert refused(new_log(tmp_path), data) is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.setting("message.timestamp.after.max.ms")
 def test_a_batch_from_the_future_is_refused(tmp_path: Path) -> None:
     log = new_log(tmp_path, message_timestamp_after_max_ms=1_000)
     assert refused(log, batch(timestamp=NOW_MS + 1_001)) is ErrorCode.INVALID_TIMESTAMP
 
 
+@pytest.mark.setting("cleanup.policy")
 def test_a_compacted_topic_takes_no_record_without_a_key(tmp_path: Path) -> None:
     log = new_log(tmp_path, cleanup_compact=True)
     assert refused(log, batch()) is ErrorCode.INVALID_RECORD
     append(log, batch(key=b"k"))
 
 
+@pytest.mark.setting("compression.type")
 @pytest.mark.parametrize("sent", [Compression.NONE, Compression.LZ4])
 def test_a_topic_with_a_codec_of_its_own_deflates_batches_anew(tmp_path: Path, sent: Compression) -> None:
     log = new_log(tmp_path, compression_type=Compression.GZIP)
@@ -112,6 +120,23 @@ def test_a_topic_with_a_codec_of_its_own_deflates_batches_anew(tmp_path: Path, s
     data = log.read(0, 1 << 20, max_offset=3, min_one_batch=True).chunks[0].tobytes()
     assert [one.header.compression for one in iterate_batches(memoryview(data))] == [Compression.GZIP]
     assert [record.value for record in records(log)] == [b"x" * 500] * 3
+
+
+@pytest.mark.setting("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+@pytest.mark.parametrize(
+    ("codec", "levels"), [(Compression.GZIP, (1, 9)), (Compression.LZ4, (1, 12)), (Compression.ZSTD, (-1_000, 19))]
+)
+def test_the_topics_level_of_its_codec_is_the_effort_made(
+    tmp_path: Path, codec: Compression, levels: tuple[int, int]
+) -> None:
+    text = b" ".join(f"{number * number:x} jackdaws".encode() for number in range(3_000))
+    sizes = []
+    for level in levels:
+        log = new_log(tmp_path / str(level), compression_type=codec, compression_level=level)
+        append(log, batch([text]))
+        sizes.append(log.size_bytes)
+        assert [record.value for record in records(log)] == [text]
+    assert sizes[1] < 0.95 * sizes[0]
 
 
 def test_a_stamped_batch_stays_stamped_when_it_is_deflated_anew(tmp_path: Path) -> None:
@@ -176,6 +201,32 @@ def test_aborted_transactions_are_found_by_the_offsets_that_a_reader_gets(tmp_pa
     assert log.aborted_transactions(0, 7) == [first]
     assert log.aborted_transactions(7, 14) == [second]
     assert log.aborted_transactions(14, 14) == []
+
+
+@pytest.mark.parametrize("damaged", [0, 2], ids=["the first batch", "another one"])
+def test_damage_that_an_append_meets_does_not_stop_it_nor_leave_it_half_done(tmp_path: Path, damaged: int) -> None:
+    """1. A segment is not used for a while and lets go of its indexes. 2. The disk damages a batch and loses an index.
+    3. An append needs the index, which can only be built from the batches, after it has written its own."""
+    size = len(batch(2))
+    log = new_log(tmp_path, index_interval_bytes=size)
+    append(log, *(batch(2) for _ in range(6)))
+    log.flush(NOW_MS)
+    (active,) = log.segments
+    active.release()
+    with open(active.path(".log"), "r+b") as file:
+        file.seek(damaged * size + 16)
+        file.write(b"\x09")
+    for suffix in (".index", ".timeindex"):
+        Path(active.path(suffix)).unlink()
+    append(log, *(batch(2) for _ in range(4)))
+    assert log.log_end_offset == 20
+    assert active.size == Path(active.path(".log")).stat().st_size == 10 * size
+    assert log.read(18, 1 << 20, max_offset=20, min_one_batch=True).size_bytes == size
+    with pytest.raises(CorruptRecords):
+        log.read(2 * damaged + 3, 1 << 20, max_offset=20, min_one_batch=True)
+    log.roll(NOW_MS)
+    append(log, batch(2))
+    assert log.read(20, 1 << 20, max_offset=22, min_one_batch=True).size_bytes == size
 
 
 def test_after_a_full_disk_nothing_more_is_accepted(tmp_path: Path) -> None:
@@ -280,6 +331,7 @@ def test_leader_and_follower_have_the_same_bytes_and_the_same_producers(tmp_path
 # -- rolling
 
 
+@pytest.mark.setting("segment.bytes")
 def test_a_segment_is_rolled_before_it_would_grow_over_segment_bytes(tmp_path: Path) -> None:
     size = len(batch())
     log = new_log(tmp_path, segment_bytes=2 * size)
@@ -288,6 +340,7 @@ def test_a_segment_is_rolled_before_it_would_grow_over_segment_bytes(tmp_path: P
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
 
 
+@pytest.mark.setting("segment.ms")
 def test_a_segment_is_rolled_when_its_timestamps_span_segment_ms(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_ms=1_000)
     append(log, batch(timestamp=NOW_MS - 1_000), batch(timestamp=NOW_MS), batch(timestamp=NOW_MS + 1))
@@ -302,6 +355,7 @@ def test_a_segment_without_timestamps_is_rolled_by_its_age(tmp_path: Path) -> No
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
+@pytest.mark.setting("segment.index.bytes")
 def test_a_segment_is_rolled_when_its_index_is_full(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_index_bytes=48, index_interval_bytes=0)
     append(log, *(batch() for _ in range(9)))
@@ -316,6 +370,7 @@ def test_a_segment_is_rolled_when_an_offset_would_not_fit_into_its_index(tmp_pat
     assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
 
 
+@pytest.mark.setting("segment.jitter.ms")
 def test_jitter_shortens_segment_ms(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_ms=1_000, segment_jitter_ms=500)
     asked = []
@@ -333,6 +388,7 @@ def test_rolling_an_empty_segment_changes_nothing(tmp_path: Path) -> None:
     assert len(log.segments) == 1
 
 
+@pytest.mark.setting("index.interval.bytes")
 def test_each_rolled_segment_has_its_indexes_and_the_next_one_a_snapshot(tmp_path: Path) -> None:
     log = new_log(tmp_path, **SMALL_SEGMENTS)
     append(log, *(batch(producer_id=1, sequence=number) for number in range(10)))
@@ -448,13 +504,13 @@ def test_the_first_record_not_older_than_a_timestamp_is_found(tmp_path: Path) ->
     log = new_log(tmp_path, **SMALL_SEGMENTS)
     append(log, *(batch(2, timestamp=NOW_MS + 10 * number) for number in range(20)))
     for number in range(20):
-        found = log.offset_for_timestamp(NOW_MS + 10 * number)
+        found = find_time(log, NOW_MS + 10 * number)
         assert found == (NOW_MS + 10 * number, 2 * number, 0)
-        inside = log.offset_for_timestamp(NOW_MS + 10 * number + 1)
+        inside = find_time(log, NOW_MS + 10 * number + 1)
         assert inside is not None
         assert inside.offset == 2 * number + 1
-    assert log.offset_for_timestamp(0) == (NOW_MS, 0, 0)
-    assert log.offset_for_timestamp(NOW_MS + 1_000) is None
+    assert find_time(log, 0) == (NOW_MS, 0, 0)
+    assert find_time(log, NOW_MS + 1_000) is None
 
 
 def test_timestamps_may_go_back(tmp_path: Path) -> None:
@@ -463,7 +519,7 @@ def test_timestamps_may_go_back(tmp_path: Path) -> None:
     append(log, *(batch([b"x" * 100], timestamp=NOW_MS + time) for time in times))
     for wanted in range(101):
         expected = next(number for number, time in enumerate(times) if time >= wanted)
-        found = log.offset_for_timestamp(NOW_MS + wanted)
+        found = find_time(log, NOW_MS + wanted)
         assert found is not None
         assert found.offset == expected
 
@@ -472,21 +528,21 @@ def test_a_look_up_by_time_leaves_out_what_is_before_the_log_start(tmp_path: Pat
     log = new_log(tmp_path)
     append(log, batch(5))
     log.delete_records(3)
-    assert log.offset_for_timestamp(0) == (NOW_MS + 3, 3, 0)
+    assert find_time(log, 0) == (NOW_MS + 3, 3, 0)
 
 
 def test_the_first_record_with_the_largest_timestamp_is_found(tmp_path: Path) -> None:
     log = new_log(tmp_path, **SMALL_SEGMENTS)
     append(log, *(batch([b"x" * 100], timestamp=NOW_MS + time) for time in (5, 90, 10, 90, 80)))
-    assert log.offset_for_max_timestamp() == (NOW_MS + 90, 1, 0)
-    assert reopen(log).offset_for_max_timestamp() == (NOW_MS + 90, 1, 0)
+    assert find_time(log, None) == (NOW_MS + 90, 1, 0)
+    assert find_time(reopen(log), None) == (NOW_MS + 90, 1, 0)
 
 
-def test_a_log_without_timestamps_has_no_largest(tmp_path: Path) -> None:
+def test_of_records_without_timestamps_the_first_has_the_largest_and_no_records_have_none(tmp_path: Path) -> None:
     log = new_log(tmp_path)
-    assert log.offset_for_max_timestamp() is None
-    append(log, batch(timestamp=-1))
-    assert log.offset_for_max_timestamp() is None
+    assert find_time(log, None) is None
+    append(log, batch(timestamp=-1), batch(timestamp=-1))
+    assert find_time(log, None) == (-1, 0, 0), "as Apache Kafka has it"
 
 
 def test_an_epoch_may_start_before_its_first_record(tmp_path: Path) -> None:
@@ -551,6 +607,7 @@ def test_the_log_start_survives_deleted_epochs(tmp_path: Path) -> None:
     assert log.epoch_entries == [(1, 3), (2, 4)]
 
 
+@pytest.mark.setting("retention.bytes")
 def test_old_segments_go_when_the_log_is_over_retention_bytes(tmp_path: Path) -> None:
     size = len(batch())
     log = new_log(tmp_path, segment_bytes=2 * size, retention_bytes=5 * size, file_delete_delay_ms=1_000)
@@ -567,6 +624,7 @@ def test_old_segments_go_when_the_log_is_over_retention_bytes(tmp_path: Path) ->
     assert log.take_removals(NOW_MS + 1_000) == []
 
 
+@pytest.mark.setting("retention.ms")
 def test_old_segments_go_when_their_last_timestamp_is_over_retention_ms(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=len(batch()), retention_ms=DAY_MS, segment_ms=100 * DAY_MS)
     for days in (3, 2, 1, 0):
@@ -602,6 +660,7 @@ def test_a_timestamp_in_the_future_keeps_only_its_own_segment_and_those_behind(t
     assert log.log_start_offset == 1
 
 
+@pytest.mark.setting("cleanup.policy")
 def test_a_compacted_log_is_not_cut_by_retention(tmp_path: Path) -> None:
     log = new_log(
         tmp_path, segment_bytes=200, retention_ms=0, retention_bytes=0, cleanup_delete=False, cleanup_compact=True
@@ -678,7 +737,7 @@ def test_truncation_puts_the_largest_timestamp_back(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, batch(timestamp=NOW_MS), batch(timestamp=NOW_MS + 500))
     log.truncate_to(1, NOW_MS)
-    assert log.offset_for_max_timestamp() == (NOW_MS, 0, 0)
+    assert find_time(log, None) == (NOW_MS, 0, 0)
 
 
 def test_a_follower_without_anything_in_common_starts_over(tmp_path: Path) -> None:
@@ -789,6 +848,7 @@ def test_a_flush_does_not_claim_what_was_written_after_a_truncation(tmp_path: Pa
     assert (log.recovery_point, log.log_end_offset) == (3, 8)
 
 
+@pytest.mark.setting("flush.messages", "flush.ms")
 def test_a_flush_is_due_by_messages_by_time_and_after_a_roll(tmp_path: Path) -> None:
     by_messages = new_log(tmp_path / "a", flush_messages=3)
     append(by_messages, batch(2))
@@ -828,3 +888,50 @@ def test_a_reconfigured_log_obeys_its_new_settings_at_once(tmp_path: Path) -> No
     log.reconfigure(config)
     assert log.config is config
     assert refused(log, batch()) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+# -- preallocate
+
+
+def reserved_bytes(log: UnifiedLog, base_offset: int) -> int:
+    return (Path(log.directory) / f"{base_offset:020d}.log").stat().st_blocks * 512
+
+
+@pytest.mark.setting("log.preallocate", "preallocate")
+def test_a_segment_gets_its_room_with_its_first_batch_and_gives_the_rest_back_when_it_is_closed(tmp_path: Path) -> None:
+    log = new_log(tmp_path, preallocate=True, segment_bytes=1 << 20)
+    assert not list(tmp_path.rglob("*.log"))
+    append(log, batch([b"x" * 100]))
+    assert reserved_bytes(log, 0) >= 1 << 20
+    assert (Path(log.directory) / f"{0:020d}.log").stat().st_size == log.size_bytes
+    append(log, batch([b"y" * 100]))
+    log.roll(NOW_MS)
+    assert reserved_bytes(log, 0) < 1 << 16
+    log.append_as_follower(batch([b"z" * 100], base_offset=2), NOW_MS)
+    assert reserved_bytes(log, 2) >= 1 << 20
+    log.close(NOW_MS)
+    assert reserved_bytes(log, 2) < 1 << 16
+    assert [record.value for record in records(reopen(log))] == [b"x" * 100, b"y" * 100, b"z" * 100]
+
+
+@pytest.mark.setting("preallocate")
+def test_a_kill_leaves_no_more_than_the_records(tmp_path: Path) -> None:
+    log = new_log(tmp_path, preallocate=True, segment_bytes=1 << 20)
+    for value in (b"x", b"y"):
+        append(log, batch([value]))
+        log.roll(NOW_MS)
+    append(log, batch([b"z"]))
+    # As between a roll and the moment in which the room is given back.
+    LocalFileSystem().open(f"{log.directory}/{0:020d}.log").preallocate(1 << 20)
+    found = reopen(log, was_clean=False)
+    assert [record.value for record in records(found)] == [b"x", b"y", b"z"]
+    assert reserved_bytes(found, 0) < 1 << 16
+    append(found, batch([b"more"]))
+    assert found.log_end_offset == 4
+
+
+@pytest.mark.setting("preallocate")
+def test_a_log_whose_disk_has_not_so_much_room_takes_records_all_the_same(tmp_path: Path) -> None:
+    log = new_log(tmp_path, preallocate=True, segment_bytes=1 << 60)
+    append(log, batch([b"x"]))
+    assert [record.value for record in records(log)] == [b"x"]

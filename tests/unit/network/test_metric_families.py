@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kavka.errors import ConnectionFailed
+from kavka.errors import AddressUnavailable
 from kavka.metrics import MEMBERS_AT_ONCE, Member, Registry, prometheus_pieces, render_prometheus
 from kavka.runtime.metrics_server import MAX_REQUEST_BYTES, MetricsServer
 
@@ -117,7 +117,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         first, second = MetricsServer(Registry()), MetricsServer(Registry())
         port = await first.start("127.0.0.1", 0)
         try:
-            with pytest.raises(ConnectionFailed, match=rf"port {port} for metrics"):
+            with pytest.raises(AddressUnavailable, match=rf"{port} for metrics: port {port} is taken"):
                 await second.start("127.0.0.1", port)
         finally:
             first.close()

@@ -3,11 +3,28 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from kavka.config.broker import BrokerConfig
 from kavka.runtime.listener import ConnectionQuota, ListenerLimits
 from kavka.runtime.socket_server import LONGEST_BACKLOG, IdleShare, SocketServerLimits
 
 
+@pytest.mark.setting(
+    "socket.request.max.bytes",
+    "connections.max.idle.ms",
+    "kavka.max.in.flight.requests.per.connection",
+    "kavka.max.output.bytes.per.connection",
+    "queued.max.request.bytes",
+    "socket.listen.backlog.size",
+    "socket.send.buffer.bytes",
+    "socket.receive.buffer.bytes",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "num.network.threads",
+    "queued.max.requests",
+)
 def test_the_bounds_are_those_of_the_configuration() -> None:
     limits = SocketServerLimits.of(
         BrokerConfig.from_properties(
@@ -20,7 +37,11 @@ def test_the_bounds_are_those_of_the_configuration() -> None:
                 "socket.listen.backlog.size": "1006",
                 "socket.send.buffer.bytes": "1007",
                 "socket.receive.buffer.bytes": "1008",
+                "listeners": "CLIENTS://:9092,BROKERS://:9093",
+                "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+                "inter.broker.listener.name": "BROKERS",
                 "max.connections": "1009",
+                "listener.name.clients.max.connections": "1012",
                 "max.connections.per.ip": "1010",
                 "max.connections.per.ip.overrides": "127.0.0.1:7,10.0.0.1:8",
                 "num.network.threads": "4",
@@ -37,6 +58,7 @@ def test_the_bounds_are_those_of_the_configuration() -> None:
     assert limits.listener.send_buffer_bytes == 1007
     assert limits.listener.receive_buffer_bytes == 1008
     assert limits.listener.max_connections == 1009
+    assert limits.listener.max_connections_of_listeners == {"CLIENTS": 1012}
     assert limits.listener.max_connections_per_ip == 1010
     assert limits.listener.max_connections_per_ip_overrides == {"127.0.0.1": 7, "10.0.0.1": 8}
     assert limits.network_threads == 4
@@ -58,16 +80,83 @@ def test_a_setting_laid_over_at_run_time_counts_as_written_down() -> None:
     assert SocketServerLimits.of(config).network_threads == 2
 
 
+def quota_of(limits: ListenerLimits, *listeners: str, of_brokers: tuple[str, ...] = ()) -> ConnectionQuota:
+    quota = ConnectionQuota(limits, of_brokers)
+    for listener in listeners:
+        quota.add_listener(listener)
+    return quota
+
+
 def test_a_changed_limit_counts_for_the_next_connection() -> None:
-    quota = ConnectionQuota(ListenerLimits(max_connections=1))
+    quota = quota_of(ListenerLimits(max_connections=1), "PLAINTEXT")
     woken: list[bool] = []
-    quota.add("a")
-    assert quota.full
-    quota.when_room(lambda: woken.append(quota.full))
+    quota.add("PLAINTEXT", "a")
+    assert not quota.has_room("PLAINTEXT")
+    quota.when_room(lambda: woken.append(quota.has_room("PLAINTEXT")))
     quota.change_limits(ListenerLimits(max_connections=2, max_connections_per_ip_overrides={"a": 1}))
-    assert woken == [False]
+    assert woken == [True]
     assert not quota.admits("a")
     assert quota.admits("b")
+
+
+def test_brokers_that_have_a_listener_for_themselves_get_in_beyond_the_limit() -> None:
+    quota = quota_of(ListenerLimits(max_connections=3), "CLIENTS", "BROKERS", of_brokers=("BROKERS",))
+    for _ in range(3):
+        quota.add("CLIENTS", "a")
+    assert (quota.has_room("CLIENTS"), quota.has_room("BROKERS"), quota.surplus) == (False, True, 0)
+    quota.add("BROKERS", "b")
+    assert quota.surplus == 1
+    quota.remove("CLIENTS", "a")
+    assert (quota.has_room("CLIENTS"), quota.surplus) == (False, 0)
+    for _ in range(2):
+        quota.add("BROKERS", "b")
+    # max.connections is the bound of each listener as well.
+    assert (quota.has_room("BROKERS"), quota.surplus) == (False, 2)
+
+
+def test_a_lower_limit_leaves_a_surplus_of_clients_and_not_of_brokers() -> None:
+    quota = quota_of(ListenerLimits(), "CLIENTS", "BROKERS", of_brokers=("BROKERS",))
+    for listener in ("CLIENTS", "CLIENTS", "BROKERS", "BROKERS"):
+        quota.add(listener, "a")
+    quota.change_limits(ListenerLimits(max_connections=3))
+    assert quota.surplus == 1
+    quota.change_limits(ListenerLimits(max_connections=1))
+    assert quota.surplus == 2
+
+
+@pytest.mark.parametrize(
+    ("listeners", "protected"),
+    [
+        (("BROKERS",), ()),
+        (("BROKERS", "CONTROL"), ()),
+        (("BROKERS", "CONTROL", "CLIENTS"), ("BROKERS", "CONTROL")),
+        (("CLIENTS", "OTHERS"), ()),
+    ],
+)
+def test_a_listener_is_a_way_in_only_where_clients_have_another(
+    listeners: tuple[str, ...], protected: tuple[str, ...]
+) -> None:
+    quota = quota_of(ListenerLimits(max_connections=1), *listeners, of_brokers=("BROKERS", "CONTROL"))
+    assert tuple(filter(quota.is_protected, listeners)) == protected
+
+
+def test_a_listener_may_have_a_bound_of_its_own() -> None:
+    limits = ListenerLimits(max_connections=5, max_connections_of_listeners={"CLIENTS": 1})
+    quota = quota_of(limits, "CLIENTS", "OTHERS")
+    quota.add("CLIENTS", "a")
+    assert (quota.has_room("CLIENTS"), quota.has_room("OTHERS")) == (False, True)
+
+
+def test_the_way_in_ends_where_descriptors_do_and_no_client_is_left_to_make_room() -> None:
+    limits = ListenerLimits(descriptors=2)
+    quota = quota_of(limits, "CLIENTS", "BROKERS", of_brokers=("BROKERS",))
+    quota.add("CLIENTS", "a")
+    quota.add("BROKERS", "b")
+    assert (quota.has_room("CLIENTS"), quota.has_room("BROKERS")) == (False, True)
+    quota.add("BROKERS", "b")
+    assert quota.surplus == 1
+    quota.remove("CLIENTS", "a")
+    assert (quota.has_room("BROKERS"), quota.surplus) == (False, 0)
 
 
 def test_a_thread_that_computes_is_not_idle_and_one_that_waits_is() -> None:

@@ -310,6 +310,7 @@ def test_an_unfollowed_partition_stays_as_it_is_and_its_fetcher_ends() -> None:
     assert second.fetchers.state(ORDERS) is None
 
 
+@pytest.mark.setting("num.replica.fetchers")
 def test_partitions_are_shared_among_fetchers_and_move_when_there_are_more() -> None:
     world = three(FetcherSettings(num_replica_fetchers=1))
     partitions = [TopicPartition("orders", index) for index in range(8)]

@@ -128,6 +128,12 @@ def offsets(*ends: tuple[int, int]) -> ListOffsetsResponse:
 # -- requests
 
 
+@pytest.mark.setting(
+    "replica.fetch.wait.max.ms",
+    "replica.fetch.min.bytes",
+    "replica.fetch.max.bytes",
+    "replica.fetch.response.max.bytes",
+)
 def test_a_request_says_who_fetches_by_which_registration_and_how_long_it_may_wait() -> None:
     following = Following()
     request = following.ask()
@@ -142,6 +148,7 @@ def test_a_request_says_who_fetches_by_which_registration_and_how_long_it_may_wa
     assert (partition.current_leader_epoch, partition.partition_max_bytes) == (EPOCH, 1024 * 1024)
 
 
+@pytest.mark.setting("inter.broker.protocol.version")
 def test_older_releases_name_the_replica_outside_and_topics_by_name() -> None:
     following = Following(release="2.6")
     request = following.ask()
@@ -317,6 +324,7 @@ def test_records_that_cannot_be_appended_delay_their_partition_and_no_other(dama
     assert following.node.end() == 2
 
 
+@pytest.mark.setting("replica.fetch.backoff.ms")
 def test_a_request_does_not_wait_longer_than_until_a_delayed_partition_is_due() -> None:
     following = Following(2)
     following.ask()

@@ -58,6 +58,7 @@ def test_a_stuck_follower_falls_out_under_both(tmp_path: Path, policy: LagPolicy
     assert leave(replica)
 
 
+@pytest.mark.setting("kavka.replica.lag.max.messages")
 def test_exactly_as_many_records_behind_as_are_allowed_is_in_sync(tmp_path: Path) -> None:
     replica = Replica(tmp_path, lag_policy=POLICIES["messages"])
     replica.lead([A, B], replicas=(A, B))
@@ -70,6 +71,7 @@ def test_exactly_as_many_records_behind_as_are_allowed_is_in_sync(tmp_path: Path
     assert "is slow: 4001 records behind, kavka.replica.lag.max.messages allows 4000" in proposal.decision.why
 
 
+@pytest.mark.setting("kavka.replica.lag.policy")
 def test_a_setting_names_the_policy() -> None:
     assert lag_policy("time", max_ms=5, max_messages=7) == TimeLagPolicy(5)
     assert lag_policy("messages", max_ms=5, max_messages=7) == MessagesLagPolicy(5, 7)

@@ -343,6 +343,7 @@ def test_the_isr_expiration_runs_twice_in_the_time_that_a_lag_may_last(tmp_path:
     in_loop(scenario)
 
 
+@pytest.mark.setting("replica.selector.class")
 def test_a_consumer_is_sent_to_a_replica_in_its_rack_that_has_the_offset(tmp_path: Path) -> None:
     async def scenario() -> None:
         room = Room(tmp_path, racks=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,20 @@ def run(program: str, stderr: str | None = None) -> subprocess.CompletedProcess[
 def test_a_line_has_its_event_and_keys() -> None:
     result = run(CONFIGURED + LINE)
     assert result.stdout == "went on\n"
-    assert 'level=error event="disk gone" path=/data' in result.stderr
+    assert 'level=error event="disk gone" path=/data logger=test' in result.stderr
+
+
+def test_a_level_that_is_changed_holds_at_once() -> None:
+    program = (
+        "from kavka.logger import *; log = Logger('kavka.room.one'); log.debug('first'); "
+        "process_levels.give('kavka.room', Level.DEBUG); log.debug('second'); "
+        "process_levels.take('kavka.room'); log.debug('third'); log.info('fourth')"
+    )
+    result = run(CONFIGURED + program)
+    assert re.findall(r"level=(\w+) event=(\w+) logger=(\S+)", result.stderr) == [
+        ("debug", "second", "kavka.room.one"),
+        ("info", "fourth", "kavka.room.one"),
+    ]
 
 
 def test_a_line_that_finds_a_full_disk_is_lost_and_nothing_else_is() -> None:

@@ -35,6 +35,9 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         del self._disk.files[self.path][size:]
 
+    def preallocate(self, size: int) -> bool:
+        return True
+
     def sync(self) -> None:
         self._disk.on_call("sync", self.path)
         self._disk.synced[self.path] = len(self._disk.files[self.path])

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from memory_disk import MemoryDisk
 
-from kavka.errors import ConnectionFailed
+from kavka.errors import AddressUnavailable
+from kavka.runtime.loop import new_event_loop
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper import jute
 from kavka.zookeeper.database import Database, DatabaseSettings
@@ -335,7 +336,48 @@ def test_who_does_not_read_is_cut_off() -> None:
 
 def test_a_port_that_is_taken_is_told() -> None:
     async def scenario(server: ZooKeeperServer) -> None:
-        with pytest.raises(ConnectionFailed, match="cannot listen on"):
+        with pytest.raises(AddressUnavailable, match="cannot listen on"):
             await ZooKeeperServer(server.embedded).listen(HOST, server.port)
 
     run(scenario)
+
+
+def test_a_port_that_closes_while_a_session_begins_leaves_no_error_and_no_owner() -> None:
+    """The session is opened on the disk; its connection is gone when that is done. It has its time-out to come back."""
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+        disk = asyncio.Event()
+        asked = asyncio.Event()
+
+        async def slow(work: Callable[[], None]) -> None:
+            asked.set()
+            await disk.wait()
+            work()
+
+        embedded = EmbeddedZooKeeper(
+            Database.open(MemoryDisk(), "/zk", DatabaseSettings()),
+            now_ms=lambda: 1_700_000_000_000,
+            rng=random.Random(1),
+            run_blocking=slow,
+            tick_ms=TICK_MS,
+        )
+        await embedded.start(close_former_sessions=False)
+        server = ZooKeeperServer(embedded, settings=ZooKeeperServerSettings(tick_ms=TICK_MS))
+        await server.listen(HOST, 0)
+        beginning = asyncio.create_task(Client.connect(server))
+        await asyncio.wait_for(asked.wait(), 10)
+        await server.stop()
+        disk.set()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await asyncio.wait_for(beginning, 10)
+        while server.connection_count:  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(0)
+        assert not server.connected_sessions
+        assert len(embedded.database.tree.sessions) == 1
+        await embedded.stop()
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main())
+    assert complaints == []

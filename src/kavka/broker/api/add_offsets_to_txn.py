@@ -28,6 +28,7 @@ def handle(broker: Broker, request: Request, message: AddOffsetsToTxnRequest) ->
 
 async def _add(broker: Broker, message: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse:
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    broker.transactions.on_begun(message.transactional_id, producer)
     try:
         await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
         partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_for(message.group_id))

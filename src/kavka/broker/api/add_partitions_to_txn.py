@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (key 24): partitions that a producer is going to write to in its transaction.
 
 Behaviour   All partitions are added or none: where one is unknown it is told so, and the others
-            OPERATION_NOT_ATTEMPTED. The transaction begins with its first partition.
+            OPERATION_NOT_ATTEMPTED. The transaction begins with its first partition. Whose partitions were all refused
+            may abort all the same (`coordinator.transaction_shard`, I4).
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 from brokers, many transactions at once, and verification without
             adding (KIP-890); 5 TRANSACTION_ABORTABLE.
 """
@@ -49,11 +50,12 @@ def handle(
 async def _add_one(broker: Broker, message: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse:
     producer = ProducerIdAndEpoch(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
     partitions = _partitions(message.v3_and_below_topics)
+    transactional_id = message.v3_and_below_transactional_id
     errors = _unknown(broker, partitions)
-    if not errors:
-        errors = dict.fromkeys(
-            partitions, await _add(broker, message.v3_and_below_transactional_id, producer, partitions, version=0)
-        )
+    if errors:
+        broker.transactions.on_begun(transactional_id, producer)
+    else:
+        errors = dict.fromkeys(partitions, await _add(broker, transactional_id, producer, partitions, version=0))
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=_results(message.v3_and_below_topics, errors, version)
     )

@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replaces all that a topic, or a broker at run time, sets itself.
 
 Versions    0; 1; 2 flexible.
-Not supported  Groups, metrics subscriptions and loggers: INVALID_REQUEST.
+Not supported  Groups and metrics subscriptions: INVALID_REQUEST; so are loggers, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -57,15 +57,12 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
     elif resource.resource_type == BROKER:
         per_broker = is_this_broker(name, broker.broker_id)
         await configs.change_broker(
-            lambda _current: alter_broker(entries, configs.broker, per_broker=per_broker),
+            lambda current: alter_broker(entries, current, configs.broker, per_broker=per_broker),
             per_broker=per_broker,
             validate_only=validate_only,
         )
     else:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            f"AlterConfigs is only supported for topics and brokers, but resource type is {resource.resource_type}",
-        )
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
 
 
 def require_topic(broker: Broker, name: str) -> None:

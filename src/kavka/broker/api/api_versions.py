@@ -2,7 +2,10 @@
 
 Behaviour   The ranges are those of `broker.api_table`; nothing is advertised that is not served, except Produce 0-2:
             librdkafka drops compression, or falls back to an old record format, unless Produce is offered from 0. A
-            request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the ranges (KIP-511).
+            request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions
+            alone (KIP-511).
+            Groups of the newer protocol and clients' metrics are told of only while they are served: the latter where
+            somebody takes them or a subscription asks for some (Apache Kafka: where a plug-in takes them).
             Features are those of `broker.features`, with the levels in force. Clients before version 4 fail at a
             feature that begins at level 0 (KAFKA-17011), so they are not told which are supported.
 Versions    0; 1 throttle time; 2; 3 flexible, client software name and version (KIP-511), features (KIP-584); 4
@@ -12,6 +15,7 @@ Versions    0; 1 throttle time; 2; 3 flexible, client software name and version 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api_table import advertised_versions
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_LEVEL_0 = 4
 _OF_CONSUMER_GROUPS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+_OF_CLIENT_METRICS = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -44,32 +49,46 @@ def handle(broker: Broker, request: Request, message: ApiVersionsRequest) -> Api
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.context.client_software_name = message.client_software_name
         request.context.client_software_version = message.client_software_version
-    answer = response(ErrorCode.NONE)
-    if not broker.serves_consumer_groups():
-        # A client that is told of them uses them: librdkafka then waits for ever.
-        answer.api_keys = [key for key in answer.api_keys if key.api_key not in _OF_CONSUMER_GROUPS]
+    unserved = _unserved(broker)
     finalized = broker.features.finalized
-    answer.supported_features = [
-        SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-        for name, (lowest, highest) in SUPPORTED.items()
-        if lowest > 0 or request.header.api_version >= FIRST_VERSION_WITH_LEVEL_0
-    ]
-    answer.finalized_features_epoch = finalized.epoch
-    answer.finalized_features = [
-        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in finalized.levels.items()
-        if level > 0
-    ]
-    return answer
-
-
-def response(error: ErrorCode) -> ApiVersionsResponse:
-    """The ranges, with `error` above them; an unknown version is answered with it too."""
     return ApiVersionsResponse(
-        error_code=error,
-        api_keys=[
-            ApiVersion(api_key=int(key), min_version=lowest, max_version=highest)
-            for key, lowest, highest in advertised_versions()
+        error_code=ErrorCode.NONE,
+        api_keys=_ranges(lambda key: key not in unserved),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED.items()
+            if lowest > 0 or request.header.api_version >= FIRST_VERSION_WITH_LEVEL_0
+        ],
+        finalized_features_epoch=finalized.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in finalized.levels.items()
+            if level > 0
         ],
         zk_migration_ready=False,
     )
+
+
+def _unserved(broker: Broker) -> tuple[ApiKey, ...]:
+    """What clients are not told of now: one that is told of an API uses it."""
+    unserved: tuple[ApiKey, ...] = ()
+    if not broker.serves_consumer_groups():
+        unserved += _OF_CONSUMER_GROUPS  # librdkafka would wait for ever.
+    if not broker.telemetry.is_wanted:
+        unserved += _OF_CLIENT_METRICS
+    return unserved
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that is not served: which ones are, and nothing of other APIs."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_ranges(lambda key: key == ApiKey.API_VERSIONS)
+    )
+
+
+def _ranges(is_told: Callable[[int], bool]) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+        for key, lowest, highest in advertised_versions()
+        if is_told(key)
+    ]

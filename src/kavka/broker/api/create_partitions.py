@@ -1,5 +1,10 @@
 """CreatePartitions (key 37): gives topics more partitions.
 
+Behaviour   When the answer goes out the new partitions are led; where that takes longer than timeout_ms, or timeout_ms
+            is 0, the topic is REQUEST_TIMED_OUT, and has them all the same.
+            `__consumer_offsets` and `__transaction_state` keep theirs (INVALID_PARTITIONS): groups and transactional
+            ids are placed by their number, and what is kept of them would not be found by another one. Apache Kafka
+            lets them grow, and loses what groups have committed.
 Versions    0; 1; 2 flexible; 3.
 """
 
@@ -33,7 +38,9 @@ async def _create(broker: Broker, message: CreatePartitionsRequest) -> CreatePar
         for topic in message.topics
     ]
     try:
-        outcomes = await broker.topics.create_partitions(wishes, validate_only=message.validate_only)
+        outcomes = await broker.topics.create_partitions(
+            wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms
+        )
     except Deposed:
         return CreatePartitionsResponse(
             results=[

@@ -1,7 +1,8 @@
 """CreateTopics (key 19): creates topics, each for itself.
 
 Behaviour   The rules are in `controller.topics`. When the answer goes out the topic's partitions are led and can be
-            written to. validate_only goes through every check and writes nothing.
+            written to; where that takes longer than timeout_ms, or timeout_ms is 0, the topic is REQUEST_TIMED_OUT, and
+            there all the same. validate_only goes through every check and writes nothing.
 Versions    2; 3; 4 default counts (-1, KIP-464); 5 flexible, the topic's settings in the answer (KIP-525); 6; 7 topic
             id.
 Not supported  Versions 0-1.
@@ -37,7 +38,9 @@ def handle(broker: Broker, request: Request, message: CreateTopicsRequest) -> Aw
 async def answer(broker: Broker, message: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
     wishes = [_wish(topic) for topic in message.topics]
     try:
-        outcomes = await broker.topics.create_topics(wishes, validate_only=message.validate_only)
+        outcomes = await broker.topics.create_topics(
+            wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms
+        )
     except Deposed:
         return CreateTopicsResponse(
             topics=[
@@ -65,7 +68,11 @@ def _wish(topic: CreatableTopic) -> TopicWish:
 def _result(broker: Broker, outcome: TopicOutcome, config: object, *, validate_only: bool) -> CreatableTopicResult:
     if outcome.code is not ErrorCode.NONE:
         return CreatableTopicResult(
-            name=outcome.name, error_code=outcome.code, error_message=outcome.message, configs=[]
+            name=outcome.name,
+            topic_id=outcome.topic_id or NO_TOPIC_ID,
+            error_code=outcome.code,
+            error_message=outcome.message,
+            configs=[],
         )
     assert isinstance(config, dict)
     return CreatableTopicResult(

@@ -1,7 +1,10 @@
 """DeleteTopics (key 20): deletes topics, by name or by id.
 
 Behaviour   When the answer goes out the topics are gone: from metadata, from ZooKeeper, and their logs from their
-            names. The files follow after file.delete.delay.ms.
+            names. The files follow after file.delete.delay.ms. A broker that is down, and has a replica, is waited for
+            in bounds only. Where even this broker takes longer than timeout_ms, or timeout_ms is 0, the topic is
+            REQUEST_TIMED_OUT, and goes all the same. A topic that is named twice, by name or by id, is refused and
+            stays, as in Apache Kafka 4 (3.9 deletes it); so is a name beside an id, as in both.
 Versions    1; 2; 3; 4 flexible; 5 error message; 6 by topic id.
 Not supported  Version 0.
 """
@@ -9,9 +12,11 @@ Not supported  Version 0.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.broker.metadata_cache import NO_TOPIC_ID, MetadataCache
 from kavka.controller.reign import Deposed
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -21,8 +26,13 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.protocol.connection import Request
 
+_FIRST_VERSION_WITH_DELETION_DISABLED = 3
+_FIRST_VERSION_BY_TOPIC_ID = 6
 
-class _Named(NamedTuple):
+
+class _Wish(NamedTuple):
+    """How a request says which topic it wants deleted: by name, or by an id that is not zero."""
+
     name: str | None
     topic_id: uuid.UUID
 
@@ -32,43 +42,76 @@ def handle(broker: Broker, request: Request, message: DeleteTopicsRequest) -> Aw
 
 
 async def _delete(broker: Broker, version: int, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    no_id = uuid.UUID(int=0)
-    if version >= 6:
-        wanted = [_Named(topic.name, topic.topic_id) for topic in message.topics]
+    if version >= _FIRST_VERSION_BY_TOPIC_ID:
+        wishes = [_Wish(topic.name, topic.topic_id) for topic in message.topics]
     else:
-        wanted = [_Named(name, no_id) for name in message.topic_names]
-    responses = []
-    names: list[str] = []
-    ids: dict[str, uuid.UUID] = {}
-    for topic in wanted:
-        if topic.name is not None and topic.topic_id.int:
-            responses.append(
-                _result(
-                    topic.name,
-                    topic.topic_id,
-                    ErrorCode.INVALID_REQUEST,
-                    "You may not specify both topic name and topic id.",
-                )
-            )
-            continue
-        name = topic.name if topic.name is not None else broker.metadata.topic_name(topic.topic_id)
-        if name is None:
-            responses.append(_result(None, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, None))
-            continue
-        names.append(name)
-        ids[name] = broker.metadata.topic_id(name)
+        wishes = [_Wish(name, NO_TOPIC_ID) for name in message.topic_names]
+    wanted, responses = _resolve(broker.metadata, wishes)
+    by_id = {name: topic_id for name, topic_id in wanted.items() if topic_id.int}
     try:
-        outcomes = await broker.topics.delete_topics(names)
+        outcomes = await broker.topics.delete_topics(list(wanted), topic_ids=by_id, timeout_ms=message.timeout_ms)
     except Deposed:
-        responses.extend(_result(name, ids[name], ErrorCode.NOT_CONTROLLER, None) for name in names)
+        responses.extend(_result(name, wanted[name], ErrorCode.NOT_CONTROLLER, None) for name in wanted)
         return DeleteTopicsResponse(responses=responses)
-    # A topic that was named twice is refused once.
-    by_name = {outcome.name: outcome for outcome in outcomes}
-    responses.extend(
-        _result(outcome.name, ids.get(outcome.name, no_id), outcome.code, outcome.message)
-        for outcome in by_name.values()
-    )
+    for outcome in outcomes:
+        code = outcome.code
+        if code is ErrorCode.TOPIC_DELETION_DISABLED and version < _FIRST_VERSION_WITH_DELETION_DISABLED:
+            code = ErrorCode.INVALID_REQUEST
+        named = None if code is ErrorCode.UNKNOWN_TOPIC_ID else outcome.name
+        topic_id = (
+            wanted[outcome.name] if code is ErrorCode.REQUEST_TIMED_OUT else outcome.topic_id or wanted[outcome.name]
+        )
+        responses.append(_result(named, topic_id, code, outcome.message))
     return DeleteTopicsResponse(responses=responses)
+
+
+def _resolve(
+    metadata: MetadataCache, wishes: Sequence[_Wish]
+) -> tuple[dict[str, uuid.UUID], list[DeletableTopicResult]]:
+    """The topics to delete, by name, with the ids of those that were asked for by id (zero: by name), and the refusals
+    of all other wishes.
+
+    A topic that is wished for more than once is not deleted, and refused once.
+    """
+    refused = []
+    names: Counter[str] = Counter()
+    ids: Counter[uuid.UUID] = Counter()
+    for name, topic_id in wishes:
+        if name is None and not topic_id.int:
+            refused.append(_refusal(name, topic_id, "Neither topic name nor id were specified."))
+        elif name is not None and topic_id.int:
+            refused.append(_refusal(name, topic_id, "You may not specify both topic name and topic id."))
+        elif name is None:
+            ids[topic_id] += 1
+        else:
+            names[name] += 1
+    refused.extend(_refusal(name, NO_TOPIC_ID, "Duplicate topic name.") for name, times in names.items() if times > 1)
+    refused.extend(_refusal(None, topic_id, "Duplicate topic id.") for topic_id, times in ids.items() if times > 1)
+    wanted = {}
+    for topic_id, times in ids.items():
+        name = metadata.topic_name(topic_id)
+        if times > 1:
+            continue
+        if name is None:
+            message = "This server does not host this topic ID."
+            refused.append(_result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, message))
+        else:
+            wanted[name] = topic_id
+    for name, times in names.items():
+        topic_id = metadata.topic_id(name)
+        if times > 1:
+            continue
+        if topic_id.int and topic_id in ids:
+            wanted.pop(name, None)
+            message = "The provided topic name maps to an ID that was already supplied."
+            refused.append(_refusal(name, topic_id, message))
+        else:
+            wanted[name] = NO_TOPIC_ID
+    return wanted, refused
+
+
+def _refusal(name: str | None, topic_id: uuid.UUID, message: str) -> DeletableTopicResult:
+    return _result(name, topic_id, ErrorCode.INVALID_REQUEST, message)
 
 
 def _result(name: str | None, topic_id: uuid.UUID, error: ErrorCode, message: str | None) -> DeletableTopicResult:

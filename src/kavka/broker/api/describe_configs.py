@@ -1,10 +1,10 @@
-"""DescribeConfigs (key 32): every setting of a topic, a broker, a group or a metrics subscription.
+"""DescribeConfigs (key 32): every setting of a topic, a broker, a group or a metrics subscription; levels of loggers.
 
 Behaviour   Each setting with its value, where the value comes from, its type, whether it can be changed, its synonyms
             and its documentation (our words) if asked for. Passwords are never shown. A broker answers for itself (""
-            names the default of all brokers).
+            names the default of all brokers) and for its loggers (KIP-412), whose levels have no documentation.
 Versions    1 synonyms; 2; 3 documentation and types; 4 flexible.
-Not supported  Version 0. Loggers of a broker (resource type 8): INVALID_REQUEST, there are no log4j loggers here.
+Not supported  Version 0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from kavka.broker.broker_loggers import describe_loggers
 from kavka.config.alter import is_this_broker
 from kavka.config.describe import (
     ConfigEntry,
@@ -62,7 +63,7 @@ def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) ->
             result.configs = [
                 _entry(
                     entry,
-                    documentation if message.include_documentation else None,
+                    documentation if message.include_documentation or documentation is _undocumented else None,
                     with_synonyms=message.include_synonyms,
                 )
                 for entry in entries
@@ -87,12 +88,19 @@ def _describe(broker: Broker, resource: DescribeConfigsResource) -> tuple[list[C
             if is_this_broker(name, broker.broker_id, describing=True):
                 return describe_broker(configs.broker, names), broker_documentation
             return describe_broker_default(configs.broker, names), broker_documentation
+        case _ if resource.resource_type == BROKER_LOGGER:
+            return describe_loggers(name, broker.broker_id, broker.log_levels, names), _undocumented
         case _ if resource.resource_type == CLIENT_METRICS:
             return describe_client_metrics(configs.client_metrics(name), names), client_metrics_documentation
         case _ if resource.resource_type == GROUP:
             return describe_group(configs.group(name), configs.broker, names), group_documentation
         case _:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _undocumented(_name: str) -> str:
+    """Of loggers Kafka always tells the empty text, of all else none where it is not asked for."""
+    return ""
 
 
 def _entry(

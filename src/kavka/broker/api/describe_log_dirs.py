@@ -2,7 +2,8 @@
 
 Behaviour   A failed directory is listed with KAFKA_STORAGE_ERROR and without its logs. No topics (null) means all. A
             log on its way into a directory is listed there as a future one, with what is copied and what is not.
-Versions    1; 2 flexible; 3 error above all; 4 total and usable bytes (KIP-827).
+Versions    1; 2 flexible; 3 error above all; 4 total and usable bytes (KIP-827);
+            5 whether the directory is cordoned (KIP-1066): none is, there are no cordoned directories here.
 Not supported  Version 0.
 """
 

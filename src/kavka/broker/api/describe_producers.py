@@ -1,6 +1,8 @@
 """DescribeProducers (key 61): the producers that a partition remembers, and their open transactions.
 
-Behaviour   Only the leader answers. -1 stands for no sequence, no coordinator epoch and no open transaction.
+Behaviour   Every replica answers from its own log, so that a hanging transaction is found wherever one looks; a broker
+            without a replica is NOT_LEADER_OR_FOLLOWER. -1 stands for no sequence, no coordinator epoch and no open
+            transaction.
 Versions    0 (KIP-664).
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.controller.topics import topic_name_error
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest
 from kavka.protocol.messages.describe_producers_response import (
@@ -34,16 +37,17 @@ def handle(broker: Broker, request: Request, message: DescribeProducersRequest) 
 
 
 def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    invalid = topic_name_error(topic)
+    if invalid is not None:
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=invalid
+        )
     partition = broker.replicas.partition(topic, index)
-    if partition is None or not partition.is_leader:
-        error, message = ErrorCode.NOT_LEADER_OR_FOLLOWER, None
-        if broker.metadata.topic(topic) is None:
-            error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}"
-        elif broker.metadata.partition(topic, index) is None:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif partition is None and broker.replicas.absence(topic, index) is ErrorCode.KAFKA_STORAGE_ERROR:
-            error = ErrorCode.KAFKA_STORAGE_ERROR
-        return PartitionResponse(partition_index=index, error_code=error, error_message=message)
+    if partition is None:
+        message = None if broker.metadata.topic(topic) else "This server does not host this topic-partition."
+        return PartitionResponse(
+            partition_index=index, error_code=broker.replicas.absence(topic, index), error_message=message
+        )
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,

@@ -1,7 +1,10 @@
 """EndTxn (key 26): a producer commits or aborts its transaction.
 
 Behaviour   The answer goes out when the outcome is committed in `__transaction_state`; the markers follow. Whoever
-            begins the next transaction before they are all written is told CONCURRENT_TRANSACTIONS, and asks again.
+            begins the next transaction before they are all written is told CONCURRENT_TRANSACTIONS, and asks again. So
+            is who aborts the next one then; once the markers are written, its abort is done, for there is nothing in
+            it. Apache Kafka answers INVALID_TXN_STATE there before version 5, which ends librdkafka's producers; here
+            only who has not asked to add partitions since is told so (`coordinator.transaction_shard`, I4).
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 each end raises the epoch (KIP-890 part 2),
             and the answer tells it: to every client that asks so, whatever transaction.version says by now. One that
             has not heard yet that it was lowered goes on writing without adding partitions, and only another epoch

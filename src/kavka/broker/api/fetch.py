@@ -53,6 +53,8 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     by_topic_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    replica = message.replica_state
+    replica_id = message.replica_id if replica is None else replica.replica_id
     try:
         context = broker.fetch_sessions.context(
             message.session_id,
@@ -65,6 +67,7 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
             ],
             broker.now_ms(),
             by_topic_id=by_topic_id,
+            is_follower=replica_id >= 0,
         )
     except RequestError as error:
         return FetchResponse(error_code=error.code)
@@ -81,8 +84,6 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
         request.header.api_version < _FIRST_VERSION_FROM_FOLLOWERS,
         message.rack_id,
     )
-    replica = message.replica_state
-    replica_id = message.replica_id if replica is None else replica.replica_id
     if replica_id >= 0:
         broker_epoch = NO_BROKER_EPOCH if replica is None else replica.replica_epoch
         outcomes = broker.replicas.fetch_as_follower(params, specs, BrokerId(replica_id), broker_epoch)

@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (key 44): changes single settings of a topic, a broker at run time, a group, or a
-subscription to clients' metrics (KIP-339, KIP-714, KIP-848).
+subscription to clients' metrics, and levels of a broker's loggers (KIP-339, KIP-412, KIP-714, KIP-848).
 
 Behaviour   What groups and subscriptions set lies in znodes that Apache Kafka does not know (`broker.dynamic_configs`).
+            Levels of loggers hold until the broker ends (`broker.broker_loggers`).
 Versions    0; 1 flexible.
-Not supported  Loggers: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.alter_configs import require_topic
-from kavka.broker.api.describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.broker.api.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.broker.broker_loggers import change_loggers
 from kavka.config.alter import (
     Change,
     alter_broker_incrementally,
@@ -80,7 +81,7 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
     elif resource.resource_type == BROKER:
         per_broker = is_this_broker(name, broker.broker_id)
         await configs.change_broker(
-            lambda _current: alter_broker_incrementally(changes, configs.broker, per_broker=per_broker),
+            lambda current: alter_broker_incrementally(changes, current, configs.broker, per_broker=per_broker),
             per_broker=per_broker,
             validate_only=validate_only,
         )
@@ -98,9 +99,7 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
             lambda current: alter_client_metrics_incrementally(name, current, changes),
             validate_only=validate_only,
         )
+    elif resource.resource_type == BROKER_LOGGER:
+        change_loggers(name, broker.broker_id, broker.log_levels, changes, validate_only=validate_only)
     else:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST,
-            "IncrementalAlterConfigs is only supported for topics, brokers, groups and client metrics, "
-            f"but resource type is {resource.resource_type}",
-        )
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")

@@ -1,5 +1,8 @@
 """LeaveGroup (key 13): members leave, each by its id, or (static) by its instance id.
 
+Behaviour   Who leaves names itself; administrators take members of both protocols out, static ones by their instance
+            ids with no member id (Java's removeMembersFromConsumerGroup). All of a request leave at once: the others
+            rebalance once.
 Versions    0-2 one member; 3 many, with an error for each (KIP-345); 4 flexible; 5 reason (KIP-800).
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.coordinator.group import Leaver
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.leave_group_request import LeaveGroupRequest
 from kavka.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
@@ -16,13 +20,7 @@ if TYPE_CHECKING:
     from kavka.broker.broker import Broker
     from kavka.protocol.connection import Request
 
-_WHOLE_GROUP = (
-    ErrorCode.INVALID_GROUP_ID,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-)
-"""Errors that concern the group and stand above its members."""
+_FIRST_VERSION_WITH_MEMBERS = 3
 
 
 def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> Awaitable[LeaveGroupResponse]:
@@ -30,22 +28,18 @@ def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> Awai
 
 
 async def _leave(broker: Broker, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse:
-    if request.header.api_version < 3:
-        try:
-            await broker.groups.leave(message.group_id, message.member_id, None)
-        except RequestError as refused:
-            return LeaveGroupResponse(error_code=refused.code)
-        return LeaveGroupResponse(error_code=ErrorCode.NONE)
-    members = []
-    for member in message.members:
-        error = ErrorCode.NONE
-        try:
-            await broker.groups.leave(message.group_id, member.member_id, member.group_instance_id, member.reason or "")
-        except RequestError as refused:
-            if refused.code in _WHOLE_GROUP:
-                return LeaveGroupResponse(error_code=refused.code, members=[])
-            error = refused.code
-        members.append(
-            MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error)
-        )
+    if request.header.api_version < _FIRST_VERSION_WITH_MEMBERS:
+        leavers = [Leaver(message.member_id)]
+    else:
+        leavers = [Leaver(one.member_id, one.group_instance_id, one.reason or "") for one in message.members]
+    try:
+        errors = await broker.groups.leave(message.group_id, leavers)
+    except RequestError as refused:
+        return LeaveGroupResponse(error_code=refused.code, members=[])
+    if request.header.api_version < _FIRST_VERSION_WITH_MEMBERS:
+        return LeaveGroupResponse(error_code=errors[0])
+    members = [
+        MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)
+        for leaver, error in zip(leavers, errors, strict=True)
+    ]
     return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)

@@ -27,7 +27,7 @@ def handle(broker: Broker, request: Request, message: ListConfigResourcesRequest
     listed = {
         TOPIC: sorted(topic.name for topic in broker.metadata.topics()),
         BROKER: brokers,
-        BROKER_LOGGER: [],
+        BROKER_LOGGER: brokers,
         CLIENT_METRICS: broker.configs.named(CLIENT_METRICS_ENTITY),
         GROUP: broker.configs.named(GROUPS_ENTITY),
     }

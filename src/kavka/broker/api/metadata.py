@@ -1,9 +1,10 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Behaviour   All topics (null, or empty in version 0), or those named. An unknown topic is created where both the client
-            and `auto.create.topics.enable` allow it, with num.partitions and default.replication.factor, and is in the
-            same answer, ready to be written to. (Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and creates it
-            meanwhile; a client that retries sees the same end.)
+Behaviour   All topics (null, or empty in version 0), or those named. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION,
+            and is created meanwhile where both the client and `auto.create.topics.enable` allow it, with num.partitions
+            and default.replication.factor (auto_creation.py; Kafka 3.9 answers LEADER_NOT_AVAILABLE). Where any topic
+            has an id that is not zero, the ids alone count: a name beside an id (Java's admin client sends the empty
+            one) and topics without an id are not looked at, and nothing is created.
 Versions    0; 1 controller id, is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline
             replicas; 7 leader epoch; 8 authorised operations (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id;
             13 error code above all (KIP-1102).
@@ -12,7 +13,8 @@ Not supported  Authorisation: every operation is reported as allowed, as by Apac
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import uuid
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -47,10 +49,18 @@ def handle(
         return _response(broker, request, message, answers)
     if version < _FIRST_VERSION_BY_TOPIC_ID and any(topic.name is None or topic.topic_id.int for topic in topics):
         return _refusal(topics)
-    missing = [topic.name for topic in topics if topic.name is not None and broker.metadata.topic(topic.name) is None]
+    # Each id or name is answered once.
+    wanted_ids = {topic.topic_id: None for topic in topics if topic.topic_id.int}
+    if wanted_ids:
+        return _response(broker, request, message, _by_id(broker, request, message, wanted_ids))
+    names = list({topic.name: None for topic in topics if topic.name is not None})
+    if len(names) < len({topic.name for topic in topics}):
+        return _refusal(topics)
+    missing = [name for name in names if broker.metadata.topic(name) is None]
+    errors: Mapping[str, ErrorCode] = {}
     if missing and broker.config.auto_create_topics_enable and (version < 4 or message.allow_auto_topic_creation):
-        return _create_and_answer(broker, request, message, missing)
-    return _response(broker, request, message, _named(broker, request, message, {}))
+        errors = broker.auto_creation.ask(missing)
+    return _response(broker, request, message, _by_name(broker, request, message, names, errors))
 
 
 async def _wait_and_answer(broker: Broker, request: Request, message: MetadataRequest) -> MetadataResponse:
@@ -61,8 +71,10 @@ async def _wait_and_answer(broker: Broker, request: Request, message: MetadataRe
 
 
 def _refusal(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
-    """The answer to a request that names a topic in a way that its version does not know: nothing but the error."""
+    """The answer to a request that names a topic in a way that its version does not know, or not at all: nothing but
+    the error."""
     return MetadataResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
         controller_id=NO_LEADER,
         topics=[
             MetadataResponseTopic(
@@ -73,40 +85,34 @@ def _refusal(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
     )
 
 
-async def _create_and_answer(
-    broker: Broker, request: Request, message: MetadataRequest, missing: list[str]
-) -> MetadataResponse:
-    errors = await broker.auto_create_topics(missing)
-    return _response(broker, request, message, _named(broker, request, message, errors))
-
-
-def _named(
-    broker: Broker, request: Request, message: MetadataRequest, errors: dict[str, ErrorCode]
+def _by_id(
+    broker: Broker, request: Request, message: MetadataRequest, topic_ids: Iterable[uuid.UUID]
 ) -> list[MetadataResponseTopic]:
-    """An answer for each topic that was named. `errors` says why a topic was not created."""
     answers = []
-    seen = set()
-    for wanted in message.topics or ():
-        name = wanted.name
-        if (name, wanted.topic_id) in seen:
-            continue
-        seen.add((name, wanted.topic_id))
-        if name is None:
-            name = broker.metadata.topic_name(wanted.topic_id)
-            if name is None:
-                answers.append(
-                    MetadataResponseTopic(
-                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
-                    )
-                )
-                continue
+    for topic_id in topic_ids:
+        name = broker.metadata.topic_name(topic_id)
+        topic = None if name is None else broker.metadata.topic(name)
+        if topic is None:
+            unknown = MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[]
+            )
+            answers.append(unknown)
+        else:
+            answers.append(_topic(broker, request, topic, message))
+    return answers
+
+
+def _by_name(
+    broker: Broker, request: Request, message: MetadataRequest, names: Iterable[str], errors: Mapping[str, ErrorCode]
+) -> list[MetadataResponseTopic]:
+    """An answer for each name. `errors`: what is told of topics that are not there yet, where they may be created."""
+    answers = []
+    for name in names:
         topic = broker.metadata.topic(name)
         if topic is not None:
             answers.append(_topic(broker, request, topic, message))
             continue
-        error = errors.get(name, ErrorCode.NONE)
-        if error is ErrorCode.NONE:
-            error = broker.invalid_topic_name(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = errors.get(name) or broker.invalid_topic_name(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         answers.append(
             MetadataResponseTopic(
                 error_code=error,

@@ -1,6 +1,7 @@
 // franz-go against one broker or several: the newest versions of the protocol from Go.
 //
 // checks HOST:PORT,... (every broker) prints a line of JSON for each check: {"check", "ok", "detail"}.
+// checks HOST:PORT,... guess prints which release of Kafka each broker is, as kminion and kadm guess it.
 package main
 
 import (
@@ -53,6 +54,9 @@ func main() {
 		os.Exit(1)
 	}
 	admin = kadm.NewClient(client)
+	if len(os.Args) > 2 && os.Args[2] == "guess" {
+		os.Exit(guess())
+	}
 	for _, each := range checks() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		detail := ""
@@ -63,6 +67,20 @@ func main() {
 		line, _ := json.Marshal(map[string]any{"check": each.name, "ok": detail == "", "detail": detail})
 		fmt.Println(string(line))
 	}
+}
+
+func guess() int {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	versions, err := admin.ApiVersions(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, each := range versions.Sorted() {
+		fmt.Println(each.VersionGuess())
+	}
+	return 0
 }
 
 func checks() []check {

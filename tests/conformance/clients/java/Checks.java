@@ -25,12 +25,14 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
+import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
@@ -61,6 +63,7 @@ import org.apache.kafka.common.errors.NoReassignmentInProgressException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.header.Header;
@@ -119,8 +122,12 @@ public final class Checks {
         checks.put("group resumes", () -> groupResumes("classic"));
         checks.put("group shared", () -> groupShared("classic"));
         checks.put("groups administered", this::groupsAdministered);
+        checks.put("static member restarted", () -> staticRestart("classic"));
+        checks.put("members removed", () -> membersRemoved("classic"));
         checks.put("consumer protocol resumes", () -> consumerProtocol(this::groupResumes));
         checks.put("consumer protocol shared", () -> consumerProtocol(this::groupShared));
+        checks.put("consumer protocol static member restarted", () -> consumerProtocol(this::staticRestart));
+        checks.put("consumer protocol members removed", () -> consumerProtocol(this::membersRemoved));
         checks.put("topics administered", this::topicsAdministered);
         checks.put("topics refused", this::topicsRefused);
         checks.put("partitions added", this::partitionsAdded);
@@ -602,6 +609,57 @@ public final class Checks {
         });
     }
 
+    /** A static member that is restarted has what it had, and nobody else notices: the generation stays. */
+    private void staticRestart(String protocol) throws Exception {
+        String topic = topic(4);
+        String group = fresh("group");
+        String[] settings = {
+            "group.id", group, "group.protocol", protocol, "auto.offset.reset", "earliest", "group.instance.id", "b"};
+        try (KafkaConsumer<byte[], byte[]> other = consumer("group.id", group, "group.protocol", protocol,
+                "auto.offset.reset", "earliest", "group.instance.id", "a")) {
+            other.subscribe(List.of(topic));
+            Set<TopicPartition> had;
+            int generation;
+            try (KafkaConsumer<byte[], byte[]> first = consumer(settings)) {
+                first.subscribe(List.of(topic));
+                assigned(2, other, first);
+                had = first.assignment();
+                generation = first.groupMetadata().generationId();
+                equal(generation, other.groupMetadata().generationId());
+            }
+            try (KafkaConsumer<byte[], byte[]> second = consumer(settings)) {
+                second.subscribe(List.of(topic));
+                assigned(2, other, second);
+                equal(had, second.assignment());
+                equal(generation, second.groupMetadata().generationId());
+                equal(generation, other.groupMetadata().generationId());
+            }
+        }
+    }
+
+    /** An administrator takes members out: one that was stopped, by its instance id, then whoever is left. */
+    private void membersRemoved(String protocol) throws Exception {
+        String topic = topic(4);
+        String group = fresh("group");
+        try (KafkaConsumer<byte[], byte[]> left = consumer(
+                "group.id", group, "group.protocol", protocol, "auto.offset.reset", "earliest")) {
+            left.subscribe(List.of(topic));
+            try (KafkaConsumer<byte[], byte[]> stopped = consumer("group.id", group, "group.protocol", protocol,
+                    "auto.offset.reset", "earliest", "group.instance.id", "i")) {
+                stopped.subscribe(List.of(topic));
+                assigned(2, left, stopped);
+            }
+            equal(2, await(admin.describeConsumerGroups(List.of(group)).all()).get(group).members().size());
+            await(admin.removeMembersFromConsumerGroup(group,
+                new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("i")))).all());
+            assigned(4, left);
+            equal(1, await(admin.describeConsumerGroups(List.of(group)).all()).get(group).members().size());
+            refused(UnknownMemberIdException.class, () -> await(admin.removeMembersFromConsumerGroup(group,
+                new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("i")))).all()));
+            await(admin.removeMembersFromConsumerGroup(group, new RemoveMembersFromConsumerGroupOptions()).all());
+        }
+    }
+
     private void groupResumes(String protocol) throws Exception {
         String topic = topic(1);
         String group = fresh("group");
@@ -644,8 +702,7 @@ public final class Checks {
             await(admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata());
         equal(1L, offsets.get(new TopicPartition(topic, 0)).offset());
         await(admin.removeMembersFromConsumerGroup(group,
-            new org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions(
-                Set.of(new org.apache.kafka.clients.admin.MemberToRemove("static-1")))).all());
+            new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("static-1")))).all());
         await(admin.deleteConsumerGroups(List.of(group)).all());
         refused(GroupIdNotFoundException.class, () -> await(admin.deleteConsumerGroups(List.of(group)).all()));
     }

@@ -1,4 +1,4 @@
-"""Brokers: three of them to move partitions between, whoever made them."""
+"""Brokers: three of them in one cluster, whoever made them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class Brokers(NamedTuple):
     """A running cluster of brokers 1, 2 and 3."""
 
     bootstrap: str
+
+    def port(self, broker_id: int) -> int:
+        """Where the broker with this id listens."""
+        return int(self.bootstrap.split(",")[broker_id - 1].rpartition(":")[2])
 
     def ask(self, work: Callable[[Admin], Awaitable[Result]]) -> Result:
         """What the work with an administrator returns."""

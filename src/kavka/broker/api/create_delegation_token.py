@@ -1,0 +1,39 @@
+"""CreateDelegationToken (key 38): a token with which somebody else acts for its owner (KIP-48).
+
+Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers whoever did not say who it is. All listeners
+            are PLAINTEXT here, where everybody is User:ANONYMOUS.
+Versions    1; 2 flexible; 3 for another owner (KIP-373).
+Not supported  Version 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+from kavka.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+_ANONYMOUS = ("User", "ANONYMOUS")
+_NO_TIME = -1
+
+
+def handle(broker: Broker, request: Request, message: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    owner_type, owner = _ANONYMOUS
+    if message.owner_principal_name:
+        owner_type, owner = message.owner_principal_type or "", message.owner_principal_name
+    requester_type, requester = _ANONYMOUS
+    return CreateDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        principal_type=owner_type,
+        principal_name=owner,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester,
+        issue_timestamp_ms=_NO_TIME,
+        expiry_timestamp_ms=_NO_TIME,
+        max_timestamp_ms=_NO_TIME,
+    )

@@ -1,0 +1,24 @@
+"""ExpireDelegationToken (key 40): ends a token (KIP-48).
+
+Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers on a PLAINTEXT listener.
+Versions    1; 2 flexible.
+Not supported  Version 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from kavka.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
+    )

@@ -1,0 +1,24 @@
+"""SaslAuthenticate (key 36): a client's SASL tokens.
+
+Behaviour   ILLEGAL_SASL_STATE, as Apache Kafka answers on a PLAINTEXT listener. All listeners are PLAINTEXT here.
+Versions    0; 1 session lifetime (KIP-368); 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+    )

@@ -1,0 +1,22 @@
+"""SaslHandshake (key 17): which SASL mechanism a client is going to use.
+
+Behaviour   ILLEGAL_SASL_STATE, as Apache Kafka answers on a PLAINTEXT listener, where nobody has to say who it is. All
+            listeners are PLAINTEXT here.
+Versions    0; 1 SaslAuthenticate follows (KIP-152).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.errors import ErrorCode
+from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.broker import Broker
+    from kavka.protocol.connection import Request
+
+
+def handle(broker: Broker, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

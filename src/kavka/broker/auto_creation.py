@@ -1,0 +1,71 @@
+"""AutoCreation: topics that brokers create since a client's Metadata named them.
+
+Decides what the client is told and which topics are created. Must not know how a topic is created.
+
+A client that names a topic which is not there is told UNKNOWN_TOPIC_OR_PARTITION, and the topic is created meanwhile:
+it asks again, as with Apache Kafka 4. An answer in full would be a moment faster. But clients ask in this way whether a
+topic is there as well, and would be told of one that nobody has made yet; kafka-go's tests find deleted topics so.
+
+What is known beforehand is told at once: a name that no topic can have (INVALID_TOPIC_EXCEPTION), more replicas than
+brokers (INVALID_REPLICATION_FACTOR, as Kafka once did). Later failures are logged; a client that asks again starts
+anew.
+
+    I1  A topic's creation is under way at most once.
+    I2  At most MAX_WAITING topics wait to be created; for a name beyond, nothing is begun until it is asked for again.
+
+Source: Kafka's AutoTopicCreationManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Final
+
+from kavka.errors import ErrorCode
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+MAX_WAITING: Final = 1_000
+
+
+class AutoCreation:
+    """`refusal` says why a topic cannot be created, None where it can; `create` creates topics, and returns an error
+    for each that could not be; `spawn` runs a coroutine beside."""
+
+    def __init__(
+        self,
+        *,
+        refusal: Callable[[str], ErrorCode | None],
+        create: Callable[[Sequence[str]], Awaitable[Mapping[str, ErrorCode]]],
+        spawn: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        self._refusal = refusal
+        self._create = create
+        self._spawn = spawn
+        self._waiting: dict[str, None] = {}
+        self._under_way: frozenset[str] = frozenset()
+
+    def ask(self, names: Iterable[str]) -> dict[str, ErrorCode]:
+        """What a client that named these topics is told of each; creates those that can be."""
+        answers = {name: self._refusal(name) for name in names}
+        for name, refusal in answers.items():
+            if refusal is None and name not in self._under_way and len(self._waiting) < MAX_WAITING:
+                self._waiting[name] = None
+        if self._waiting and not self._under_way:
+            self._begin()
+            self._spawn(self._create_waiting())
+        return {name: refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name, refusal in answers.items()}
+
+    def _begin(self) -> None:
+        self._under_way = frozenset(self._waiting)
+        self._waiting.clear()
+
+    async def _create_waiting(self) -> None:
+        try:
+            while self._under_way:
+                for name, error in (await self._create(sorted(self._under_way))).items():
+                    logger.warning("topic not created for a client that named it", topic=name, why=error.name)
+                self._begin()
+        finally:
+            self._under_way = frozenset()

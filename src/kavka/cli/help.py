@@ -1,0 +1,216 @@
+"""Help: how the help of commands looks, and how mistakes on the command line are reported.
+
+Decides the form: usage, what the command does, examples one to a line, options with their defaults; as wide as the
+terminal, up to MAX_WIDTH. Must not know any command: what it shows stands in docstrings and options.
+
+A docstring is paragraphs; those after one that is `Example` or `Examples` (in [bold]) are examples.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kavka.cli.options import HABITS
+
+HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
+MAX_WIDTH: Final = 100
+NAMES_WIDTH: Final = 30
+"""Options whose names are longer have their text on a line of its own."""
+NEEDED: Final = "*"
+"""Behind the metavar of an argument that is needed, unless a name that help is silent on stands for it."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+Context = Any
+"""click's, which typer brings along in some versions and imports in others; so are its parameters."""
+Parameter = Any
+ClickException: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+"""What a wrong command line raises, whichever click typer uses."""
+
+
+class Command(TyperCommand):
+    """A command whose help is `render_command`."""
+
+    def format_help(self, ctx: Context, formatter: Any) -> None:
+        formatter.write(render_command(self, ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands whose help is `render_group`. `sections` come in this order; others follow."""
+
+    sections: ClassVar[Sequence[str]] = ()
+
+    def format_help(self, ctx: Context, formatter: Any) -> None:
+        formatter.write(render_group(self, ctx))
+
+
+class CommandLine(typer.Typer):
+    """A typer application of such commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            **{
+                "cls": Group,
+                "context_settings": HELP_NAMES,
+                "no_args_is_help": True,
+                "pretty_exceptions_enable": False,
+                "rich_markup_mode": None,
+                **settings,
+            }
+        )
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+        return super().command(name, **{"cls": Command, **settings})
+
+
+def render_command(command: Any, ctx: Context) -> str:
+    """The help of one command."""
+    prose, examples = split_docstring(command.help)
+    arguments = [each for each in _shown(command, ctx) if each.param_type_name == "argument"]
+    options = [each for each in _shown(command, ctx) if each.param_type_name != "argument"]
+    words = " ".join(["[OPTIONS]", *(_argument(each) for each in arguments)])
+    lines = [f"{_bold('Usage:')} {ctx.command_path} {words}", ""]
+    lines += _paragraphs(prose)
+    if examples:
+        lines += [_bold("Examples:"), *(f"  {line}" for line in examples), ""]
+    if any(each.help for each in arguments):
+        lines += [_bold("Arguments:"), *_table([(_argument(each), _text(each, ctx)) for each in arguments]), ""]
+    lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
+    return "\n".join(lines) + "\n"
+
+
+def render_group(group: Any, ctx: Context) -> str:
+    """The help of a group: its commands by section, and its own options."""
+    prose, examples = split_docstring(group.help)
+    lines = [f"{_bold('Usage:')} {ctx.command_path} [OPTIONS] COMMAND ...", ""]
+    lines += _paragraphs(prose)
+    if examples:
+        lines += [_bold("Examples:"), *(f"  {line}" for line in examples), ""]
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is None or command.hidden:
+            continue
+        section = _section(command)
+        summary = split_docstring(command.help)[0]
+        sections.setdefault(section, []).append((name, summary[0] if summary else ""))
+    first = [section for section in group.sections if section in sections]
+    for section in [*first, *(each for each in sections if each not in first)]:
+        rows = sections[section]
+        lines += [_bold(f"{section}:"), *_table(rows), ""]
+    options = [each for each in _shown(group, ctx) if each.param_type_name != "argument"]
+    lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
+    return "\n".join(lines) + "\n"
+
+
+def split_docstring(text: str | None) -> tuple[list[str], list[str]]:
+    """The paragraphs, each on one line, and the examples."""
+    prose: list[str] = []
+    examples: list[str] = []
+    into = prose
+    for paragraph in inspect.cleandoc(text or "").split("\n\n"):
+        plain = re.sub(r"\[/?bold\]", "", " ".join(paragraph.split()))
+        if plain in ("Example", "Examples"):
+            into = examples
+        elif plain:
+            into.append(plain)
+    return prose, examples
+
+
+def _section(command: Any) -> str:
+    named = getattr(command, "rich_help_panel", None)
+    return named if isinstance(named, str) else "Commands"
+
+
+def _shown(command: Any, ctx: Context) -> list[Parameter]:
+    return [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+
+
+def _argument(parameter: Parameter) -> str:
+    name = (parameter.metavar or parameter.name.upper()).rstrip(".")
+    is_needed = parameter.required or name.endswith(NEEDED)
+    name = name.rstrip(NEEDED) + ("..." if parameter.nargs != 1 else "")
+    return name if is_needed else f"[{name}]"
+
+
+def _names(parameter: Parameter) -> str:
+    """The short name first: `-p, --port N`; a switch with two sides as `--preferred/--unclean`."""
+    names = sorted(set(parameter.opts) - HABITS, key=lambda name: (name.startswith("--"), parameter.opts.index(name)))
+    if parameter.secondary_opts:
+        return "/".join([*names, *parameter.secondary_opts])
+    shown = ", ".join(names) if len(names) > 1 else f"    {names[0]}"
+    return shown if _is_flag(parameter) else f"{shown} {parameter.metavar or 'VALUE'}"
+
+
+def _is_flag(parameter: Parameter) -> bool:
+    return bool(getattr(parameter, "is_flag", False) or getattr(parameter, "count", False))
+
+
+def _text(parameter: Parameter, ctx: Context) -> str:
+    parts = [parameter.help or ""]
+    default = _default(parameter, ctx)
+    if default:
+        parts.append(f"[default: {default}]")
+    if parameter.required and parameter.param_type_name != "argument":
+        parts.append("[required]")
+    if parameter.envvar and getattr(parameter, "show_envvar", False):
+        parts.append(f"[env: {parameter.envvar}]")
+    return " ".join(filter(None, parts))
+
+
+def _default(parameter: Parameter, ctx: Context) -> str:
+    shown = getattr(parameter, "show_default", True)
+    if isinstance(shown, str):
+        return shown
+    if not shown or _is_flag(parameter) or parameter.secondary_opts:
+        return ""
+    before, ctx.resilient_parsing = ctx.resilient_parsing, True
+    try:
+        default = parameter.get_default(ctx, call=False)
+    finally:
+        ctx.resilient_parsing = before
+    return "" if default is None or default == "" or isinstance(default, list | tuple | bool) else str(default)
+
+
+# -- form
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns, MAX_WIDTH)
+
+
+def _paragraphs(paragraphs: Sequence[str]) -> Iterator[str]:
+    for paragraph in paragraphs:
+        yield from textwrap.wrap(paragraph, _width(), break_on_hyphens=False)
+        yield ""
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Two columns: names, and what they are for."""
+    fitting = [len(name) for name, _ in rows if len(name) <= NAMES_WIDTH]
+    column = max(fitting, default=0) + 4
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, max(_width() - column, 20), break_on_hyphens=False)
+        first = f"  {name}"
+        if len(name) > NAMES_WIDTH:
+            yield first
+        elif wrapped:
+            yield f"{first:<{column}}{wrapped.pop(0)}"
+        else:
+            yield first
+        for line in wrapped:
+            yield f"{'':<{column}}{line}"
+
+
+def _bold(text: str) -> str:
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        return f"\x1b[1m{text}\x1b[0m"
+    return text

@@ -1,0 +1,97 @@
+"""What to do about a setting that a broker refuses, in words of this program.
+
+Decides what is added to the broker's own message, which is Kafka's and names types of Java. Must not know commands.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kavka.config.setting import AnySetting
+
+NAMES = "`kavka configs describe --all` shows names, values and meanings"
+
+
+class Hint(NamedTuple):
+    """What went wrong, and the next step."""
+
+    problem: str
+    next_step: str
+
+
+def setting_hint(message: str) -> Hint | None:
+    """For a message of a broker, kavka's or Apache Kafka's, about a setting; None where it is about something else."""
+    if found := re.search(r"Cannot update these configs dynamically: (?:Set|HashSet|List)\((.+?)\)", message):
+        names = found[1]
+        verb = "cannot" if "," not in names else "cannot all"
+        return Hint(
+            f"{names} {verb} be changed while the broker runs",
+            "set it in the broker's file, or with --set where it is started, and start it again",
+        )
+    if found := re.search(r"Unknown topic config name: (\S+)", message):
+        return Hint(f"there is no setting {found[1]} of topics", _meant(found[1]))
+    if found := re.search(r"Invalid value (.*) for configuration (\S+?)(?:: (.*))?$", message, re.DOTALL):
+        value, name, why = found[1], found[2], found[3] or "not allowed"
+        row = _row(name)
+        if row is None:
+            return None
+        if why.startswith("Not a number of type"):
+            why = "out of range" if re.fullmatch(r"[+-]?\d+", value.strip()) else "not a number"
+        return Hint(f"{name}={value}: {why}", f"{name} takes {_takes(row)}")
+    return None
+
+
+def unknown_note(name: str) -> str | None:
+    """What to say of a broker's setting that kavka does not know; None of one that it knows."""
+    from kavka.config.broker import setting_named
+
+    if setting_named(name) is not None:
+        return None
+    close = _similar(name)
+    return f"kavka knows no setting {name}" + (f"; did you mean {close}?" if close else ".")
+
+
+def _meant(name: str) -> str:
+    close = _similar(name)
+    return f"did you mean {close}? {NAMES}" if close else NAMES
+
+
+def _similar(name: str) -> str | None:
+    from kavka.config.broker_settings import BrokerSettings
+    from kavka.config.similar import similar_setting
+    from kavka.config.topic import TopicSettings
+
+    return similar_setting(name, [*TopicSettings.rows, *BrokerSettings.rows])
+
+
+def _row(name: str) -> AnySetting | None:
+    from kavka.config.broker import setting_named
+    from kavka.config.topic import TopicSettings
+
+    return TopicSettings.rows.get(name) or setting_named(name)
+
+
+def _takes(row: AnySetting) -> str:
+    from kavka.config.setting import Between, OneOf, Type
+
+    valid = row.valid
+    if row.kind in _BITS:
+        span = 1 << (_BITS[row.kind] - 1)
+        low, high, extra = -span, span - 1, ""
+        if isinstance(valid, Between):
+            low, high = (
+                int(valid.low if valid.low is not None else low),
+                int(valid.high if valid.high is not None else high),
+            )
+            extra = f", or {valid.extra}" if valid.extra is not None else ""
+        return f"a whole number from {low} to {high}{extra}"
+    if isinstance(row.valid, OneOf):
+        return f"{'some' if row.kind is Type.LIST else 'one'} of {', '.join(row.valid.names)}"
+    kind = {Type.DOUBLE: "a number", Type.BOOLEAN: "true or false", Type.LIST: "a list, separated by commas"}
+    return kind.get(row.kind, "text") + (f", in {row.valid}" if row.valid is not None else "")
+
+
+_BITS = {3: 32, 5: 64, 4: 16}
+"""Of Kafka's INT, LONG and SHORT."""

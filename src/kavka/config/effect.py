@@ -1,0 +1,431 @@
+"""What each setting does in kavka: it is in force, in force at start only, without effect, or not supported.
+
+Decides nothing about types, ranges and modes (the tables), nor about one broker's values (`broker.py`, `topic.py`,
+which ask here). Must not know documentation, requests or command lines.
+
+    in force               read by the code, and a change at run time takes effect where the table allows one
+    in force at start      read once; a change at run time is refused, as by Kafka or for the reason given here
+    no effect, harmless    Kafka has it and kavka needs no such thing; a file may hold it, and a topic too. A broker
+                           refuses to change it at run time: whoever changes it then expects something to happen
+    not supported          taken silently it would cost safety, data, or what its operator relies on; every other value
+                           than the harmless one is refused, in a file, on a command line and at run time
+
+I1. A row of a table without an entry here is in force: it is read by the code (tests/unit/config/test_effect.py).
+I2. No setting has two entries, and no entry is without a row.
+I3. The harmless value of a setting that is not supported is its default.
+
+To build what is missing, take its entry out: nothing else refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kavka.config.broker_settings import BrokerSettings, DynamicOnlySettings
+from kavka.config.group import ClientMetricsSettings, GroupSettings
+from kavka.config.setting import AnySetting, InvalidValue, Mode, Settings, Value
+
+
+class Effect(Enum):
+    """The four things that a setting can be."""
+
+    IN_FORCE = "in force"
+    AT_START = "in force at start only"
+    NONE = "no effect here, harmless"
+    REFUSED = "not supported: refused"
+
+
+class Standing(NamedTuple):
+    """What a setting does here. `why` says why it has no effect, cannot change, or what would happen otherwise."""
+
+    effect: Effect
+    why: str = ""
+
+
+class Refusal(NamedTuple):
+    """Why other values than the default are refused: what would happen otherwise, and what to do instead."""
+
+    otherwise: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.otherwise} {self.instead}"
+
+
+_KRAFT: Final = "It governs a KRaft quorum, and this cluster's metadata is in ZooKeeper's form."
+_SECURE_LISTENERS: Final = (
+    "It governs listeners with TLS or SASL, which are refused; a PLAINTEXT listener never asks it."
+)
+_ZOOKEEPER_TLS: Final = (
+    "It governs TLS to ZooKeeper, which zookeeper.ssl.client.enable would begin and which is refused."
+)
+_TIERED: Final = (
+    "It governs remote log storage, which remote.log.storage.system.enable would begin and which is refused."
+)
+_SHARE: Final = "It governs share groups, which are not served."
+_STREAMS: Final = "It governs groups of the streams protocol, which are not served."
+_TOKENS: Final = "It governs delegation tokens, which only clients of a SASL listener could ask for."
+_PASSWORDS: Final = "It encrypts passwords that are set at run time, and those are refused."
+_JAVA_METRICS: Final = "It governs Java's metrics; kavka.metrics.port shows those of kavka."
+_CLIENT_QUOTAS: Final = "It governs quotas of clients, which brokers do not have."
+_THREADS: Final = "One thread decides everything in a broker, and a few workers wait for the disk; more would not help."
+_GROUP_APPENDS: Final = "A coordinator's records are appended one by one, at once."
+_PURGATORY: Final = "What need not wait any more leaves its list at once."
+_FOR_ONE_LISTENER: Final = "Settings are obeyed for all listeners together, not for one of them."
+_OF_LISTENERS: Final = ".max.connections"
+"""What may be set for one listener."""
+_JAVA_POLICY: Final = "Write the rule into the program that creates or changes topics, and leave the setting out."
+
+_WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
+    (
+        _KRAFT,
+        "broker.heartbeat.interval.ms broker.session.timeout.ms controller.listener.names "
+        "controller.performance.always.log.threshold.ms controller.performance.sample.period.ms "
+        "controller.quorum.append.linger.ms controller.quorum.auto.join.enable controller.quorum.bootstrap.servers "
+        "controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms "
+        "controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes "
+        "controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms "
+        "controller.quorum.voters initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis "
+        "internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes log.dir.failure.timeout.ms "
+        "metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms "
+        "metadata.log.segment.bytes metadata.log.segment.min.bytes metadata.log.segment.ms "
+        "metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms "
+        "sasl.mechanism.controller.protocol server.max.startup.time.ms unclean.leader.election.interval.ms",
+    ),
+    (
+        "Nothing unstable is served that it could switch on.",
+        "unstable.api.versions.enable unstable.feature.versions.enable",
+    ),
+    ("It governs a migration to KRaft, which is refused.", "zookeeper.metadata.migration.min.batch.size"),
+    ("It names a Java class; connections to ZooKeeper are kavka's own.", "zookeeper.clientCnxnSocket"),
+    (
+        _ZOOKEEPER_TLS,
+        "zookeeper.ssl.cipher.suites zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols "
+        "zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location "
+        "zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol "
+        "zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type",
+    ),
+    (
+        _SECURE_LISTENERS,
+        "connection.failed.authentication.delay.ms connections.max.reauth.ms sasl.client.callback.handler.class "
+        "sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin "
+        "sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter "
+        "sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class "
+        "sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds "
+        "sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter "
+        "sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.inter.broker.protocol "
+        "sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud "
+        "sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss "
+        "sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds "
+        "sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file "
+        "sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase "
+        "sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id "
+        "sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds "
+        "sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer "
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms "
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url "
+        "sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope "
+        "sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url "
+        "sasl.server.callback.handler.class sasl.server.max.receive.size security.providers ssl.allow.dn.changes "
+        "ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols "
+        "ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm "
+        "ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password "
+        "ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation "
+        "ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password "
+        "ssl.truststore.type",
+    ),
+    (
+        _TOKENS,
+        "delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.master.key "
+        "delegation.token.max.lifetime.ms delegation.token.secret.key",
+    ),
+    (
+        _PASSWORDS,
+        "password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length "
+        "password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret",
+    ),
+    (
+        _TIERED,
+        "follower.fetch.last.tiered.offset.enable remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms "
+        "remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms "
+        "remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second "
+        "remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds "
+        "remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second "
+        "remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds "
+        "remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms "
+        "remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms "
+        "remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size "
+        "remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name "
+        "remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix "
+        "remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads "
+        "remote.log.storage.manager.class.name remote.log.storage.manager.class.path "
+        "remote.log.storage.manager.impl.prefix",
+    ),
+    (
+        _SHARE,
+        "group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit group.share.enable "
+        "group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms "
+        "group.share.max.assignment.interval.ms group.share.max.delivery.count.limit group.share.max.groups "
+        "group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks "
+        "group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions "
+        "group.share.max.size group.share.min.assignment.interval.ms group.share.min.delivery.count.limit "
+        "group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks "
+        "group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms "
+        "group.share.partition.max.record.locks group.share.persister.class.name group.share.record.lock.duration.ms "
+        "group.share.session.timeout.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes "
+        "share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size "
+        "share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec "
+        "share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions "
+        "share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor "
+        "share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms "
+        "share.fetch.purgatory.purge.interval.requests",
+    ),
+    (
+        _STREAMS,
+        "group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms "
+        "group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms "
+        "group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size "
+        "group.streams.max.standby.replicas group.streams.min.assignment.interval.ms "
+        "group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms "
+        "group.streams.num.standby.replicas group.streams.session.timeout.ms",
+    ),
+    (
+        _JAVA_METRICS,
+        "auto.include.jmx.reporter kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters "
+        "metrics.num.samples metrics.recording.level metrics.sample.window.ms",
+    ),
+    (
+        _CLIENT_QUOTAS,
+        "controller.quota.window.num controller.quota.window.size.seconds quota.window.num quota.window.size.seconds",
+    ),
+    (
+        "A move between log directories is paced as it goes, without windows.",
+        "alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds",
+    ),
+    (
+        _THREADS,
+        "background.threads group.coordinator.background.threads group.coordinator.threads num.io.threads "
+        "num.replica.alter.log.dirs.threads",
+    ),
+    (_GROUP_APPENDS, "group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes"),
+    ("One coordinator serves both protocols.", "group.coordinator.new.enable"),
+    ("Offsets are always committed by all replicas in sync, as with -1.", "offsets.commit.required.acks"),
+    (
+        _PURGATORY,
+        "delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests "
+        "producer.purgatory.purge.interval.requests",
+    ),
+    (
+        "How long a connection to another broker may take follows from the time-out of the request that needs it.",
+        "socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms",
+    ),
+    (
+        "The system sizes the buffers of connections to other brokers, better than a fixed size does.",
+        "replica.socket.receive.buffer.bytes",
+    ),
+    ("Each task of the logs first runs after its own interval.", "log.initial.task.delay.ms"),
+    ("The cleaner reads and writes in slices of 64 KiB, one at a time.", "log.cleaner.io.buffer.size"),
+    ("Records are never converted to older formats.", "log.message.downconversion.enable"),
+    ("Records are stored in the format of Kafka 0.11 and newer, whatever it says.", "log.message.format.version"),
+    (
+        "It says which listeners start before an authorizer is ready. There is none, so all start as early.",
+        "early.start.listeners",
+    ),
+    (
+        "No policy is asked; alter.config.policy.class.name is refused.",
+        "alter.config.policy.kraft.compatibility.enable",
+    ),
+)
+"""Why, and the broker's settings for which it is so."""
+
+_TOPIC_WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
+    ("Records are never converted to older formats.", "message.downconversion.enable"),
+    ("Records are stored in the format of Kafka 0.11 and newer, whatever it says.", "message.format.version"),
+    (
+        "It governs remote log storage, which is refused; true is refused as well.",
+        "remote.log.copy.disable remote.log.delete.on.disable",
+    ),
+)
+
+_REFUSED: Final[Mapping[str, Refusal]] = {
+    "alter.config.policy.class.name": Refusal(
+        "Policies are Java classes, and this one would not be asked: every change of settings would pass.", _JAVA_POLICY
+    ),
+    "authorizer.class.name": Refusal(
+        "There is no authorizer, so every client could read, write and delete everything.",
+        "Leave the setting out, and let only clients that you trust reach the listeners.",
+    ),
+    "client.quota.callback.class": Refusal(
+        "Brokers have no client quotas, so no client would be slowed down.",
+        "Leave the setting out, and limit clients where they run.",
+    ),
+    "config.providers": Refusal(
+        "Values written as ${provider:path:key} would be taken as they stand, not looked up.",
+        "Leave the setting out, and write the values themselves into the file.",
+    ),
+    "cordoned.log.dirs": Refusal(
+        "New partitions would be placed in these directories all the same.",
+        "Leave the setting out; to empty a directory, move its replicas to another one.",
+    ),
+    "create.topic.policy.class.name": Refusal(
+        "Policies are Java classes, and this one would not be asked: every new topic would pass.", _JAVA_POLICY
+    ),
+    "eligible.leader.replicas.enable": Refusal(
+        "KRaft's list of eligible leaders would not be kept.",
+        "Set kavka.eligible.leader.replicas.enable instead, which does the same with ZooKeeper.",
+    ),
+    "log.local.retention.bytes": Refusal(
+        "There is no remote log storage, so segments go by log.retention.bytes alone and stay longer than this says.",
+        "Leave the setting out, and lower log.retention.bytes where the disks are too small.",
+    ),
+    "log.local.retention.ms": Refusal(
+        "There is no remote log storage, so segments go by log.retention.ms alone and stay longer than this says.",
+        "Leave the setting out, and lower log.retention.ms where the disks are too small.",
+    ),
+    "max.connection.creation.rate": Refusal(
+        "Connections would be accepted at any rate.",
+        "Leave the setting out, and bound connections with max.connections and max.connections.per.ip.",
+    ),
+    "principal.builder.class": Refusal(
+        "The class would not be asked who a client is: every client would be User:ANONYMOUS.",
+        "Leave the setting out.",
+    ),
+    "process.roles": Refusal(
+        "There are no KRaft roles: kavka keeps a cluster's metadata in ZooKeeper's form.", "Leave the setting out."
+    ),
+    "remote.log.storage.system.enable": Refusal(
+        "There is no remote log storage: nothing would be copied, and what is remote already could not be read.",
+        "Leave the setting out, and size the disks for the whole retention.",
+    ),
+    "transaction.two.phase.commit.enable": Refusal(
+        "Two-phase commit is not served: a prepared transaction would be aborted after its time-out.",
+        "Leave the setting out.",
+    ),
+    "zookeeper.metadata.migration.enable": Refusal(
+        "The metadata would not be migrated: kavka has no KRaft.",
+        "Leave the setting out, and migrate with Apache Kafka's brokers.",
+    ),
+    "zookeeper.set.acl": Refusal(
+        "Znodes would be written without access control lists: whoever reaches ZooKeeper could change them.",
+        "Leave the setting out, and let only brokers reach ZooKeeper.",
+    ),
+    "zookeeper.ssl.client.enable": Refusal(
+        "ZooKeeper would be spoken to without TLS: whoever is in between could read and change all metadata.",
+        "Leave the setting out, and connect to ZooKeeper over a network that you trust, or through a tunnel.",
+    ),
+}
+
+_TOPIC_REFUSED: Final[Mapping[str, Refusal]] = {
+    "local.retention.bytes": Refusal(
+        "There is no remote log storage, so segments go by retention.bytes alone and stay longer than this says.",
+        "Leave the setting out, and lower retention.bytes where the disks are too small.",
+    ),
+    "local.retention.ms": Refusal(
+        "There is no remote log storage, so segments go by retention.ms alone and stay longer than this says.",
+        "Leave the setting out, and lower retention.ms where the disks are too small.",
+    ),
+    # Apache Kafka refuses this one too, where remote.log.storage.system.enable is false, in words of its own.
+    "remote.storage.enable": Refusal(
+        "There is no remote log storage: no segment would be copied, and the topic would keep all its data locally.",
+        "Leave the setting out.",
+    ),
+}
+
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The value of replica.selector.class by which consumers read from replicas in their own rack."""
+
+_CLASSES: Final[Mapping[str, tuple[tuple[str, ...], Refusal]]] = {
+    "group.consumer.assignors": (
+        (
+            "uniform",
+            "range",
+            "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+            "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+        ),
+        Refusal(
+            "Assignors are Java classes, and this one would not be asked: groups would be assigned in another way.",
+            "Name only uniform and range; a client can assign by itself with the classic protocol.",
+        ),
+    ),
+    "replica.selector.class": (
+        (RACK_AWARE,),
+        Refusal(
+            "Selectors are Java classes, and this one would not be asked: consumers would read from leaders only.",
+            f"Leave the setting out, or name {RACK_AWARE}.",
+        ),
+    ),
+}
+"""Settings that name Java classes, those that are built here too, and why others are refused."""
+
+_START_ONLY: Final[Mapping[str, str]] = {
+    "advertised.listeners": "A broker registers once, with what it advertises.",
+    "listener.security.protocol.map": "A running broker keeps the listeners that it began with.",
+    "listeners": "A running broker keeps the listeners that it began with.",
+    "num.network.threads": "A running broker keeps the threads that it began with.",
+}
+"""Settings that Kafka changes at run time and kavka does not, with the reason."""
+
+
+def _by_name(reasons: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return {name: why for why, names in reasons for name in names.split()}
+
+
+_NO_EFFECT: Final = _by_name(_WITHOUT_EFFECT)
+_TOPIC_NO_EFFECT: Final = _by_name(_TOPIC_WITHOUT_EFFECT)
+
+
+def standing(name: str, table: type[Settings]) -> Standing:
+    """What `name` of `table` does in kavka."""
+    if issubclass(table, BrokerSettings):
+        if (refusal := _REFUSED.get(name)) is not None:
+            return Standing(Effect.REFUSED, str(refusal))
+        if (why := _NO_EFFECT.get(name)) is not None:
+            return Standing(Effect.NONE, why)
+        if (why := _START_ONLY.get(name)) is not None:
+            return Standing(Effect.AT_START, why)
+        if name in _CLASSES:
+            return Standing(Effect.AT_START, f"Other classes are refused: {_CLASSES[name][1]}")
+        row = table.rows.get(name)
+        return Standing(Effect.AT_START if row is not None and row.mode is Mode.READ_ONLY else Effect.IN_FORCE)
+    if table is GroupSettings and name.startswith(("share.", "streams.")):
+        return Standing(Effect.NONE, _SHARE if name.startswith("share.") else _STREAMS)
+    if table in (GroupSettings, ClientMetricsSettings, DynamicOnlySettings):
+        return Standing(Effect.IN_FORCE)
+    if (refusal := _TOPIC_REFUSED.get(name)) is not None:
+        return Standing(Effect.REFUSED, str(refusal))
+    if (why := _TOPIC_NO_EFFECT.get(name)) is not None:
+        return Standing(Effect.NONE, why)
+    return Standing(Effect.IN_FORCE)
+
+
+def without_effect(name: str) -> str | None:
+    """Why the broker's setting `name` has no effect; None where it has one, and for a name of no table."""
+    if name.startswith("listener.name."):
+        return None if name.endswith(_OF_LISTENERS) else _FOR_ONE_LISTENER
+    return _NO_EFFECT.get(name)
+
+
+def start_only(name: str) -> str | None:
+    """Why a broker's setting that Kafka changes at run time cannot change here; None where it can."""
+    return _START_ONLY.get(name)
+
+
+def refuse_unsupported(row: AnySetting, value: Value) -> None:
+    """Raises InvalidValue where the broker's setting is not supported, and `value` is not its harmless default."""
+    refusal = _REFUSED.get(row.name)
+    if refusal is not None and value != row.default:
+        raise InvalidValue(row.name, row.format(value), str(refusal))
+    if row.name in _CLASSES and value is not None:
+        built, refusal = _CLASSES[row.name]
+        others = [str(name) for name in (value if isinstance(value, tuple) else (value,)) if name not in built]
+        if others:
+            raise InvalidValue(row.name, ",".join(others), str(refusal))
+
+
+def refuse_unsupported_in_topic(row: AnySetting, value: Value) -> None:
+    """Raises InvalidValue where the topic's setting is not supported, and `value` is not its harmless default."""
+    refusal = _TOPIC_REFUSED.get(row.name)
+    if refusal is not None and value != row.default:
+        raise InvalidValue(row.name, row.format(value), str(refusal))

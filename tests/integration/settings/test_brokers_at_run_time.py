@@ -1,0 +1,92 @@
+"""Settings of brokers that are changed on a running broker: connections, producers, transactions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from running_broker import RunningBroker, eventually, records
+
+from broker_client import BrokerClient, produce_of
+from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
+from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from kavka.records.builder import ProducerStamp
+
+TRANSACTION = 1
+INVALID_TXN_STATE = 48
+
+
+@pytest.fixture(scope="module")
+def static_settings() -> Mapping[str, str]:
+    return {
+        "producer.id.expiration.check.interval.ms": "100",
+        "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    }
+
+
+def producer(client: BrokerClient, transactional_id: str | None = None, *, timeout_ms: int = 60_000) -> ProducerStamp:
+    """A new producer's id and epoch; `timeout_ms` bounds its transactions."""
+    if transactional_id is not None:
+        where = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION)
+        eventually("the coordinator", lambda: client.ask(where, 2).error_code == 0)
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+
+    def answer() -> Any:
+        given = client.ask(request, 4)
+        return given if given.error_code == 0 else None
+
+    given = eventually("a producer id", answer)
+    return ProducerStamp(given.producer_id, given.producer_epoch, 0, is_transactional=transactional_id is not None)
+
+
+def known_producers(client: BrokerClient, topic: str) -> list[int]:
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
+    (partition,) = client.ask(request, 0).topics[0].partitions
+    assert partition.error_code == 0
+    return [active.producer_id for active in partition.active_producers]
+
+
+@pytest.mark.setting("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
+def test_silent_producers_are_forgotten(broker: RunningBroker) -> None:
+    topic, stamp = broker.topic(), producer(broker.client)
+    assert broker.error(topic, records(b"v", stamp=stamp)) == 0
+    assert known_producers(broker.client, topic) == [stamp.producer_id]
+    broker.set(producer_id_expiration_ms=100)
+    eventually("the expiration", lambda: known_producers(broker.client, topic) == [])
+
+
+@pytest.mark.setting("transaction.partition.verification.enable")
+def test_transactions_are_asked_about_or_not(broker: RunningBroker) -> None:
+    topic, name = broker.topic(), f"transaction-{uuid.uuid4()}"
+    # Nobody told the coordinator that the partition takes part.
+    request = produce_of(topic, records(b"v", stamp=producer(broker.client, name)))
+    request.transactional_id = name
+
+    def error() -> int:
+        return int(broker.client.ask(request, 9).responses[0].partition_responses[0].error_code)
+
+    assert error() == INVALID_TXN_STATE
+    broker.set(transaction_partition_verification_enable="false")
+    assert error() == 0
+
+
+@pytest.mark.setting("max.connections.per.ip")
+def test_connections_of_one_address(broker: RunningBroker) -> None:
+    assert broker.serves_another_connection()
+    broker.set(max_connections_per_ip=1)
+    assert not broker.serves_another_connection()
+    broker.undo()
+    eventually("room for more", broker.serves_another_connection)
+
+
+@pytest.mark.setting("max.connections.per.ip.overrides")
+def test_connections_of_a_named_address(broker: RunningBroker) -> None:
+    broker.set(max_connections_per_ip_overrides="127.0.0.1:1")
+    assert not broker.serves_another_connection()
+    broker.set(max_connections_per_ip_overrides="127.0.0.1:5")
+    eventually("room for more", broker.serves_another_connection)

@@ -1,0 +1,74 @@
+"""What is said of a setting that a broker refused, in whichever words it did."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.cli.setting_hints import setting_hint, unknown_note
+from kavka.config.broker_settings import BrokerSettings
+from kavka.config.similar import similar_setting
+from kavka.config.topic import TopicSettings
+
+
+@pytest.mark.parametrize(
+    ("message", "problem", "next_step"),
+    [
+        (
+            "Cannot update these configs dynamically: Set(num.partitions)",
+            "num.partitions cannot be changed while the broker runs",
+            "set it in the broker's file",
+        ),
+        (
+            "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): Invalid value 99999999999 for "
+            "configuration segment.bytes: Not a number of type INT",
+            "segment.bytes=99999999999: out of range",
+            "segment.bytes takes a whole number from 14 to 2147483647",
+        ),
+        (
+            "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+            "retention.ms=abc: not a number",
+            "retention.ms takes a whole number from -1 to 9223372036854775807",
+        ),
+        (
+            "Invalid value compct for configuration cleanup.policy: String must be one of: compact, delete",
+            "cleanup.policy=compct: String must be one of: compact, delete",
+            "cleanup.policy takes some of compact, delete",
+        ),
+        (
+            "Unknown topic config name: retention.mss",
+            "there is no setting retention.mss of topics",
+            "did you mean retention.ms?",
+        ),
+        ("Unknown topic config name: frobnicate", "there is no setting frobnicate of topics", "`kavka configs"),
+    ],
+)
+def test_kafkas_messages_become_a_problem_and_a_next_step(message: str, problem: str, next_step: str) -> None:
+    hint = setting_hint(message)
+    assert hint is not None
+    assert hint.problem == problem
+    assert hint.next_step.startswith(next_step)
+
+
+def test_other_messages_stay_as_they_are() -> None:
+    assert setting_hint("Topic name is invalid: the empty string is not allowed") is None
+    assert setting_hint("Invalid value 1 for configuration no.such.name: no") is None
+
+
+def test_misspelt_names_are_recognized_and_others_are_not() -> None:
+    for wrong, meant in (
+        ("num.partition", "num.partitions"),
+        ("min.insync.replica", "min.insync.replicas"),
+        ("log.retention.mss", "log.retention.ms"),
+        ("auto.create.topic.enable", "auto.create.topics.enable"),
+    ):
+        assert similar_setting(wrong, BrokerSettings.rows) == meant
+    assert similar_setting("my.plugins.flag", BrokerSettings.rows) is None
+    assert unknown_note("listener.name.internal.ssl.client.auth") is None
+    assert unknown_note("num.partition") == "kavka knows no setting num.partition; did you mean num.partitions?"
+
+
+def test_no_setting_is_refused_with_what_it_would_take() -> None:
+    for row in TopicSettings.rows.values():
+        hint = setting_hint(f"Invalid value x for configuration {row.name}: no")
+        assert hint is not None
+        assert "None" not in hint.next_step

@@ -1,0 +1,58 @@
+"""`kavka health`: since when something counts, and how a failed check reads."""
+
+from __future__ import annotations
+
+import pytest
+import snapshots as make
+
+from kavka.cli.health import FAILING, THRESHOLDS, since_decided, what_failed
+from kavka.console.health import Outcome
+from kavka.console.health_checks import check_health
+from kavka.console.snapshot import ClusterSnapshot
+from kavka.decisions import Decision, DecisionKind
+from kavka.model import BrokerId, TopicPartition
+
+NOW_MS = make.NOW_MS
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+def behind() -> ClusterSnapshot:
+    return make.snapshot(topics=[make.topic(make.partition(in_sync=(1, 2), behind_since_ms=NOW_MS))])
+
+
+def shrunk(ago_ms: int, *isr: int) -> Decision:
+    kind = DecisionKind.ISR_SHRUNK if len(isr) < 3 else DecisionKind.ISR_EXPANDED
+    return Decision(kind, NOW_MS - ago_ms, BrokerId(1), "", partition=ORDERS_0, after={"isr": list(isr)})
+
+
+@pytest.mark.parametrize(
+    ("decisions", "outcome"),
+    [
+        ([shrunk(59_000, 1, 2)], Outcome.PASSED),
+        ([shrunk(61_000, 1, 2)], Outcome.FAILED),
+        ([shrunk(10_000, 1, 2), shrunk(70_000, 1)], Outcome.FAILED),
+        ([shrunk(10_000, 1, 2), shrunk(20_000, 1, 2, 3), shrunk(70_000, 1)], Outcome.PASSED),
+        ([], Outcome.FAILED),
+    ],
+    ids=["just now", "for long", "since an earlier one", "in full between", "nobody knows"],
+)
+def test_how_long_a_partition_is_out_of_sync_is_read_from_decisions(
+    decisions: list[Decision], outcome: Outcome
+) -> None:
+    report = check_health(since_decided(behind(), decisions), NOW_MS, THRESHOLDS)
+    (found,) = [each for each in report.results if each.check.name == "under-replicated"]
+    assert found.outcome is outcome
+
+
+def test_a_failed_check_says_what_how_many_and_for_how_long() -> None:
+    late = [make.partition(number, in_sync=(1, 2), behind_since_ms=0) for number in range(7)]
+    report = check_health(make.snapshot(topics=[make.topic(*late)]), NOW_MS, THRESHOLDS)
+    (found,) = [each for each in report.failed if each.check.name == "under-replicated"]
+    assert what_failed(found) == "7 partitions out of sync for more than 60 s"
+
+
+def test_every_check_has_its_sentence() -> None:
+    names = {each.check.name for each in check_health(make.snapshot(), NOW_MS).results}
+    assert set(FAILING) == names
+    for text in FAILING.values():
+        assert text.format(n="1 broker", limit=THRESHOLDS)

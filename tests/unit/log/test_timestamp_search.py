@@ -1,0 +1,132 @@
+"""A search by time: in steps that touch nothing of the log, whatever lies in its files."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from log_support import NOW_MS, append, batch, find_time, new_log, reopen
+
+from kavka.errors import CorruptRecords, ErrorCode, RecordsError
+from kavka.log.timestamp_search import STEP_ITEMS
+from kavka.log.unified_log import UnifiedLog
+from kavka.records.batch import read_header
+from kavka.records.builder import seal
+
+MAX_LONG = (1 << 63) - 1
+HOUR_MS = 3_600_000
+
+
+def steps(log: UnifiedLog, timestamp: int | None) -> int:
+    return sum(1 for _ in log.search_timestamp(timestamp).steps())
+
+
+def unreadable(base_offset: int, payload: bytes = b"\xff" * 200, *, attributes: int = 0) -> bytes:
+    """A batch with a right checksum that says it has nine records of now, as an older leader may have accepted it."""
+    header = read_header(batch(9, base_offset=base_offset, leader_epoch=0))
+    return seal(header._replace(attributes=attributes), payload)
+
+
+def poisoned(path: Path, data: bytes) -> UnifiedLog:
+    """An hour old record, then `data`, then one that is an hour younger."""
+    log = new_log(path)
+    append(log, batch(timestamp=NOW_MS - HOUR_MS))
+    log.append_as_follower(data, NOW_MS)
+    append(log, batch(timestamp=NOW_MS + HOUR_MS))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        pytest.param(unreadable(1), ErrorCode.INVALID_RECORD, id="garbage"),
+        pytest.param(unreadable(1, b""), ErrorCode.INVALID_RECORD, id="no bytes"),
+        pytest.param(unreadable(1, attributes=1), ErrorCode.UNKNOWN_SERVER_ERROR, id="not of its codec"),
+        pytest.param(unreadable(1, attributes=7), ErrorCode.UNKNOWN_SERVER_ERROR, id="no codec"),
+    ],
+)
+def test_a_batch_that_cannot_be_read_is_an_error_only_where_the_record_may_be_in_it(
+    tmp_path: Path, data: bytes, code: ErrorCode
+) -> None:
+    log = poisoned(tmp_path, data)
+    assert find_time(log, NOW_MS - HOUR_MS) == (NOW_MS - HOUR_MS, 0, 0)
+    search = log.search_timestamp(NOW_MS)
+    with pytest.raises(RecordsError) as refused:
+        list(search.steps())
+    assert (refused.value.code, search.unreadable) == (code, 1)
+    assert find_time(log, NOW_MS + HOUR_MS) == (NOW_MS + HOUR_MS, 10, 0)
+    assert find_time(log, None) == (NOW_MS + HOUR_MS, 10, 0)
+
+
+def test_bytes_that_are_no_batch_are_corrupt(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, *(batch(timestamp=NOW_MS + number) for number in range(4)))
+    with open(log.segments[0].path(".log"), "r+b") as file:
+        file.seek(2 * (log.size_bytes // 4) + 16)
+        file.write(b"\x09")
+    assert find_time(log, NOW_MS + 1) == (NOW_MS + 1, 1, 0)
+    with pytest.raises(CorruptRecords):
+        find_time(log, NOW_MS + 2)
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "expected"),
+    [(MAX_LONG, 1, -MAX_LONG - 1), (-MAX_LONG - 1, -1, MAX_LONG), (MAX_LONG - 5, 200, -MAX_LONG + 193), (5, -7, -2)],
+)
+def test_timestamps_count_in_64_bits_as_in_java(tmp_path: Path, base: int, delta: int, expected: int) -> None:
+    """Python's integers know no end; an answer's field does."""
+    plain = batch(2, leader_epoch=0, base_offset=0)
+    data = bytes(plain)
+    second = data.index(b"\x00", 61 + 8)
+    assert data[second + 1] == 2, "the second record is 1 ms younger"
+    zigzag = delta << 1 if delta >= 0 else ~(delta << 1)
+    encoded = bytes([zigzag]) if zigzag < 0x80 else bytes([zigzag & 0x7F | 0x80, zigzag >> 7])
+    length = data[second - 1] + 2 * (len(encoded) - 1)
+    payload = data[61 : second - 1] + bytes([length]) + data[second : second + 1] + encoded + data[second + 2 :]
+    log = new_log(tmp_path)
+    log.append_as_follower(
+        seal(read_header(data)._replace(base_timestamp=base, max_timestamp=max(base, expected)), payload), NOW_MS
+    )
+    found = find_time(log, None)
+    assert found is not None
+    assert (found.timestamp, found.offset) == max((base, 0), (expected, 1))
+    struct.pack("!q", found.timestamp)
+
+
+def test_a_long_way_through_a_segment_is_gone_in_steps(tmp_path: Path) -> None:
+    """The index knows of no time between the first batch and the last one: all headers are looked at."""
+    log = new_log(tmp_path)
+    append(log, batch(timestamp=NOW_MS + 500))
+    append(log, *(batch(timestamp=NOW_MS) for _ in range(3 * STEP_ITEMS)))
+    append(log, batch(timestamp=NOW_MS + 1_000))
+    assert find_time(log, NOW_MS + 501) == (NOW_MS + 1_000, 3 * STEP_ITEMS + 1, 0)
+    assert 3 <= steps(log, NOW_MS + 501) <= 4
+    assert steps(log, NOW_MS) == 0, "the first batch has it"
+
+
+def test_of_segments_that_nobody_read_only_the_ends_of_their_indexes_are(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=100)
+    append(log, *(batch([b"x" * 50], timestamp=NOW_MS + number) for number in range(60)))
+    log.close(NOW_MS)
+    log = reopen(log, was_clean=True, recovery_point=60)
+    assert all(segment.view().largest is None for segment in log.segments[:-1])
+    assert find_time(log, NOW_MS + 58) == (NOW_MS + 58, 58, 0)
+    views = [segment.view() for segment in log.segments]
+    assert all(view.largest is not None for view in views), "they know from now on"
+    assert [view.indexes is not None for view in views] == [False] * (len(views) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\xff" * 12, b"\x00" * 24, b"\xff" * 7], ids=["empty", "less", "zeros", "cut"]
+)
+def test_a_time_index_that_cannot_be_believed_changes_no_answer(tmp_path: Path, damage: bytes) -> None:
+    log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=100)
+    append(log, *(batch([b"x" * 50], timestamp=NOW_MS + number) for number in range(20)))
+    log.close(NOW_MS)
+    for path in Path(log.directory).glob("*.timeindex"):
+        path.write_bytes(path.read_bytes() + damage if damage else b"")
+    log = reopen(log, was_clean=True, recovery_point=20)
+    for number in range(20):
+        assert find_time(log, NOW_MS + number) == (NOW_MS + number, number, 0)
+    assert find_time(log, None) == (NOW_MS + 19, 19, 0)
