@@ -159,7 +159,10 @@ def test_a_run_that_broke_a_rule_is_made_smaller_and_played_again(tmp_path: Path
     (mutant,) = (each for each in MUTANTS if each.name == "reads what is not committed")
     small, again = tmp_path / "small.txt", tmp_path / "again.txt"
     with put_back(mutant):
-        status, told, _ = kavka("--seed", "1", "--hours", "0.02", "--shrink", str(small))
+        for seed in range(1, 21):
+            status, told, _ = kavka("--seed", str(seed), "--hours", "0.02", "--shrink", str(small))
+            if status == 1:
+                break
         assert status == 1
         assert "Made smaller, " in told
         assert f"Have it again: kavka simulate --replay {small}" in told

@@ -335,7 +335,7 @@ class ClassicGroup:
                     old, was_leader=was_leader, skips=request.supports_skipping_assignment
                 )
                 return None
-            cause = f"{cause} with another subscription"
+            cause = f"static member {instance} came back with another subscription"
         self._causes.add(because(cause, request.reason))
         if self.state is not GroupState.PREPARING_REBALANCE:
             self._prepare_rebalance(now_ms, effects)
