@@ -25,12 +25,13 @@ help: ## the targets
 setup: ## lays .venv with kavka in it, and the system packages that tests need
 	@tools/setup.sh
 
-check: setup ## format, lint, types, the rooms' borders, the table of settings
+check: setup ## format, lint, types, the rooms' borders, the table of settings, references that lead somewhere
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@$(PYTHON) tools/config_reference.py --check
+	@$(PYTHON) tools/references.py
 
 test: setup ## all tests that belong to every change
 	@$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile

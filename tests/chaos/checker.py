@@ -1,8 +1,8 @@
 """Checker: which promises of the log did a history break?
 
 A pure function of what clients sent and saw, in the style of Jepsen's kafka workload. It knows nothing of the faults,
-nor of how the cluster works. Promises, for idempotent producers with acks=all and a clean election policy (the numbers
-are those of the invariants in ARCHITECTURE.md's terms: R7, R16 to R19, P1):
+nor of how the cluster works. Promises, for idempotent producers with acks=all and a clean election policy (R7, R16 to
+R19 and P1 of docs/design/rules.md):
 
     LOST            an acknowledged record is not in the final log of its partition
     MOVED           it is there, but not at the offset that the acknowledgement named

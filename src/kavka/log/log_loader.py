@@ -13,7 +13,7 @@ Invariants
       without, and each time a reason says so.
   I4  A clean stop is believed as long as the last segment can be read to its end.
 
-Source: Kafka's LogLoader and LogSegment.recover; reliability rules S37, S38.
+Source: Kafka's LogLoader and LogSegment.recover; docs/design/known-bugs.md S37, S38.
 
 The CRC does not cover a batch's base offset, so recovery also looks at the order of the offsets: a batch that goes back
 behind its predecessor is damage. If that predecessor itself jumped ahead, it is the one that lies, and goes as well.

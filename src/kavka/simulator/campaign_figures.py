@@ -1,4 +1,4 @@
-"""Figures of a campaign: what all of its seeds came to, beside what reliability.md section 4 asks for.
+"""Figures of a campaign: what all of its seeds came to, beside what is asked for.
 
 Decides which figures there are, and whether each is what it must be. Must not know how the seeds were run.
 """

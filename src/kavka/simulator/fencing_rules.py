@@ -8,7 +8,7 @@ Decides, from what a broker knew when the request came, what its answer must not
          is refused as a whole; a lower leader epoch changes nothing
     R14  AlterPartition: what a leader of an earlier epoch proposes is not stored
 
-Source: KIP-320, KIP-380, KIP-570; reliability.md 1a.
+Source: KIP-320, KIP-380, KIP-570; docs/design/rules.md.
 """
 
 from __future__ import annotations

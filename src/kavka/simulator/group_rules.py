@@ -14,7 +14,7 @@ it as high watermarks rise, transactions resolved; a coordinator's memory is jud
 A coordinator that does not know yet that it was deposed may answer an OffsetFetch with what was true before: Kafka's
 does, too, so its answers are not judged. Its commits are: none of them can be committed.
 
-Source: reliability.md 1c; KIP-848's TLA+ models for G1.
+Source: docs/design/rules.md; KIP-848's TLA+ models for G1.
 """
 
 from __future__ import annotations

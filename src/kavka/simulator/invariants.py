@@ -1,7 +1,7 @@
 """Watches a simulated cluster after every step, with eyes that no broker has, and says which rule was broken.
 
 Decides whether a run was right. It sees every live broker's partitions, the znodes as they are, and what clients were
-told; it keeps the ghosts of reliability.md: `acked`, `consumed` and the true high watermark, which no broker may read.
+told; it keeps three ghosts: `acked`, `consumed` and the true high watermark, which no broker may read.
 
     R1   every member of the stored ISR has, below a leader's high watermark, what the leader has there
     R2   so has everybody whom that leader itself holds for in sync, also where another one leads by now
@@ -29,7 +29,7 @@ znodes if the tree's zxid moved; of a log only the batches that are new (`LogMir
 stored, a high watermark, an acknowledgement, a record read) goes into `digest`: two runs can be compared. Topics come
 and go: what is known of one is forgotten with its znode.
 
-Source: reliability.md 1a; hachikuji's and Vanlightly's TLA+ models for the ghosts.
+Source: docs/design/rules.md; hachikuji's and Vanlightly's TLA+ models for the ghosts.
 """
 
 from __future__ import annotations

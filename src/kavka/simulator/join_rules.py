@@ -8,7 +8,7 @@ about as one may.
     R10  an ISR only grows as its leader proposed; elections and reassignments add nobody (R21)
     R12  a replica that lost power, and with it committed records, does not lead while another one has them
 
-Source: Kip320.tla's FencedLeaderExpandIsr; KIP-841, KIP-903; reliability.md 1a.
+Source: Kip320.tla's FencedLeaderExpandIsr; KIP-841, KIP-903; docs/design/rules.md.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Decides whether a change of one log was right, beside the logs of the other repl
     R22  a restarted log is a prefix of what it was, of whole batches, all of it where no power was lost; its
          checkpoints claim no more than it holds
 
-Source: reliability.md 1a; RaftEventSimulationTest for the record-wise log matching.
+Source: docs/design/rules.md; RaftEventSimulationTest for the record-wise log matching.
 """
 
 from __future__ import annotations

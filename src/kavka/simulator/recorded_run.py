@@ -60,7 +60,7 @@ PROMISES: Final[Mapping[str, str]] = {
     "G5": "a rebalance ends in time",
     "G6": "a group that is left alone is stable",
 }
-"""The rules in a sentence each, where there is one that a stranger understands; reliability.md has them in full."""
+"""The rules in a sentence each, where a stranger understands one; docs/design/rules.md has them in full."""
 BEFELL: Final = ("killed", "power lost", "stopping", "paused", "cut", "clogged", "disk slow", "session ended")
 """Kinds of events that a scenario made, which counts no faults itself."""
 

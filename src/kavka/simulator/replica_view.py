@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Violation(Exception):
-    """A rule was broken. `rule` is its name in reliability.md."""
+    """A rule was broken. `rule` is its number in docs/design/rules.md."""
 
     def __init__(self, rule: str, at_ms: int, text: str) -> None:
         super().__init__(f"{rule} at {at_ms} ms: {text}")

@@ -15,7 +15,7 @@ does not promise, the order of steps of different nodes and of timers of one ins
     I4  time never goes back; a step costs STEP_NS, so that a node in a tight loop cannot stop the clock
     I5  clocks drift: `rate` of a node's seconds pass in one of the simulation's, for its timers as for its `time`
 
-Source: architecture.md's second idea; TigerBeetle's VOPR and FoundationDB's simulation for one scheduler over all.
+Source: ARCHITECTURE.md's second idea; TigerBeetle's VOPR and FoundationDB's simulation for one scheduler over all.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Production code knows nothing of it.
     I1  counting changes nothing in a run: no chance is drawn, nothing is written
     I2  a state that is not in STATES cannot be counted: a name that is misspelt fails
 
-Source: reliability.md 4 (sometimes-states); the bugs S1 to S50 say which states they needed.
+Source: docs/design/known-bugs.md, whose rows S1 to S49 say which states they need.
 """
 
 from __future__ import annotations

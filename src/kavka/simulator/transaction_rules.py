@@ -13,7 +13,7 @@ its partition's marker does.
 
 Where a partition may lose records (`View.allows_loss`) transactions may, too: then nothing of this is judged.
 
-Source: reliability.md 1b; KIP-98, KIP-890; Kafka's ducktape test of transactions for P7.
+Source: docs/design/rules.md; KIP-98, KIP-890; Kafka's ducktape test of transactions for P7.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Decides whether two runs of a seed are one, and where they part if they are not:
 by running both once more and looking closely there, at which step. What a run depends on beside its seed (the order of
 a set, an address in memory, a clock) shows as such a step.
 
-Source: architecture.md's determinism rules; TigerBeetle runs its simulator's seeds twice for the same reason.
+Source: TigerBeetle runs its simulator's seeds twice for the same reason.
 """
 
 from __future__ import annotations

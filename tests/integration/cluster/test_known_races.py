@@ -1,5 +1,5 @@
 """Known races of Kafka's replication and its controller, told again with real processes. The names S1, S2 ... are those
-of the list in ARCHITECTURE.md's sources; S13, S14, S15 and S17 need a step in the middle of another and are unit tests.
+of docs/design/known-bugs.md; S13, S14, S15 and S17 need a step in the middle of another and are unit tests.
 
     S1   a follower that does not yet know the high watermark is elected
     S2   both replicas crash, the one with less comes first

@@ -1,8 +1,8 @@
 """Named scenarios: each tells what happens to one partition, and what must come of it.
 
-`SCENARIOS` has them by name: those of the articles, and those of reliability.md section 2 (S1, S2, ...), whose bug each
-is. A scenario passes if it ends; it raises `Unexpected` where the cluster does not do what it must, and `Violation`
-where a rule is broken on the way. Leader A, followers B and C, controller D: see `play`.
+`SCENARIOS` has them by name: those of the articles, and those of docs/design/known-bugs.md (S1, S2, ...). A scenario
+passes if it ends; it raises `Unexpected` where the cluster does not do what it must, and `Violation` where a rule is
+broken on the way. Leader A, followers B and C, controller D: see `play`.
 
     articles    what happens to an ISR when leader and followers die in turn
     divergence  S1 to S12: where two logs part, and which of them is cut back

@@ -1,6 +1,6 @@
 """Scenarios of the controller and ZooKeeper (S25 to S36): who decides, who is told, and who is too late.
 
-Source: reliability.md section 2.
+Source: docs/design/known-bugs.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios of divergence and truncation (S1 to S12): where two logs part, and which of them is cut back.
 
-Source: reliability.md section 2; KIP-101, KIP-279, KIP-320 and the four TLA+ models.
+Source: docs/design/known-bugs.md; KIP-101, KIP-279, KIP-320 and the four TLA+ models.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios of the ISR (S13 to S24): who may join, who must leave, and what that means for the high watermark.
 
-Source: reliability.md section 2; article 003.
+Source: docs/design/known-bugs.md; article 003.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios of idempotent producers (S42, S43): a batch that is sent again is there once, at its first offset (P1).
 
-Source: reliability.md section 2; KIP-98, KIP-360.
+Source: docs/design/known-bugs.md; KIP-98, KIP-360.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios of logs and disks (S37 to S41): what is left after a crash, what damage may do, and what a clock may not.
 
-Source: reliability.md section 2; rule R22.
+Source: docs/design/known-bugs.md; rule R22.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios of transactions (S44 to S49): all or nothing, once, and no open end.
 
-Source: reliability.md section 2; KIP-98, KIP-447, KIP-890.
+Source: docs/design/known-bugs.md; KIP-98, KIP-447, KIP-890.
 """
 
 from __future__ import annotations
