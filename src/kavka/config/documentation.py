@@ -105,7 +105,7 @@ _BROKER = {
     "background.threads": "Threads for deletions, checkpoints and other work that nobody waits for.",
     "connection.failed.authentication.delay.ms": "How long a connection that failed to authenticate is kept before it "
     "is closed, which slows down guessing.",
-    "connections.max.idle.ms": "After how long without a request a connection is closed.",
+    "connections.max.idle.ms": "After how long without a request a connection is closed; never where it is negative.",
     "connections.max.reauth.ms": "The longest time between two authentications of a SASL connection; 0 for no bound.",
     "delete.records.purgatory.purge.interval.requests": "Completed DeleteRecords after which their list is swept.",
     "fetch.max.bytes": "The most that one fetch answer may hold.",

@@ -29,6 +29,7 @@ Source: Kafka's SocketServer.Processor and Selector.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 from collections import deque
@@ -649,8 +650,9 @@ class Processor:
     # Idle connections
 
     def _sweep(self) -> None:
-        """Closes what was idle for too long. One timer for all: 10,000 connections cost 1 ms each second."""
-        idle_s = self.limits.max_idle_ms / 1000
+        """Closes what was idle for too long, nothing where that is negative. One timer for all: 10,000 connections cost
+        1 ms each second."""
+        idle_s = self.limits.max_idle_ms / 1000 if self.limits.max_idle_ms >= 0 else math.inf
         now = self.loop.time()
         self.pool.trim()
         privileged = self._privileged

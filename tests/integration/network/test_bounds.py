@@ -199,6 +199,16 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not(start_server: Any, e
     assert waits.is_closed_by_server()
 
 
+@pytest.mark.setting("connections.max.idle.ms")
+def test_with_a_negative_bound_no_connection_is_too_idle(start_server: Any) -> None:
+    """As in Apache Kafka, where -1 is how operators say never."""
+    server = start_server(echo, max_idle_ms=-1)
+    client = server.connect()
+    for index in range(3):
+        assert client.ask(index + 1, b"a") == b"a"
+        time.sleep(0.05)
+
+
 @pytest.mark.setting("max.connections")
 def test_over_max_connections_the_next_one_waits_for_a_place(start_server: Any, eventually: Eventually) -> None:
     server = start_server(echo, max_connections=2)
