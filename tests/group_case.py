@@ -28,6 +28,8 @@ class Log:
     def __init__(self) -> None:
         self.records: list[CoordinatorRecord] = []
         self.error = ErrorCode.NONE
+        self.delay_s: float | None = 0.001
+        """How long a write takes; None: it is committed at once, as with one replica."""
 
     def append(
         self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
@@ -38,7 +40,8 @@ class Log:
         error, self.error = self.error, ErrorCode.NONE
         if error is ErrorCode.NONE:
             self.records.extend(records)
-        await asyncio.sleep(0.001)
+        if self.delay_s is not None:
+            await asyncio.sleep(self.delay_s)
         return error
 
     async def settle(self, partition: int) -> bool:

@@ -195,12 +195,12 @@ def answer_sync(
     member, classic = require_classic_member(group, member_id, instance_id, generation)
     if protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or protocol not in (None, classic.protocols[0].name):
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    group.renew(member_id, classic.session_timeout_ms, now_ms)
     deadlines = group.deadlines[member_id]
     if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         deadlines.expect_join(now_ms + member.rebalance_timeout_ms)
         raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
     deadlines.sync_ms = None
-    group.renew(member_id, classic.session_timeout_ms, now_ms)
     assigned = assignment_bytes(member.assigned, classic.protocols, topics)
     return SyncAnswer(ErrorCode.NONE, protocol_type, protocol, assigned)
 

@@ -8,6 +8,7 @@ classic_members), from this state, as records. Deadlines are not in the log: the
         partition is owned by two members, across successive epochs too (G1)
     I2  the group's epoch, the assignment's and a member's only rise, but for a member that begins anew (G2)
     I3  assignment_epoch <= group_epoch; a member's epoch <= assignment_epoch
+    I4  only members have deadlines: one of nobody would have the group's timer fire for ever, and nothing come of it
 
     state         holds when
     Empty         nobody is a member
@@ -280,13 +281,24 @@ class ConsumerGroup:
     # -- deadlines
 
     def renew(self, member_id: str, session_timeout_ms: int, now_ms: int) -> None:
-        """The member was heard of."""
+        """The member was heard of; nothing where it is gone since (I4)."""
+        if member_id in self.members:
+            self._renewed(member_id, session_timeout_ms, now_ms)
+
+    def _renewed(self, member_id: str, session_timeout_ms: int, now_ms: int) -> Deadlines:
         known = self.deadlines.get(member_id)
         if known is None:
-            self.deadlines[member_id] = Deadlines(now_ms + session_timeout_ms, session_timeout_ms)
-        else:
-            known.session_ms = now_ms + session_timeout_ms
-            known.session_timeout_ms = session_timeout_ms
+            # Of a group that is being made from a large classic one members are there before all its records are.
+            known = self.deadlines[member_id] = Deadlines(now_ms + session_timeout_ms, session_timeout_ms)
+        known.session_ms = now_ms + session_timeout_ms
+        known.session_timeout_ms = session_timeout_ms
+        return known
+
+    def expect_sync(self, member_id: str, session_timeout_ms: int, rebalance_timeout_ms: int, now_ms: int) -> None:
+        """The member has joined, and is to fetch what it is given; nothing where it is gone since (I4)."""
+        if member_id in self.members:
+            deadlines = self._renewed(member_id, session_timeout_ms, now_ms)
+            deadlines.join_ms, deadlines.sync_ms = None, now_ms + rebalance_timeout_ms
 
     def watch_revocation(self, member_id: str, now_ms: int) -> None:
         """Gives a member that must give partitions back its rebalance time-out for it, once per epoch."""
@@ -316,10 +328,9 @@ class ConsumerGroup:
         """Members whose time is up, and for what."""
         found: dict[str, str] = {}
         for member_id, deadlines in self.deadlines.items():
-            if member_id in self.members:
-                late = deadlines.late(now_ms)
-                if late:
-                    found[member_id] = late
+            late = deadlines.late(now_ms)
+            if late:
+                found[member_id] = late
         return found
 
     def put_off(self, until_ms: int) -> None:

@@ -333,10 +333,10 @@ class ConsumerGroupFlow:
         answer = await self.in_turn(active, group_id, decide)
         group = active.shard.consumer_groups.get(group_id)
         if answer is not None and answer.error is ErrorCode.NONE and group is not None:
-            now_ms = self._carrier.now_ms()
-            group.renew(answer.member_id, request.session_timeout_ms, now_ms)
-            deadlines = group.deadlines[answer.member_id]
-            deadlines.join_ms, deadlines.sync_ms = None, now_ms + request.rebalance_timeout_ms
+            # It may be gone by now: others had their turn before it is told.
+            group.expect_sync(
+                answer.member_id, request.session_timeout_ms, request.rebalance_timeout_ms, self._carrier.now_ms()
+            )
             self._carrier.arm(active, group_id)
         return answer
 

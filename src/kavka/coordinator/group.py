@@ -10,13 +10,15 @@ is answered with. Must not know: sockets, futures, the log; it is given `now_ms`
         member comes back under
     I5  there is always a protocol that all members support: who joins, or joins again with other ones, must support one
         that all support until then, itself included; so a choice is never replaced at a stroke
+    I6  `on_time` leaves no deadline behind that is over and that nothing comes of: whoever keeps the time would be
+        woken for it again and again
 
     state                 what moves it                                     to
     EMPTY                 a member joins                                    PREPARING_REBALANCE
     PREPARING_REBALANCE   all members have joined, or time is up            COMPLETING_REBALANCE (EMPTY if none is left)
     COMPLETING_REBALANCE  the leader's assignment is written                STABLE
                           a member joins, leaves, changes, or is late       PREPARING_REBALANCE
-    STABLE                a member joins, leaves, changes, or times out     PREPARING_REBALANCE
+    STABLE                a member joins, leaves, changes, or is late       PREPARING_REBALANCE
     any                   the group is deleted                              DEAD
     DEAD                  its end could not be written (`thaw`)             EMPTY
 
@@ -125,7 +127,8 @@ class SyncAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class Member:
-    """One member. `join_token` and `sync_token` are set while its request is held."""
+    """One member. `join_token` and `sync_token` are set while its request is held: it waits for us then, and its
+    session begins with the answer. `awaits_sync`: it has not asked for what it has in the present generation."""
 
     member_id: str
     group_instance_id: str | None
@@ -139,7 +142,11 @@ class Member:
     join_token: int | None = None
     sync_token: int | None = None
     session_deadline_ms: int = 0
-    is_new: bool = False
+    awaits_sync: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        return self.join_token is not None or self.sync_token is not None
 
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription under a protocol; where it does not support that one, the one under its first choice.
@@ -283,7 +290,7 @@ class ClassicGroup:
                 return self._joined(member)
             case GroupState.EMPTY | GroupState.DEAD:
                 raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-        self._hold_join(member, request, token, now_ms, effects)
+        self._hold_join(member, request, token, effects)
         if self.state is not GroupState.PREPARING_REBALANCE:
             does = "asks for it" if unchanged else "subscribes to something else"
             self._causes.add(because(f"member {member.member_id} {does}", request.reason))
@@ -321,7 +328,7 @@ class ClassicGroup:
             list(request.protocols),
             assignment=old.assignment,
             join_token=token,
-            session_deadline_ms=now_ms + request.session_timeout_ms,
+            awaits_sync=old.awaits_sync,
         )
         was_leader = self.leader_id == old.member_id
         self._put_in_place_of(old, replacement)
@@ -401,9 +408,6 @@ class ClassicGroup:
             request.protocol_type,
             list(request.protocols),
             join_token=token,
-            # A new member may wait long for its first generation without heartbeats.
-            session_deadline_ms=now_ms + max(request.session_timeout_ms, request.rebalance_timeout_ms),
-            is_new=True,
         )
         if not self.members:
             self.protocol_type = request.protocol_type
@@ -419,7 +423,7 @@ class ClassicGroup:
             self._prepare_rebalance(now_ms, effects)
         self._maybe_complete_join(now_ms, effects)
 
-    def _hold_join(self, member: Member, request: JoinRequest, token: int, now_ms: int, effects: Effects) -> None:
+    def _hold_join(self, member: Member, request: JoinRequest, token: int, effects: Effects) -> None:
         if member.join_token is not None:
             # A second JoinGroup of the same member: the first one's connection is gone.
             effects.joins.append((member.join_token, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)))
@@ -429,7 +433,6 @@ class ClassicGroup:
         member.client_id = request.client_id
         member.client_host = request.client_host
         member.join_token = token
-        self._renew(member, now_ms)
 
     def _is_full(self, request: JoinRequest) -> bool:
         if request.member_id in self.members:
@@ -491,11 +494,12 @@ class ClassicGroup:
             if member.sync_token is not None:
                 effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
                 member.sync_token = None
+                self._renew(member, now_ms)
         initial = self.state is GroupState.EMPTY
         self._move(GroupState.PREPARING_REBALANCE, now_ms)
         self._sync_deadline_ms = None
         self._writing_generation = None
-        timeout_ms = max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        timeout_ms = self._rebalance_timeout_ms()
         self._join_deadline_ms = now_ms + timeout_ms
         self._new_member_since_delay = False
         delay_ms = self.limits.initial_rebalance_delay_ms
@@ -509,6 +513,11 @@ class ClassicGroup:
             return
         if not self._pending and all(member.join_token is not None for member in self.members.values()):
             self._complete_join(now_ms, effects)
+        elif self._join_deadline_ms is None and any(member.join_token is not None for member in self.members.values()):
+            self._join_deadline_ms = now_ms + self._rebalance_timeout_ms()
+
+    def _rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def _complete_join(self, now_ms: int, effects: Effects) -> None:
         """Ends the joining: who has not joined is out (static members stay for their session), a generation begins."""
@@ -517,13 +526,11 @@ class ClassicGroup:
                 self._causes.add(f"member {member.member_id} did not join again in time")
                 self._remove(member, effects)
         joined = [member for member in self.members.values() if member.join_token is not None]
-        self._initial_delay_until_ms = None
+        self._initial_delay_until_ms = self._join_deadline_ms = None
         if self.members and not joined:
-            # Only static members are left and none has come back yet: wait on.
-            timeout_ms = max(member.rebalance_timeout_ms for member in self.members.values())
-            self._join_deadline_ms = now_ms + timeout_ms
+            # Only static members are left and none has come back yet: the time that the others have begins when one
+            # does. Apache Kafka looks again after every rebalance time-out, which may be no time at all.
             return
-        self._join_deadline_ms = None
         self.generation += 1
         self._tell_rebalance(now_ms, effects)
         if not self.members:
@@ -541,9 +548,9 @@ class ClassicGroup:
             if member.join_token is not None:
                 effects.joins.append((member.join_token, self._joined(member)))
                 member.join_token = None
-            member.is_new = False
+            member.awaits_sync = True
             self._renew(member, now_ms)
-        self._sync_deadline_ms = now_ms + max(member.rebalance_timeout_ms for member in self.members.values())
+        self._sync_deadline_ms = now_ms + self._rebalance_timeout_ms()
 
     def _tell_rebalance(self, now_ms: int, effects: Effects) -> None:
         size, self._generation_size = self._generation_size, len(self.members)
@@ -608,13 +615,14 @@ class ClassicGroup:
                 raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
             case GroupState.STABLE:
                 self._renew(member, now_ms)
+                member.awaits_sync = False
                 return self._synced(member)
             case _:
                 pass
         if member.sync_token is not None:
             effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
         member.sync_token = token
-        self._renew(member, now_ms)
+        member.awaits_sync = False
         if member_id == self.leader_id and self._writing_generation is None:
             for other in self.members.values():
                 other.assignment = assignments.get(other.member_id, b"")
@@ -633,6 +641,7 @@ class ClassicGroup:
                 if member.sync_token is not None:
                     effects.syncs.append((member.sync_token, SyncAnswer(error)))
                     member.sync_token = None
+                    self._renew(member, now_ms)
             self._causes.add(f"the record of generation {generation} was not written: {error.name}")
             self._prepare_rebalance(now_ms, effects)
             return
@@ -691,7 +700,7 @@ class ClassicGroup:
 
     def next_deadline_ms(self) -> int | None:
         """When `on_time` must be called next; None while nothing can run out."""
-        deadlines = [member.session_deadline_ms for member in self.members.values()]
+        deadlines = [member.session_deadline_ms for member in self.members.values() if not member.is_held]
         deadlines.extend(self._pending.values())
         deadlines.extend(
             deadline
@@ -708,16 +717,8 @@ class ClassicGroup:
                 del self._pending[member_id]
                 removed.append(member_id)
         for member in list(self.members.values()):
-            if member.session_deadline_ms > now_ms or member.member_id not in self.members:
+            if member.is_held or member.session_deadline_ms > now_ms or member.member_id not in self.members:
                 continue
-            if member.join_token is not None or member.sync_token is not None:
-                # It waits for us, not we for it.
-                if not member.is_new:
-                    self._renew(member, now_ms)
-                    continue
-                if self.state is GroupState.PREPARING_REBALANCE:
-                    member.session_deadline_ms = now_ms + member.session_timeout_ms
-                    continue
             removed.append(member.member_id)
             self._causes.add(f"member {member.member_id} was silent for its session of {member.session_timeout_ms} ms")
             self._remove_and_rebalance(member, now_ms, effects)
@@ -743,10 +744,14 @@ class ClassicGroup:
             self._complete_join(now_ms, effects)
 
     def _on_sync_time(self, now_ms: int, effects: Effects) -> list[str]:
+        """Who has not asked for what it has works on nothing, also where all others have begun: its part is another's.
+
+        KAFKA-12890: a member that only sends heartbeats would else keep its partitions from everybody.
+        """
         self._sync_deadline_ms = None
-        if self.state is not GroupState.COMPLETING_REBALANCE:
+        if self.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return []
-        late = [member for member in self.members.values() if member.sync_token is None]
+        late = [member for member in self.members.values() if member.awaits_sync]
         for member in late:
             self._causes.add(f"member {member.member_id} did not ask for its assignment in time")
             self._remove(member, effects)

@@ -3,6 +3,7 @@
 I2  every join and sync that is held is answered exactly once
 G2  the generation only rises, and a request of another generation or of a stranger changes nothing
 G5  a rebalance ends within the largest rebalance time-out of its members, whatever they do
+I6  when what is due has run out, which may make something else due, the next deadline lies ahead
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from kavka.coordinator.group import (
 from kavka.errors import ErrorCode, RequestError
 
 SESSION_MS, REBALANCE_MS = 10_000, 30_000
+CALLS_OF_ONE_MOMENT = 20
+"""Each of four members can be late for a join, a sync and a heartbeat, if its time-outs are none at all."""
 
 
 class Walk:
@@ -33,7 +36,7 @@ class Walk:
 
     def __init__(self, delay_ms: int) -> None:
         self.now_ms = 1_000
-        self.group = ClassicGroup("g", GroupLimits(1, 1_000_000, delay_ms, 4), self.now_ms)
+        self.group = ClassicGroup("g", GroupLimits(-1, 1_000_000, delay_ms, 4), self.now_ms)
         self.held: dict[int, tuple[str, int]] = {}
         self.answered: set[int] = set()
         self.ids: dict[int, str] = {}
@@ -87,15 +90,15 @@ class Walk:
         effects = Effects()
         group = self.group
         match action:
-            case ("join", place, static, choices, lies):
+            case ("join", place, static, choices, lies, session_ms, rebalance_ms):
                 member_id = "stolen" if lies else self.ids.get(place, "")
                 request = JoinRequest(
                     member_id,
                     f"i{place}" if static else None,
                     "client",
                     "/127.0.0.1",
-                    SESSION_MS,
-                    REBALANCE_MS,
+                    session_ms,
+                    rebalance_ms,
                     "consumer",
                     [JoinProtocol(choice, b"") for choice in choices],
                     require_known_member_id=not static,
@@ -126,7 +129,7 @@ class Walk:
         self.carry_out(effects)
 
     def pass_time(self, ms: int) -> None:
-        until_ms = self.now_ms + ms
+        until_ms, moment_ms, calls = self.now_ms + ms, -1, 0
         while True:
             deadline_ms = self.group.next_deadline_ms()
             if deadline_ms is None or deadline_ms > until_ms:
@@ -135,6 +138,9 @@ class Walk:
             effects = Effects()
             self.group.on_time(self.now_ms, effects)
             self.carry_out(effects)
+            calls = calls + 1 if self.now_ms == moment_ms else 0
+            moment_ms = self.now_ms
+            assert calls < CALLS_OF_ONE_MOMENT, "a deadline that is over stays"
         self.now_ms = until_ms
 
 
@@ -146,6 +152,8 @@ ACTIONS = st.one_of(
         st.booleans(),
         st.lists(st.sampled_from(["range", "sticky"]), min_size=1, max_size=2, unique=True),
         st.sampled_from([False, False, False, True]),
+        st.sampled_from([SESSION_MS, SESSION_MS, 1, 0, -1]),
+        st.sampled_from([REBALANCE_MS, REBALANCE_MS, 0, -1]),
     ),
     st.tuples(st.just("sync"), PLACES, st.sampled_from([0, 0, 0, 1, -1])),
     st.tuples(st.just("beat"), PLACES, st.sampled_from([0, 0, 1, -1])),
@@ -176,7 +184,7 @@ def test_everyone_is_answered_once_and_a_rebalance_ends(delay_ms: int, actions: 
 def test_the_answers_of_the_walk_are_of_both_kinds() -> None:
     """The walk would prove little if nobody ever got an assignment."""
     walk = Walk(0)
-    walk.act(("join", 0, True, ["range"], False))
+    walk.act(("join", 0, True, ["range"], False, SESSION_MS, REBALANCE_MS))
     walk.act(("sync", 0, 0))
     seen: list[SyncAnswer] = []
     effects = Effects()

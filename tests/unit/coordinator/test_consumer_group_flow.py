@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
-from kavka.coordinator.consumer_protocol import decode_assignment
+from kavka.coordinator.consumer_protocol import decode_assignment, encode_assignment
 from kavka.coordinator.group import GroupState, Leaver
 from kavka.coordinator.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
@@ -239,6 +239,64 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_out() -> None:
             groups.heartbeat(GROUP, old.member_id, None, old.generation)
         assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
         assert told(await case.beat("new", new.member_epoch, owned={})) == [0, 1, 2, 3]
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_member_that_is_removed_while_it_joins_leaves_no_deadline(steps: int) -> None:
+    """A deadline of nobody is one that nothing comes of: the group's timer would fire for it for ever.
+
+    The log answers at once, so that the removal, which waits for its turn, may be done before the join is answered.
+    """
+
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        await case.beat("new")
+        case.log.delay_s = None
+        joining = asyncio.ensure_future(case.join("", instance="i"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await groups.leave(GROUP, [Leaver("", "i")])
+        await joining
+        group = groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert set(group.deadlines) <= set(group.members)
+        await asyncio.sleep(2 * SESSION_S)
+        assert not group.members
+
+    in_virtual_time(scenario)
+
+
+def test_members_are_answered_while_their_large_group_is_being_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records take several batches, and members are there from the first one on."""
+    monkeypatch.setattr("kavka.coordinator.group_coordinator.BATCH_BYTES", 1)
+
+    async def scenario() -> None:
+        case = Case()
+        groups = await case.start()
+        half = encode_assignment({"t": [0, 1]}, 1), encode_assignment({"t": [2, 3]}, 1)
+        members = await case.two_classic_members(*half)
+        case.log.delay_s = 0.1
+        upgrading = asyncio.ensure_future(case.beat("new"))
+        answers: set[ErrorCode] = set()
+        while not upgrading.done():
+            await asyncio.sleep(0.05)
+            for member in members:
+                try:
+                    answers.add((await case.sync(member)).error)
+                    groups.heartbeat(GROUP, member.member_id, None, member.generation)
+                except RequestError as refused:
+                    answers.add(refused.code)
+        assert (await upgrading).member_epoch > members[0].generation
+        assert answers <= {
+            ErrorCode.NONE,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        }
 
     in_virtual_time(scenario)
 

@@ -51,6 +51,7 @@ class Driver:
         protocol_type: str = "consumer",
         known: bool = False,
         session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
         subscription: bytes = b"topics",
         skipping: bool = False,
     ) -> int:
@@ -62,7 +63,7 @@ class Driver:
             "client",
             "/127.0.0.1",
             session_ms,
-            REBALANCE_MS,
+            rebalance_ms,
             protocol_type,
             [JoinProtocol(name, subscription) for name in protocols],
             require_known_member_id=known,
@@ -316,6 +317,91 @@ def test_a_member_that_does_not_sync_in_time_is_out() -> None:
     driver.join(new_id="a", session_ms=200_000)
     assert driver.pass_time(REBALANCE_MS) == ["a"]
     assert driver.group.state is GroupState.EMPTY
+
+
+def test_a_member_that_only_sends_heartbeats_keeps_its_part_from_nobody() -> None:
+    """The others work since the leader's sync; KAFKA-12890."""
+    driver = Driver()
+    driver.join(new_id="a")
+    driver.join(new_id="b")
+    driver.join("a")
+    driver.sync("a", {"a": b"1", "b": b"2"})
+    driver.written()
+    for _ in range(5):
+        driver.pass_time(REBALANCE_MS // 6)
+        for member in ("a", "b"):
+            driver.group.heartbeat(member, None, 2, driver.now_ms)
+    assert driver.group.state is GroupState.STABLE
+    assert driver.pass_time(REBALANCE_MS // 6) == ["b"]
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+    assert list(driver.group.members) == ["a"]
+
+
+def test_a_member_that_synced_late_stays() -> None:
+    driver = Driver()
+    driver.join(new_id="a")
+    driver.join(new_id="b")
+    driver.join("a")
+    driver.sync("a", {"a": b"1", "b": b"2"})
+    driver.written()
+    assert driver.syncs[driver.sync("b")].assignment == b"2"
+    for _ in range(7):
+        driver.pass_time(REBALANCE_MS // 6)
+        for member in ("a", "b"):
+            driver.group.heartbeat(member, None, 2, driver.now_ms)
+    assert driver.group.state is GroupState.STABLE
+
+
+@pytest.mark.parametrize("rebalance_ms", [0, -1])
+def test_static_members_that_stay_away_have_nobody_woken_again_and_again(rebalance_ms: int) -> None:
+    """Nothing can happen before one comes back, or its session ends: a time-out of nothing comes round at once."""
+    driver = Driver()
+    driver.join(new_id="i-1", instance="i", rebalance_ms=rebalance_ms, session_ms=60_000)
+    driver.sync("i-1", {"i-1": b"1"})
+    driver.written()
+    driver.join(new_id="a", rebalance_ms=rebalance_ms)
+    driver.leave(Leaver("a"))
+    driver.pass_time(1)
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+    assert driver.group.next_deadline_ms() == driver.now_ms - 1 + 60_000
+    back = driver.join(new_id="i-2", instance="i")
+    assert driver.joins[back].generation == 2
+
+
+def test_the_time_of_those_who_stay_away_begins_when_one_comes_back() -> None:
+    driver = Driver()
+    for name in ("i", "j"):
+        driver.join(new_id=f"{name}-1", instance=name, session_ms=200_000)
+    driver.join("i-1", instance="i", session_ms=200_000)
+    driver.sync("i-1", {})
+    driver.sync("j-1", {})
+    driver.written()
+    driver.join(new_id="a")
+    driver.leave(Leaver("a"))
+    driver.pass_time(REBALANCE_MS)
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+    driver.pass_time(2 * REBALANCE_MS)
+    back = driver.join("i-1", instance="i", session_ms=200_000)
+    driver.pass_time(REBALANCE_MS - 1)
+    assert back not in driver.joins
+    driver.pass_time(1)
+    assert driver.joins[back].generation == driver.group.generation == 3
+
+
+def test_a_session_goes_on_when_what_was_held_is_answered() -> None:
+    """However long it was held: the leader took its time, and another member joins before it is done."""
+    driver = Driver()
+    driver.join(new_id="a")
+    driver.join(new_id="b")
+    driver.join("a")
+    held = driver.sync("b")
+    for _ in range(4):
+        driver.pass_time(SESSION_MS // 2)
+        driver.group.heartbeat("a", None, 2, driver.now_ms)
+    driver.join(new_id="c")
+    assert driver.syncs[held].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.pass_time(SESSION_MS - 1) == []
+    assert driver.pass_time(1) == ["a", "b"]
 
 
 def test_generations_and_members_that_are_not_current_change_nothing() -> None:
