@@ -17,7 +17,7 @@ SIMULATE ?=
 TWINS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance upstream demo bench bench-cluster bench-spark chaos simulate fuzz kill9 messages clean
+.PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate fuzz kill9 messages clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,9 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
+
+ecosystem: setup ## Kafka Connect as it is published, its workers killed, on kavka and on Apache Kafka
+	@KAVKA_ECOSYSTEM=1 $(PYTHON) -m pytest tests/ecosystem
 
 demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, a pipeline on Spark, nothing lost
 	@$(PYTHON) -m demo.demo
