@@ -6,9 +6,10 @@ A client that names a topic which is not there is told UNKNOWN_TOPIC_OR_PARTITIO
 it asks again, as with Apache Kafka 4. An answer in full would be a moment faster. But clients ask in this way whether a
 topic is there as well, and would be told of one that nobody has made yet; kafka-go's tests find deleted topics so.
 
-What is known beforehand is told at once: a name that no topic can have (INVALID_TOPIC_EXCEPTION), more replicas than
-brokers (INVALID_REPLICATION_FACTOR, as Kafka once did). Later failures are logged; a client that asks again starts
-anew.
+What is known beforehand is told at once: a name that no topic can have, or none beside those that are there, for "a.b"
+and "a_b" are one name to metrics (INVALID_TOPIC_EXCEPTION, as by Kafka 3.9; 4 lets clients ask until their patience is
+over); more replicas than brokers (INVALID_REPLICATION_FACTOR, as Kafka once did). Later failures are logged; a client
+that asks again starts anew.
 
     I1  A topic's creation is under way at most once.
     I2  At most MAX_WAITING topics wait to be created; for a name beyond, nothing is begun until it is asked for again.

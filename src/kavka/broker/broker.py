@@ -72,7 +72,7 @@ from kavka.controller.channels import ChannelLimits, ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topic_admin import TopicAdmin
-from kavka.controller.topics import TopicRules, TopicWish, topic_name_error
+from kavka.controller.topics import TopicRules, TopicWish, colliding_topics, topic_name_error
 from kavka.coordinator.consumer_group_flow import Surroundings
 from kavka.coordinator.group import GroupLimits
 from kavka.coordinator.group_coordinator import GroupCoordinator
@@ -852,6 +852,8 @@ class Broker:
     def _why_not_creatable(self, name: str) -> ErrorCode | None:
         """What is known beforehand to be in the way of creating a topic that a client named."""
         if self.invalid_topic_name(name) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if colliding_topics(name, (topic.name for topic in self.metadata.topics())):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         wish = self._topic_wish(name)
         replicas = self.config.default_replication_factor if wish.replication_factor < 0 else wish.replication_factor

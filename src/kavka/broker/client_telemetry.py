@@ -233,10 +233,8 @@ class ClientTelemetry:
         version = self._version()
         client = self._clients.pop(client_instance_id, None)
         if client is None or client.made_of != version:
-            assignment = self._assign(client_instance_id, identity, version)
-            if client is None:
-                client = _Client(assignment, version)
-            client.assignment, client.made_of = assignment, version
+            # Subscriptions have changed: it may ask at once what is wanted now, whenever it asked last.
+            client = _Client(self._assign(client_instance_id, identity, version), version)
         self._clients[client_instance_id] = client
         while len(self._clients) > MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]

@@ -9,7 +9,8 @@ a change is written (`controller.config_admin`), nor what follows from it (`on_t
 
 Source: Kafka's AdminZkClient and DynamicConfigManager: the settings in /config, and a notification in /config/changes
 by which the other brokers learn of a change. Those of groups and of subscriptions to clients' metrics, which Kafka has
-in KRaft only, lie in /config/groups and /config/client-metrics, in the same form.
+in KRaft only, lie in /config/groups and /config/client-metrics, in the same form. Unlike a topic's, their names may
+have any characters, and are escaped.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ from kavka.zookeeper.znodes import (
     MalformedZNode,
     TopicAssignment,
     broker_config_path,
+    escape,
     topic_config_path,
     topic_path,
+    unescape,
 )
 
 logger = Logger(__name__)
@@ -94,7 +97,7 @@ class DynamicConfigs:
         await self._changes.start()
         for kind in _OTHER_ENTITIES:
             found = await self._admin.read_all(kind)
-            self._others[kind] = {name: entity.config for name, entity in found.items() if entity.config}
+            self._others[kind] = {unescape(name): entity.config for name, entity in found.items() if entity.config}
 
     async def stop(self) -> None:
         await self._changes.stop()
@@ -114,7 +117,7 @@ class DynamicConfigs:
             self._topics.clear()
             self._on_broker_change(self.broker)
         elif entity_type in self._others:
-            self._set_other(entity_type, name, entity.config)
+            self._set_other(entity_type, unescape(name), entity.config)
 
     # -- reading
 
@@ -285,8 +288,8 @@ class DynamicConfigs:
             self._on_broker_change(self.broker)
 
     async def change_other(self, entity_type: str, name: str, decide: Decide, *, validate_only: bool = False) -> None:
-        """Replaces what a group or a subscription sets. Raises as `change_topic`."""
-        wanted = await self._admin.change(f"{entity_type}/{name}", decide, validate_only=validate_only)
+        """Replaces what a group or a subscription sets, whose name is not empty. Raises as `change_topic`."""
+        wanted = await self._admin.change(f"{entity_type}/{escape(name)}", decide, validate_only=validate_only)
         if not validate_only:
             await self._admin.purge_changes(self._wall_ms())
             self._set_other(entity_type, name, wanted.config)

@@ -165,7 +165,10 @@ def alter_group_incrementally(
     texts = _applied(current, changes, GroupSettings.rows)
     try:
         for name, text in texts.items():
-            value = _row(GroupSettings.rows, name, "Unknown group config name").parse(text)
+            row = GroupSettings.rows.get(name)
+            if row is None:
+                raise ConfigError(f"Unknown group config name: {name}")
+            value = row.parse(text)
             found = standing(name, GroupSettings)
             if found.effect is Effect.NONE and current.get(name) != text:
                 raise ConfigError(f"{name} would have no effect: {found.why}")
@@ -190,7 +193,10 @@ def alter_client_metrics_incrementally(
     texts = _applied(current, changes, ClientMetricsSettings.rows)
     try:
         for name, text in texts.items():
-            _row(ClientMetricsSettings.rows, name, "Unknown client metrics configuration").parse(text)
+            row = ClientMetricsSettings.rows.get(name)
+            if row is None:
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
+            row.parse(text)
         if "match" in texts:
             parse_match(texts["match"])
     except ConfigError as error:
@@ -198,18 +204,11 @@ def alter_client_metrics_incrementally(
     interval_ms = texts.get("interval.ms")
     if interval_ms is not None and not MIN_PUSH_INTERVAL_MS <= int(interval_ms) <= MAX_PUSH_INTERVAL_MS:
         raise RequestError(
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_REQUEST,
             f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_PUSH_INTERVAL_MS} and "
             f"{MAX_PUSH_INTERVAL_MS} (1 hour)",
         )
     return texts
-
-
-def _row(rows: Mapping[str, AnySetting], name: str, unknown: str) -> AnySetting:
-    row = rows.get(name)
-    if row is None:
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"{unknown}: {name}")
-    return row
 
 
 def is_this_broker(resource: str, broker_id: int, *, describing: bool = False) -> bool:

@@ -37,6 +37,8 @@ _SAME_PURPOSE = (
 _SYNONYMS = {name: group for group in _SAME_PURPOSE for name in group if name != "log.flush.scheduler.interval.ms"}
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their numbers in a batch's attributes."""
+_HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")
+"""What the name or address of a host consists of, to Kafka."""
 _OF_LISTENER = r"listener\.name\.[^.]*\.(.*)"
 _OF_MECHANISM = (
     "sasl.jaas.config",
@@ -260,6 +262,9 @@ class BrokerConfig(BrokerSettings):
             if not separator or not number.strip().isdecimal():
                 raise InvalidValue(name, text, f"{entry!r} is not host:number")
             overrides[host.strip()] = int(number)
+        odd = [host for host in overrides if not _HOST.fullmatch(host)]
+        if odd:
+            raise ConfigError(f"{name} contains invalid addresses : {','.join(odd)}")
         return overrides
 
     @cached_property
@@ -295,7 +300,12 @@ class BrokerConfig(BrokerSettings):
         self._check_together()
         self._check_broker_id()
         self._check_listeners()
-        _ = self.connections_per_ip_overrides
+        overrides = self.connections_per_ip_overrides
+        if self.max_connections_per_ip == 0 and not overrides:
+            # Nobody could get in, and whoever would undo it neither.
+            raise InvalidValue(
+                "max.connections.per.ip", 0, "Value can be 0 only where max.connections.per.ip.overrides is set"
+            )
         _ = self.max_connections_of_listeners
 
     def _check_together(self) -> None:

@@ -195,14 +195,14 @@ class TopicAdmin:
 
     async def _delete_topic(self, wish: tuple[str, uuid.UUID | None], _validate_only: bool) -> Granted:
         name, topic_id = wish
+        if not self._deletion_enabled:
+            return TopicOutcome(name, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."), []
         known = self._context.topics.get(name)
         if topic_id is not None and (known is None or known.topic_id != topic_id):
             return TopicOutcome(name, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."), []
         if known is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return TopicOutcome(name, code, "This server does not host this topic-partition."), []
-        if not self._deletion_enabled:
-            return TopicOutcome(name, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."), []
         try:
             await self._reign.write([Create(delete_topic_path(name))])
         except NodeExists:

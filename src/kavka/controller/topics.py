@@ -167,7 +167,7 @@ def plan_topic(
 
 def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource) -> TopicPlan:
     if wish.name == CLUSTER_METADATA_TOPIC:
-        raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Creation of {wish.name} is prohibited.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {wish.name} is prohibited.")
     if wish.name in context.topics or wish.name in context.topics_to_delete:
         # A topic that is being deleted is in the way until it is gone, as in Kafka.
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")

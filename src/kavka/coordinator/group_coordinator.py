@@ -627,8 +627,9 @@ class GroupCoordinator:
         return group_id in shard.groups or group_id in shard.consumer_groups
 
     async def delete_group(self, group_id: str) -> None:
-        """Deletes an empty group with its offsets. Raises `RequestError`."""
-        active = self._shard(group_id)
+        """Deletes an empty group with its offsets; that without a name, too, to which anybody may commit. Raises
+        `RequestError`."""
+        active = self._shard(group_id, empty_allowed=True)
         await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
 
     async def _decide_deletion(self, active: ActiveShard, group_id: str) -> tuple[Change, None]:

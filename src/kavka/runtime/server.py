@@ -22,7 +22,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -48,6 +48,7 @@ from kavka.runtime import process
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.listener import Acceptor
 from kavka.runtime.loop import FileShares, raise_file_limit, share_files
+from kavka.runtime.named_hosts import by_address, has_names
 from kavka.runtime.network import SocketNetwork
 from kavka.runtime.ports import patiently
 from kavka.runtime.process import halt, wall_ms
@@ -109,6 +110,8 @@ class Server:
         self._broker: Broker | None = None
         self._sockets: SocketServer | None = None
         self._metrics_server: MetricsServer | None = None
+        self._limited_by = config
+        """The settings whose bounds on connections hold, or are about to."""
 
     @property
     def broker(self) -> Broker:
@@ -146,7 +149,7 @@ class Server:
         sockets = self._sockets = SocketServer(
             loop,
             handler.handle,
-            limits=self._socket_limits(config),
+            limits=self._socket_limits(config, await self._addresses(config)),
             registry=self.metrics,
             api_name=_api_name,
             on_halt=lambda violation: surroundings.halt(f"an invariant is broken: {violation}"),
@@ -182,7 +185,7 @@ class Server:
             self._run_blocking,
             surroundings.halt,
             self._files.segments,
-            lambda changed: sockets.change_limits(self._socket_limits(changed).listener),
+            self._change_limits,
             surroundings.network,
             is_alone=self._zookeeper_host is not None,
             place=_place(),
@@ -248,10 +251,34 @@ class Server:
 
     # -- parts
 
-    def _socket_limits(self, config: BrokerConfig) -> SocketServerLimits:
-        """The bounds that `config` sets, and no more connections than there are descriptors for."""
+    def _socket_limits(self, config: BrokerConfig, of_addresses: Mapping[str, int]) -> SocketServerLimits:
+        """The bounds that `config` sets, those `of_addresses`, and no more connections than there are descriptors."""
         limits = SocketServerLimits.of(config)
-        return replace(limits, listener=replace(limits.listener, descriptors=self._files.connections))
+        listener = replace(
+            limits.listener, descriptors=self._files.connections, max_connections_per_ip_overrides=of_addresses
+        )
+        return replace(limits, listener=listener)
+
+    def _change_limits(self, config: BrokerConfig) -> None:
+        """Takes over what changed at run time: at once, or when the names of hosts in it were looked up."""
+        assert self._sockets is not None
+        self._limited_by = config
+        overrides = config.connections_per_ip_overrides
+        if not has_names(overrides):
+            self._sockets.change_limits(self._socket_limits(config, by_address(overrides)).listener)
+        elif self._broker is not None:
+            self._broker.spawn(self._change_limits_by_name(config))
+
+    async def _change_limits_by_name(self, config: BrokerConfig) -> None:
+        addresses = await self._addresses(config)
+        if self._sockets is not None and self._limited_by is config:  # Else they have changed again meanwhile.
+            self._sockets.change_limits(self._socket_limits(config, addresses).listener)
+
+    async def _addresses(self, config: BrokerConfig) -> Mapping[str, int]:
+        overrides = config.connections_per_ip_overrides
+        if not has_names(overrides):
+            return by_address(overrides)
+        return await asyncio.get_running_loop().run_in_executor(self._workers, by_address, overrides)
 
     def _plaintext_endpoints(self) -> tuple[ListenerEndpoint, ...]:
         self._config.require_plaintext()

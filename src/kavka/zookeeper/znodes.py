@@ -73,6 +73,8 @@ CLIENT_METRICS_ENTITY: Final = "client-metrics"
 ENTITY_TYPES: Final = (TOPICS_ENTITY, CLIENTS_ENTITY, USERS_ENTITY, BROKERS_ENTITY, IPS_ENTITY)
 DEFAULT_ENTITY: Final = "<default>"
 """The name that stands for all brokers, users, clients or addresses without a configuration of their own."""
+_NOT_IN_NAMES: Final = re.compile("[\x00-\x1f%/\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+"""Beside "/" and "%", which has a meaning in `escape`, what ZooKeeper refuses (its PathUtils)."""
 
 PERSISTENT_PATHS: Final = (
     "/admin",
@@ -167,6 +169,21 @@ def sanitize(name: str) -> str:
 
 
 def desanitize(component: str) -> str:
+    return unquote(component)
+
+
+def escape(name: str) -> str:
+    """Any name but the empty one as one path component: what ZooKeeper takes in no name, "/" and "%" percent-encoded.
+
+    >>> escape("orders/ü 1"), escape("..")
+    ('orders%2Fü 1', '%2E%2E')
+    """
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return _NOT_IN_NAMES.sub(lambda found: quote(found[0], safe=""), name)
+
+
+def unescape(component: str) -> str:
     return unquote(component)
 
 

@@ -408,6 +408,8 @@ BROKER_SET_TO: list[dict[str, str]] = [
     {"log.cleaner.threads": "2"},
     {"max.connections": "-1"},
     {"max.connections.per.ip.overrides": "127.0.0.1:5,localhost:6"},
+    {"max.connections.per.ip.overrides": "a b:5,127.0.0.1:6,[::1]:7"},
+    {"max.connections.per.ip.overrides": "no.such.host.invalid:5,::1:6"},
     {"ssl.keystore.location": "/x"},
     {"flush.ms": "1"},
     {"leader.replication.throttled.rate": "1000"},
@@ -517,6 +519,8 @@ WORDED_DIFFERENTLY = [
     ({"max.connection.creation.rate": "0"}, "Connections would be accepted at any rate"),
     ({"log.local.retention.ms": "1000000000000"}, "There is no remote log storage"),
     ({"log.local.retention.bytes": "100", "log.retention.bytes": "50"}, "There is no remote log storage"),
+    # Kafka's words begin with "requirement failed".
+    ({"max.connections.per.ip": "0"}, "Value can be 0 only where max.connections.per.ip.overrides is set"),
     # Kafka names the class that it could not load.
     ({"metric.reporters": "a.b.C"}, "Set(metric.reporters) failed: no such class"),
 ]

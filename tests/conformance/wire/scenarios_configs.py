@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scenario import scenario
+from scenario import scenario, served_versions
 from wire_session import WireSession
 
 from kavka.protocol import messages as m
@@ -199,6 +199,68 @@ def incremental_alter_configs_of_others(session: WireSession, version: int) -> N
     ask("no connections", "", ("max.connections", SET, "0"))
     ask("fewer connections of a listener", broker, ("listener.name.plaintext.max.connections", SET, "1000"))
     ask("no connections of a listener", "", ("listener.name.plaintext.max.connections", SET, "0"))
+
+
+# ---- groups and subscriptions to clients' metrics, which Kafka has without ZooKeeper only ----------------------------
+
+
+def has_groups_with_settings(session: WireSession) -> bool:
+    return ApiKey.LIST_CONFIG_RESOURCES in served_versions(session)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def describe_configs_without_a_name(session: WireSession, version: int) -> None:
+    if has_groups_with_settings(session):
+        session.record("group", describe((GROUP, "", None)), version)
+        session.record("metrics subscription", describe((CLIENT_METRICS, "", None)), version)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def alter_configs_of_groups(session: WireSession, version: int) -> None:
+    if not has_groups_with_settings(session):
+        return
+    group = session.name("group")
+    setting = "consumer.session.timeout.ms"
+
+    def ask(step: str, *operations: Operation, name: str = group) -> None:
+        session.record(step, change(GROUP, name, *operations), version)
+
+    ask("set", (setting, SET, "50000"))
+    ask("out of the broker's bounds", (setting, SET, "1"))
+    ask("malformed", (setting, SET, "soon"))
+    ask("unknown setting", ("no.such", SET, "1"))
+    ask("null", (setting, SET, None))
+    ask("no list", (setting, APPEND, "50000"))
+    ask("no name", (setting, SET, "50000"), name="")
+    ask("nothing for no name", name="")
+    odd = session.name("a/b %2F ü")
+    ask("odd name", (setting, SET, "50000"), name=odd)
+    ask("name of slashes", (setting, SET, "50000"), name=session.name("/x//") + "/")
+    ask("two dots", (setting, SET, "50000"), name="..")
+    asked = describe((GROUP, odd, [setting]))
+    session.until(lambda: session.connection.ask(asked, 4).results[0].configs[0].value == "50000")
+    session.record("described", asked, 4)
+    session.connection.ask(change(GROUP, "..", (setting, DELETE, None)), 1)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def alter_configs_of_metrics_subscriptions(session: WireSession, version: int) -> None:
+    if not has_groups_with_settings(session):
+        return
+    name = session.name("metrics")
+
+    def ask(step: str, *operations: Operation, name: str = name) -> None:
+        session.record(step, change(CLIENT_METRICS, name, *operations), version)
+
+    ask("set", ("interval.ms", SET, "1000"))
+    ask("interval too short", ("interval.ms", SET, "99"))
+    ask("interval too long", ("interval.ms", SET, "3600001"))
+    ask("malformed", ("interval.ms", SET, "soon"))
+    ask("unknown setting", ("no.such", SET, "1"))
+    ask("unknown thing to match", ("match", SET, "client_shoe_size=.*"))
+    ask("no pattern", ("match", SET, "client_id=["))
+    ask("no name", ("interval.ms", SET, "1000"), name="")
+    ask("odd name", ("interval.ms", SET, "1000"), name=session.name("a/b"))
 
 
 # ---- loggers of a broker ------------------------------------------------------------------------------------------

@@ -421,3 +421,15 @@ def delete_groups(session: WireSession, version: int) -> None:
     ask("empty", group)
     ask("again", group)
     session.record("its offsets", committed(session, group, {topic: [0]}), 7)
+
+
+@scenario(ApiKey.DELETE_GROUPS)
+def delete_the_group_without_a_name(session: WireSession, version: int) -> None:
+    """Consumers of before KIP-289 committed to it; whoever cleans up must be able to delete it."""
+    session.coordinator_serves(session.name("group"))
+    request = m.DeleteGroupsRequest(groups_names=[""])
+    session.connection.ask(request, version)
+    session.record("not there", request, version)
+    session.connection.ask(commit(session, "", session.topic(), 5), COMMIT)
+    session.record("there", request, version)
+    session.record("gone", request, version)

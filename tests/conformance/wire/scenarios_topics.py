@@ -162,6 +162,12 @@ def create_topics_refused(session: WireSession, version: int) -> None:
     ask("good beside bad", creatable(name("good")), creatable("a/b"))
 
 
+@scenario(ApiKey.CREATE_TOPICS)
+def create_topics_that_kafka_keeps_for_itself(session: WireSession, version: int) -> None:
+    session.record("cluster metadata", create(creatable("__cluster_metadata")), version)
+    session.record("validated", create(creatable("__cluster_metadata"), validate_only=True), version)
+
+
 # ---- DeleteTopics -------------------------------------------------------------------------------------------------
 
 

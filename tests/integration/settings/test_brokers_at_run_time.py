@@ -10,13 +10,20 @@ import pytest
 from running_broker import RunningBroker, eventually, records
 
 from broker_client import BrokerClient, produce_of
+from kavka.protocol.messages import (
+    AlterConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    alter_configs_request,
+    incremental_alter_configs_request,
+)
 from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.records.builder import ProducerStamp
 
 TRANSACTION = 1
-INVALID_TXN_STATE = 48
+TOPIC = 2
+INVALID_REQUEST, INVALID_TXN_STATE = 42, 48
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +97,33 @@ def test_connections_of_a_named_address(broker: RunningBroker) -> None:
     assert not broker.serves_another_connection()
     broker.set(max_connections_per_ip_overrides="127.0.0.1:5")
     eventually("room for more", broker.serves_another_connection)
+
+
+@pytest.mark.setting("max.connections.per.ip.overrides")
+def test_connections_of_an_address_given_by_its_name(broker: RunningBroker) -> None:
+    broker.set(max_connections_per_ip_overrides="localhost:1")
+    eventually("no room for more", lambda: not broker.serves_another_connection())
+    broker.set(max_connections_per_ip_overrides="localhost:5")
+    eventually("room for more", broker.serves_another_connection)
+
+
+@pytest.mark.parametrize("api", [alter_configs_request, incremental_alter_configs_request])
+def test_a_resource_that_is_named_twice_is_refused_each_time_and_the_others_change(
+    broker: RunningBroker, api: Any
+) -> None:
+    """Nobody can tell which of the changes is meant."""
+    twice, once = broker.topic(), broker.topic()
+
+    def resource(name: str, value: str) -> Any:
+        setting = api.AlterableConfig(name="retention.ms", value=value)
+        return api.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[setting])
+
+    changes = [resource(twice, "1000"), resource(once, "2000"), resource(twice, "3000")]
+    incremental = api is incremental_alter_configs_request
+    request = (IncrementalAlterConfigsRequest if incremental else AlterConfigsRequest)(resources=changes)
+    answer = broker.client.ask(request, 1)
+    assert [(one.resource_name, one.error_code) for one in answer.responses] == [
+        (twice, INVALID_REQUEST),
+        (once, 0),
+        (twice, INVALID_REQUEST),
+    ]

@@ -143,6 +143,16 @@ def test_a_changed_subscription_is_unknown_until_the_client_asks_again() -> None
     assert world.ask(20).interval_ms == 2000
 
 
+def test_what_is_wanted_now_is_told_at_once_whenever_the_client_asked_last() -> None:
+    world = World()
+    assert world.ask().metrics == ()
+    world.subscriptions.append(SUBSCRIPTION)
+    world.version += 1
+    told = world.ask(10)
+    assert told.metrics
+    assert world.push(told.subscription_id, 20) is ErrorCode.NONE
+
+
 @pytest.mark.setting("telemetry.max.bytes")
 def test_what_is_pushed_is_inflated_up_to_the_limit_and_not_beyond() -> None:
     world = World(SUBSCRIPTION)

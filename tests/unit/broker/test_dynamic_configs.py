@@ -195,3 +195,33 @@ def test_the_number_of_a_topics_partitions_is_the_one_in_zookeeper(tmp_path: Pat
         assert await listener.configs.partition_count("orders") == 3
 
     runs(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "/", "a//b/", ".", "..", "a%2Fb", "%", "ü 1", "x\x00y", "\u200f\ue000", "g" * 5_000]
+)
+def test_a_group_of_any_name_keeps_its_settings_over_a_restart_and_other_brokers_learn_them(
+    tmp_path: Path, name: str
+) -> None:
+    async def scenario(zookeeper: EmbeddedZooKeeper) -> None:
+        one, two = [Listener(await zookeeper.connect(), broker_id, tmp_path) for broker_id in (1, 2)]
+        await one.configs.start()
+        await two.configs.start()
+        wanted = {"consumer.session.timeout.ms": "50000"}
+        await one.configs.change_other("groups", name, lambda _current: wanted)
+        assert one.configs.group(name) == wanted
+        for _ in range(1_000):
+            if two.configs.group(name) == wanted:
+                break
+            await asyncio.sleep(0.01)
+        assert two.configs.named("groups") == [name]
+        restarted = Listener(await zookeeper.connect(), 3, tmp_path)
+        await restarted.configs.start()
+        assert restarted.configs.group(name) == wanted
+        assert restarted.configs.named("groups") == [name]
+        await restarted.configs.change_other("groups", name, lambda _current: {})
+        assert restarted.configs.named("groups") == []
+        for listener in (one, two, restarted):
+            await listener.configs.stop()
+
+    runs(tmp_path, scenario)

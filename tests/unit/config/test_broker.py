@@ -167,6 +167,8 @@ def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
         ({"early.start.listeners": "PLAINTEXT, EARLY"}, "listeners has none named EARLY"),
         ({"offsets.topic.compression.codec": "5"}, "0 for none, 1 for gzip, 2 for snappy, 3 for lz4, 4 for zstd"),
         ({"max.connections.per.ip.overrides": "h:x"}, "'h:x' is not host:number"),
+        ({"max.connections.per.ip.overrides": "a b:5,[::1]:6"}, "contains invalid addresses : a b,[::1]"),
+        ({"max.connections.per.ip": "0"}, "Value can be 0 only where max.connections.per.ip.overrides is set"),
         ({"process.roles": "broker"}, "There are no KRaft roles"),
         ({"listener.name.plaintext.max.connections": "x"}, "Not a number of type INT"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "Disabling the 'classic' protocol is not supported."),
@@ -213,6 +215,8 @@ def test_connections_per_ip() -> None:
         "10.0.0.1": 5,
         "h": 6,
     }
+    alone = config(max_connections_per_ip="0", max_connections_per_ip_overrides="::1:5")
+    assert alone.connections_per_ip_overrides == {"::1": 5}
 
 
 def test_synonyms_and_the_row_behind_a_listeners_setting() -> None:

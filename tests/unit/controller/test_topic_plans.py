@@ -132,7 +132,7 @@ def test_refusals() -> None:
     assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     refused = plan(context, TopicWish("__cluster_metadata"))
     assert isinstance(refused, Refusal)
-    assert refused.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert refused.code is ErrorCode.INVALID_REQUEST
 
 
 def test_brokers_that_shut_down_get_no_new_replicas() -> None:

@@ -6,8 +6,9 @@ Not supported  Groups and metrics subscriptions: INVALID_REQUEST; so are loggers
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Awaitable, Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from kavka.broker.api.describe_configs import BROKER, TOPIC
 from kavka.config.alter import alter_broker, alter_topic, is_this_broker
@@ -26,6 +27,7 @@ def handle(broker: Broker, request: Request, message: AlterConfigsRequest) -> Aw
 
 async def _alter_all(broker: Broker, message: AlterConfigsRequest) -> AlterConfigsResponse:
     responses = []
+    twice = named_twice(message.resources)
     for resource in message.resources:
         response = AlterConfigsResourceResponse(
             error_code=ErrorCode.NONE,
@@ -34,6 +36,7 @@ async def _alter_all(broker: Broker, message: AlterConfigsRequest) -> AlterConfi
             resource_name=resource.resource_name,
         )
         try:
+            refuse_twice(resource, twice)
             await _alter(broker, resource, validate_only=message.validate_only)
         except RequestError as refused:
             response.error_code = refused.code
@@ -63,6 +66,25 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
         )
     else:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+
+
+class Resource(Protocol):
+    """A resource that is to be changed, in either request."""
+
+    resource_type: int
+    resource_name: str
+
+
+def named_twice(resources: Sequence[Resource]) -> frozenset[tuple[int, str]]:
+    """The types and names that a request has more than once: which change is meant nobody can tell."""
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    return frozenset(key for key, times in named.items() if times > 1)
+
+
+def refuse_twice(resource: Resource, twice: Collection[tuple[int, str]]) -> None:
+    """Raises RequestError where the resource is `named_twice`."""
+    if (resource.resource_type, resource.resource_name) in twice:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
 def require_topic(broker: Broker, name: str) -> None:

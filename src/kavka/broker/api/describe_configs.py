@@ -91,11 +91,19 @@ def _describe(broker: Broker, resource: DescribeConfigsResource) -> tuple[list[C
         case _ if resource.resource_type == BROKER_LOGGER:
             return describe_loggers(name, broker.broker_id, broker.log_levels, names), _undocumented
         case _ if resource.resource_type == CLIENT_METRICS:
+            require_name(name, "Client metrics subscription name must not be empty")
             return describe_client_metrics(configs.client_metrics(name), names), client_metrics_documentation
         case _ if resource.resource_type == GROUP:
+            require_name(name, "Group name must not be empty")
             return describe_group(configs.group(name), configs.broker, names), group_documentation
         case _:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def require_name(name: str, otherwise: str) -> None:
+    """Raises RequestError where a resource that has no default has no name either."""
+    if not name:
+        raise RequestError(ErrorCode.INVALID_REQUEST, otherwise)
 
 
 def _undocumented(_name: str) -> str:

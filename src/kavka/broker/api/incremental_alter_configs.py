@@ -8,12 +8,11 @@ Versions    0; 1 flexible.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.alter_configs import require_topic
-from kavka.broker.api.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.broker.api.alter_configs import named_twice, refuse_twice, require_topic
+from kavka.broker.api.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, require_name
 from kavka.broker.broker_loggers import change_loggers
 from kavka.config.alter import (
     Change,
@@ -47,15 +46,16 @@ def handle(
 
 async def _alter_all(broker: Broker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     responses = []
-    named = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
+    twice = named_twice(message.resources)
     for resource in message.resources:
-        key = (resource.resource_type, resource.resource_name)
         response = AlterConfigsResourceResponse(
-            error_code=ErrorCode.NONE, error_message=None, resource_type=key[0], resource_name=key[1]
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         try:
-            if named[key] > 1:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            refuse_twice(resource, twice)
             await _alter(broker, resource, validate_only=message.validate_only)
         except RequestError as refused:
             response.error_code = refused.code
@@ -86,6 +86,7 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
             validate_only=validate_only,
         )
     elif resource.resource_type == GROUP:
+        require_name(name, "Default group resources are not allowed.")
         await configs.change_other(
             GROUPS_ENTITY,
             name,
@@ -93,6 +94,7 @@ async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_onl
             validate_only=validate_only,
         )
     elif resource.resource_type == CLIENT_METRICS:
+        require_name(name, "Subscription name can't be empty")
         await configs.change_other(
             CLIENT_METRICS_ENTITY,
             name,

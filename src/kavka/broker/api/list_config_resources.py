@@ -1,10 +1,9 @@
 """ListConfigResources (key 74): which topics, brokers, groups and metrics subscriptions have configurations (KIP-1142).
 
 Behaviour   Version 0 asks for subscriptions to clients' metrics only. Without types all are meant. Topics and brokers
-            are all there are, groups and subscriptions those that set something. A type that has no configurations is
-            UNSUPPORTED_VERSION.
+            are all there are (loggers go by broker), groups and subscriptions those that set something. A type that has
+            no configurations is UNSUPPORTED_VERSION.
 Versions    0 (ListClientMetricsResources, KIP-714); 1 types. Apache Kafka 3.9 on ZooKeeper does not serve it.
-Not supported  Loggers of a broker: there are no log4j loggers here, so none are listed.
 """
 
 from __future__ import annotations

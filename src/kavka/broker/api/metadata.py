@@ -6,8 +6,8 @@ Behaviour   All topics (null, or empty in version 0), or those named. An unknown
             has an id that is not zero, the ids alone count: a name beside an id (Java's admin client sends the empty
             one) and topics without an id are not looked at, and nothing is created.
 Versions    0; 1 controller id, is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline
-            replicas; 7 leader epoch; 8 authorised operations (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id;
-            13 error code above all (KIP-1102).
+            replicas; 6 LISTENER_NOT_FOUND, where older ones are told LEADER_NOT_AVAILABLE; 7 leader epoch; 8 authorised
+            operations (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id; 13 error code above all (KIP-1102).
 Not supported  Authorisation: every operation is reported as allowed, as by Apache Kafka without an authorizer.
 """
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 
+_FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_VERSION_BY_TOPIC_ID = 12
 
 
@@ -120,7 +121,7 @@ def _by_name(
                 topic_id=NO_TOPIC_ID,
                 is_internal=broker.is_internal(name),
                 partitions=[],
-                topic_authorized_operations=NOT_ASKED,
+                topic_authorized_operations=_operations(message),
             )
         )
     return answers
@@ -138,8 +139,13 @@ def _topic(broker: Broker, request: Request, topic: TopicMetadata, message: Meta
             for index, partition in enumerate(topic.partitions)
             if partition.replicas
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED,
+        topic_authorized_operations=_operations(message),
     )
+
+
+def _operations(message: MetadataRequest) -> int:
+    """Also of a topic that is not there: what is allowed goes by its name."""
+    return TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
 
 
 def _partition(broker: Broker, request: Request, index: int, partition: PartitionMetadata) -> MetadataResponsePartition:
@@ -149,7 +155,8 @@ def _partition(broker: Broker, request: Request, index: int, partition: Partitio
         error = ErrorCode.LEADER_NOT_AVAILABLE
         leader = NO_LEADER
     elif broker.metadata.endpoint(leader, request.context.listener_name) is None:
-        error = ErrorCode.LISTENER_NOT_FOUND
+        knows = request.header.api_version >= _FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+        error = ErrorCode.LISTENER_NOT_FOUND if knows else ErrorCode.LEADER_NOT_AVAILABLE
         leader = NO_LEADER
     return MetadataResponsePartition(
         error_code=error,
