@@ -129,14 +129,27 @@ class ConsumerGroupFlow:
         async def decide() -> tuple[Change, HeartbeatAnswer]:
             return await self._decide(active, request)
 
-        answer = await self.in_turn(active, group_id, decide)
-        group = active.shard.consumer_groups.get(group_id)
-        if group is not None and answer.member_id in group.members:
+        try:
+            answer = await self.in_turn(active, group_id, decide)
+        except RequestError as refused:
+            if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE and request.member_epoch > LEAVING_EPOCH:
+                # It could not be written down; but the member is there, and must not be thrown out for its silence.
+                self._on_heard(active, group_id, request.member_id)
+            raise
+        group = self._on_heard(active, group_id, answer.member_id)
+        if group is not None:
             group.untold.discard(answer.member_id)
-            group.renew(answer.member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
             group.watch_revocation(answer.member_id, self._carrier.now_ms())
             self._carrier.arm(active, group_id)
         return answer
+
+    def _on_heard(self, active: ActiveShard, group_id: str, member_id: str) -> ConsumerGroup | None:
+        """The session of a member that was heard of begins anew; its group, None where it is no member."""
+        group = active.shard.consumer_groups.get(group_id)
+        if group is None or member_id not in group.members:
+            return None
+        group.renew(member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
+        return group
 
     async def _decide(self, active: ActiveShard, request: ConsumerHeartbeat) -> tuple[Change, HeartbeatAnswer]:
         shard, group_id = active.shard, request.group_id

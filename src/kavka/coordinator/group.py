@@ -930,8 +930,13 @@ class ClassicGroup:
         self.members, self._pending = members, pending
 
     def thaw(self, now_ms: int, effects: Effects) -> None:
-        """The records of `freeze` could not be written: it is as it was, and its members must join again."""
+        """The records of `freeze` could not be written: it is as it was, and its members must join again.
+
+        Each has a whole session for that: meanwhile nobody could be heard.
+        """
         self._move(GroupState.EMPTY, now_ms)
+        for member in self.members.values():
+            self._renew(member, now_ms)
         if self.members:
             self._causes.add("its end or its change to the newer protocol was not written")
             self._prepare_rebalance(now_ms, effects)

@@ -31,6 +31,22 @@ def test_who_is_silent_for_a_session_is_out_and_the_others_get_its_partitions() 
     in_virtual_time(scenario)
 
 
+def test_a_member_whose_heartbeats_cannot_be_written_down_is_not_silent() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        two = await case.beat("two")
+        for _ in range(int(2 * SESSION_S / 5)):
+            await asyncio.sleep(5)
+            assert (await case.beat("two", two.member_epoch)).member_epoch == two.member_epoch
+            case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+            assert await case.refused("one", one.member_epoch) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert len(told(await case.beat("one", one.member_epoch))) == 2
+
+    in_virtual_time(scenario)
+
+
 def test_who_does_not_give_back_in_time_is_fenced() -> None:
     async def scenario() -> None:
         case = Case(session_timeout_ms=1_000_000)

@@ -594,6 +594,21 @@ def test_death_answers_all_that_wait() -> None:
     assert driver.joins[driver.join(new_id="c")].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_members_of_a_group_that_is_thawed_have_a_session_to_join_again() -> None:
+    """Their heartbeats were refused while its end was being written, for longer than a session."""
+    driver = Driver()
+    driver.stable_with("a")
+    effects = Effects()
+    driver.group.freeze(driver.now_ms, effects)
+    driver.now_ms += 2 * SESSION_MS
+    with pytest.raises(RequestError):
+        driver.group.heartbeat("a", None, 1, driver.now_ms)
+    driver.group.thaw(driver.now_ms, effects)
+    assert driver.pass_time(SESSION_MS - 1) == []
+    token = driver.join("a")
+    assert driver.joins[token].generation == 2
+
+
 def test_an_illegal_move_is_a_bug() -> None:
     group = ClassicGroup("orders", LIMITS, 0)
     group.die(0, ErrorCode.NONE, Effects())
