@@ -280,6 +280,40 @@ def static_restart_before_the_assignment(script: GroupScript) -> None:
     script.heartbeat("a")
 
 
+# -- members that do not ask for what they have
+
+
+def only_heartbeats(script: GroupScript) -> None:
+    """The group is Stable since the leader's sync; its rebalance time-out later b is out."""
+    script.known("a", "b")
+    script.join("a", "range", rebalance_ms=3_000, answered=False)
+    script.taken_in(members=1)
+    script.join("b", "range", rebalance_ms=3_000, answered=False)
+    script.joined("a", "b")
+    script.sync("a", {"a": HALF, "b": OTHER_HALF})
+    script.heartbeat("b")
+    script.taken_in(members=1)
+    script.heartbeat("a")
+    script.heartbeat("b")
+    script.join("a", "range")
+    script.sync("a", {"a": assignment(ALL)})
+
+
+def static_and_away_through_a_rebalance(script: GroupScript) -> None:
+    """It stays in the generation that it did not join, for as long as it might still ask for its part."""
+    script.join("s", "range", instance="i", rebalance_ms=2_000)
+    script.sync("s", {"s": assignment(ALL)})
+    script.known("c")
+    script.join("c", "range", rebalance_ms=2_000)
+    script.sync("c", {"c": HALF, "s": OTHER_HALF})
+    script.heartbeat("s")
+    script.taken_in(members=1)
+    script.heartbeat("c")
+    script.heartbeat("s")
+    script.join("c", "range")
+    script.describe()
+
+
 # -- administrators take members out
 
 
@@ -394,6 +428,8 @@ SCRIPTS: tuple[Steps, ...] = (
     static_restart,
     static_restart_with_another_protocol,
     static_restart_before_the_assignment,
+    only_heartbeats,
+    static_and_away_through_a_rebalance,
     removed_by_instance,
     removed_in_a_mixed_list,
     removed_all,
