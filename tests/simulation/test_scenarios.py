@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kavka.simulator.invariants import Violation
@@ -13,6 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 ORDERS = (1, 2)
 """Seeds: of the order of steps, of delays."""
+POWER_CUTS = (1, 2, 3, 4, 5)
+"""Seeds: of what a power cut takes."""
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
@@ -22,7 +26,12 @@ def test_scenario(name: str) -> None:
 
 
 def test_without_eligible_leader_replicas_the_last_one_standing_loses_what_was_acknowledged() -> None:
-    """As Apache Kafka does on ZooKeeper (KIP-966). A power cut may spare the records; here it does not."""
-    for seed in ORDERS:
-        with pytest.raises((Violation, Unexpected), match=r"R5|R7|R11|is None, not b'record"):
+    """As Apache Kafka does on ZooKeeper (KIP-966). A power cut may spare all of the records; of most it takes some."""
+    lost: list[str] = []
+    for seed in POWER_CUTS:
+        try:
             lose_last_standing(seed)
+        except (Violation, Unexpected) as loss:
+            lost.append(str(loss))
+    assert all(re.search(r"R5|R7|R11|is None, not b'record", what) for what in lost)
+    assert len(lost) > len(POWER_CUTS) / 2

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kavka.errors import StorageError
-from kavka.log.unified_log import UnifiedLog
+from kavka.log.unified_log import FlushTask, UnifiedLog
 from kavka.model import Offset
 
 
@@ -35,19 +35,30 @@ class Flushes:
     async def flush(self, log: UnifiedLog, offset: Offset) -> bool:
         """Whether the log is durable up to `offset`: false where its disk failed."""
         while log.recovery_point < min(offset, log.log_end_offset) and log.failure is None:
-            before = log.recovery_point
-            task = self._under_way.get(log)
-            if task is None:
-                task = self._under_way[log] = asyncio.get_running_loop().create_task(self._run(log))
-            # Shielded: others wait for it too, and a worker that syncs cannot be stopped.
-            await asyncio.shield(task)
-            if log.recovery_point == before:
+            before, joins = log.recovery_point, log in self._under_way
+            await self.flush_once(log)
+            if log.recovery_point == before and not joins:
                 return False  # the log is being closed
         return log.failure is None
 
-    async def _run(self, log: UnifiedLog) -> None:
+    async def flush_once(self, log: UnifiedLog) -> None:
+        """Waits for the flush that is under way, or for one that makes all durable that is not, records or not."""
+        await self._join(log, log.prepare_flush)
+
+    async def sync_topic_id(self, log: UnifiedLog) -> None:
+        """Makes the log's topic id durable, if no flush is under way."""
+        await self._join(log, log.prepare_topic_id_sync)
+
+    async def _join(self, log: UnifiedLog, prepare: Callable[[], FlushTask | None]) -> None:
+        task = self._under_way.get(log)
+        if task is None:
+            task = self._under_way[log] = asyncio.get_running_loop().create_task(self._run(log, prepare))
+        # Shielded: others wait for it too, and a worker that syncs cannot be stopped.
+        await asyncio.shield(task)
+
+    async def _run(self, log: UnifiedLog, prepare: Callable[[], FlushTask | None]) -> None:
         try:
-            task = log.prepare_flush()
+            task = prepare()
             if task is None:
                 return
             try:

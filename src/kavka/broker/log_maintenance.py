@@ -24,7 +24,6 @@ from kavka.broker.log_cleaner import LogCleaner
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.log.log_manager import CheckpointFile, LogManager
-from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 
 logger = Logger(__name__)
@@ -144,11 +143,10 @@ class LogMaintenance:
             self._on_bug(bug)
 
     async def _flush(self) -> None:
+        for log in self._logs.logs_to_identify():
+            await self.flushes.sync_topic_id(log)
         for log in self._logs.logs_to_flush(self._wall_ms()):
-            await self._flush_log(log)
-
-    async def _flush_log(self, log: UnifiedLog) -> None:
-        await self.flushes.flush(log, log.log_end_offset)
+            await self.flushes.flush_once(log)
 
     async def _retain(self) -> None:
         for partition, deleted in self._logs.delete_old_segments(self._wall_ms()):

@@ -153,9 +153,11 @@ class CleaningPass:
             self._write(target, kept, index_interval_bytes)
             self.stats.bytes_read += read
             yield read + pending
-        for file in (target.file, *target.write_indexes(closing=True), *target.transaction_index_files()):
+        filesystem = target.directory.filesystem
+        indexes = [filesystem.open(path) for path in target.write_indexes(closing=True)]
+        for file in (target.file, *indexes, *target.transaction_index_files()):
             file.sync()
-        target.directory.filesystem.sync_directory(target.directory.path)
+        filesystem.sync_directory(target.directory.path)
         yield 0
 
     def _write(self, target: Segment, kept: list[RecordBatch], index_interval_bytes: int) -> None:

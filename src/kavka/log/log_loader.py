@@ -89,6 +89,12 @@ class LoadedLog(NamedTuple):
     reasons: list[RecoveryReason]
     epochs_on_disk: bool = True
     """Whether the leader epoch checkpoint says what `epochs` does."""
+    directory_changed: bool = True
+    """Whether a power cut may undo names in the directory, or bring removed ones back."""
+    files_to_sync: Sequence[str] = ()
+    """Paths of small files that may not be durable."""
+    unsynced_cut: Offset | None = None
+    """From here on recovery has cut something off, and a power cut may bring it back."""
 
 
 class LoadRequest(NamedTuple):
@@ -114,7 +120,8 @@ def create_log(directory: LogDirectory, request: LoadRequest) -> LoadedLog:
     segment = Segment.create(directory, start, now_ms=request.now_ms, roll_jitter_ms=request.roll_jitter_ms)
     producers = ProducerState()
     producers.clear(start)
-    return LoadedLog([segment], start, start, start, LeaderEpochs(), producers, ProducerSnapshots(directory), [])
+    snapshots = ProducerSnapshots(directory)
+    return LoadedLog([segment], start, start, start, LeaderEpochs(), producers, snapshots, [], directory_changed=False)
 
 
 def load_log(directory: LogDirectory, request: LoadRequest) -> LoadedLog:
@@ -132,6 +139,7 @@ class _LogLoader:
         self._segments: list[Segment] = []
         self._snapshots = ProducerSnapshots(directory)
         self._checkpointed_epochs: list[EpochEntry] = []
+        self._has_changed = False
 
     def load(self) -> LoadedLog:
         names = self._clear_leftovers(self._directory.filesystem.list_directory(self._directory.path))
@@ -158,19 +166,28 @@ class _LogLoader:
         self._check_transaction_indexes(names)
         self._snapshots.remove_above(end_offset)
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+        recovery_point = end_offset if recover_from is None else min(max(recover_from, start_offset), end_offset)
         return LoadedLog(
             segments=self._segments,
             log_start_offset=start_offset,
             log_end_offset=end_offset,
-            recovery_point=end_offset if recover_from is None else min(max(recover_from, start_offset), end_offset),
+            recovery_point=recovery_point,
             epochs=self._epochs,
             producers=self._producers,
             snapshots=self._snapshots,
             reasons=self._reasons,
             epochs_on_disk=self._epochs.entries == self._checkpointed_epochs,
+            directory_changed=recover_from is not None or self._has_changed,
+            files_to_sync=() if recover_from is None else self._maybe_not_durable(recovery_point),
+            unsynced_cut=min((reason.offset for reason in self._reasons if reason.offset >= 0), default=None),
         )
 
+    def _maybe_not_durable(self, recovery_point: Offset) -> list[str]:
+        """What a process that was killed wrote, or recovery just now, since the last flush."""
+        return [self._snapshots.path(offset) for offset in self._snapshots.offsets if offset >= recovery_point]
+
     def _note(self, what: str, path: str, why: str, *, offset: Offset = -1, cut_bytes: int = 0) -> None:
+        self._has_changed = True
         self._reasons.append(RecoveryReason(what, path, why, offset, cut_bytes))
         _logger.warning(what, path=path, why=why, offset=offset, cut_bytes=cut_bytes)
 
@@ -180,6 +197,7 @@ class _LogLoader:
         """Removes what a deletion or compaction left half done and finishes what only lacked its renames."""
         if not any(name.endswith(_LEFTOVER_SUFFIXES) for name in names):
             return names
+        self._has_changed = True
         swaps: list[str] = []
         first_cleaned: Offset | None = None
         for name in names:

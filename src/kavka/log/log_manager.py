@@ -6,8 +6,9 @@ blocking calls (marked "blocks") go to a worker.
 
 Invariants
   I1  A log directory belongs to one broker of one cluster (meta.properties) and to one process (.lock).
-  I2  The clean-shutdown mark is removed before the first log is loaded and written only after every log was loaded,
-      flushed and closed (KAFKA-15375): whatever happens in between, the next start recovers.
+  I2  The clean-shutdown mark is removed, durably, before the first log is loaded and written only after every log was
+      loaded and closed and all that the next start believes is durable, names too (KAFKA-15375): whatever happens in
+      between, a power cut included, the next start recovers.
   I3  The failure of one directory takes its logs offline and no others; nothing there is read or written any more.
   I4  A recovery point on disk is never above what was synced, nor above the log's end (KAFKA-10101).
   I5  A deleted partition is gone at once under its name; its files go later, under TOPIC-PARTITION.UUID-delete.
@@ -54,6 +55,7 @@ from kavka.log.checkpoint import (
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import MARK_IGNORED, LoadedLog, LoadRequest, RecoveryReason, create_log, load_log
 from kavka.log.log_move import MOVED_MARK, LogMove
+from kavka.log.made_directories import MadeDirectories
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
 from kavka.log.unified_log import DeletedSegments, FlushTask, UnifiedLog
 from kavka.logger import Logger
@@ -190,11 +192,12 @@ class _HomePlan(NamedTuple):
 class _Home:
     """One log directory that is in use."""
 
-    __slots__ = ("former", "fully_loaded", "lock", "logs", "path", "pending")
+    __slots__ = ("former", "fully_loaded", "lock", "logs", "made", "path", "pending")
 
-    def __init__(self, path: str, lock: File) -> None:
+    def __init__(self, path: str, lock: File, made: MadeDirectories) -> None:
         self.path = path
         self.lock = lock
+        self.made = made
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.fully_loaded = False
         self.pending: list[_DeletedDirectory] = []
@@ -299,8 +302,22 @@ class LogManager:
                 _logger.warning("log directory not read", directory=path, why=str(error))
 
     def _open_home(self, path: str) -> _Home:
-        self._filesystem.make_directory(path)
-        return _Home(path, self._filesystem.lock(f"{path}/{LOCK}"))
+        self._make_durably(path)
+        lock = self._filesystem.lock(f"{path}/{LOCK}")
+        return _Home(path, lock, MadeDirectories(self._filesystem, path))
+
+    def _make_durably(self, path: str) -> None:
+        """Makes a log directory and those above it, if they are not there. A power cut that took it away again would
+        take everything that is durable in it."""
+        made = []
+        while path and not self._filesystem.exists(path):
+            made.append(path)
+            path = path.rstrip("/").rpartition("/")[0] or ("/" if path.startswith("/") else "")
+        if made:
+            self._filesystem.make_directory(made[0])
+        for directory in made:
+            parent = directory.rstrip("/").rpartition("/")[0]
+            self._filesystem.sync_directory(parent or ("/" if directory.startswith("/") else "."))
 
     def _require_one_directory(self) -> None:
         if not self._homes:
@@ -420,9 +437,7 @@ class LogManager:
                 cleaned_to=cleaned_to.get(partition),
                 roll_jitter_ms=config.roll_jitter_ms(self._draw),
             )
-            loadings.append(
-                _Loading(LogDirectory(self._filesystem, directory, self._open_segments), partition, request)
-            )
+            loadings.append(_Loading(self._directory_in(home, directory, is_durable=was_clean), partition, request))
         checkpointed = {
             partition for known in (recovery_points, log_starts, high_watermarks, cleaned_to) for partition in known
         }
@@ -550,7 +565,6 @@ class LogManager:
         home = self._home_for_new(directory)
         if config is None:
             config = self._config_for(partition.topic)
-        path = f"{home.path}/{partition.topic}-{partition.partition}"
         self._move_strays_aside(partition)
         try:
             if not self._filesystem.exists(home.path):
@@ -558,7 +572,7 @@ class LogManager:
                 raise StorageError(home.path, "is gone")
             if partition in home.former:
                 self._forget_former(home)
-            log = self._create_log(path, partition, topic_id, config, now_ms)
+            log = self._create_log(home, partition, topic_id, config, now_ms)
         except StorageError as error:
             self.on_storage_error(home.path, error)
             raise
@@ -587,11 +601,15 @@ class LogManager:
                 raise
             _log_set_aside(partition, aside)
 
+    def _directory_in(self, home: _Home, path: str, *, is_durable: bool) -> LogDirectory:
+        return LogDirectory(self._filesystem, path, self._open_segments, None if is_durable else home.made)
+
     def _create_log(
-        self, path: str, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
+        self, home: _Home, partition: TopicPartition, topic_id: uuid.UUID | None, config: LogConfig, now_ms: int
     ) -> UnifiedLog:
+        path = f"{home.path}/{partition}"
         self._filesystem.make_directory(path)
-        directory = LogDirectory(self._filesystem, path, self._open_segments)
+        directory = self._directory_in(home, path, is_durable=False)
         request = LoadRequest(
             config, True, 0, 0, now_ms, self.producer_id_expiration_ms, roll_jitter_ms=config.roll_jitter_ms(self._draw)
         )
@@ -801,6 +819,10 @@ class LogManager:
         """Logs that want to be flushed: prepare each here, sync its task on a worker, complete it here."""
         return [log for log in self._logs.values() if log.flush_due(now_ms)]
 
+    def logs_to_identify(self) -> list[UnifiedLog]:
+        """Logs whose topic id is not durable yet."""
+        return [log for log in self._logs.values() if log.topic_id_due]
+
     def expire_producers(self, now_ms: int) -> None:
         """Forgets silent producers (producer.id.expiration.check.interval.ms)."""
         for log in self._logs.values():
@@ -967,6 +989,7 @@ class LogManager:
             syncing = []
             for log in unflushed[start : start + at_a_time]:
                 try:
+                    log.write_all()
                     task = log.prepare_flush()
                 except StorageError:
                     continue  # Its log has noted it.

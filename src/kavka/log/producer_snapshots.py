@@ -5,7 +5,8 @@ Decides which snapshot a state is loaded from and which files may go. It must no
 Invariants
   I1  A snapshot at offset N tells of the records before N. One at the base offset of every segment but the first, and
       one at the log end after a clean stop, so that at most one segment is read again.
-  I2  A snapshot is written without a sync: its CRC says whether it arrived, and the records say the same.
+  I2  A snapshot is written without a sync: its CRC says whether it arrived, and the records say the same. The log has
+      it durable with its next flush, so that of a clean stop before the stop's mark: behind a mark no record is read.
 
 Source: Kafka's ProducerStateManager (takeSnapshot, loadFromSnapshot, removeStraySnapshots).
 """

@@ -12,8 +12,8 @@ Invariants
       index that lies is built anew, and the answer is the same as without it.
   I4  Damaged records harm who reads them. An append never needs to read any: an index that is built anew ends at the
       first damage, and goes on with the next batch that is appended.
-  I5  Files are made with the first batch and opened on first use. `OpenSegments` bounds how many segments keep a
-      descriptor and a loaded index.
+  I5  The first files of a log are made with the first batch; all are opened on first use. `OpenSegments` bounds how
+      many segments keep a descriptor and a loaded index.
 
 Source: Kafka's LogSegment, LazyIndex; KIP-33 (time index). Entries are per batch, as Kafka 4 has them, on every path.
 """
@@ -38,6 +38,7 @@ from kavka.log.index import (
     aborted_bytes,
     parse_aborted,
 )
+from kavka.log.made_directories import MadeDirectories
 from kavka.log.record_scan import header_at, scan_batches, scan_headers
 from kavka.logger import Logger
 from kavka.model import NO_TIMESTAMP, Offset
@@ -84,12 +85,22 @@ class TimestampedOffset(NamedTuple):
 class LogDirectory:
     """The directory of one partition, shared by all that keep files in it; `path` changes when it is renamed."""
 
-    __slots__ = ("filesystem", "open_segments", "path")
+    __slots__ = ("_made", "_number", "filesystem", "open_segments", "path")
 
-    def __init__(self, filesystem: FileSystem, path: str, open_segments: OpenSegments) -> None:
+    def __init__(
+        self, filesystem: FileSystem, path: str, open_segments: OpenSegments, made: MadeDirectories | None = None
+    ) -> None:
+        """`made`: of the log directory, where the name of this one may not be durable yet."""
         self.filesystem = filesystem
         self.path = path
         self.open_segments = open_segments
+        self._made = made
+        self._number = 0 if made is None else made.add()
+
+    def ensure_name(self) -> None:
+        """Has the directory's own name be durable. Blocks, on any thread. Raises `StorageError`."""
+        if self._made is not None:
+            self._made.ensure(self._number)
 
     def file_path(self, offset: Offset, suffix: str) -> str:
         return f"{self.path}/{offset:020d}{suffix}"
@@ -186,7 +197,17 @@ class Segment:
 
     @classmethod
     def create(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int, roll_jitter_ms: int = 0) -> Segment:
-        """A new, empty segment; its .log is made with the first batch, and emptied if one is there."""
+        """A new, empty segment. Its .log is emptied if one is there; at offset 0 it is made with the first batch.
+
+        Elsewhere it is made at once: when all segments before it are gone, its name alone says where the log goes on.
+        """
+        segment = cls._unmade(directory, base_offset, now_ms, roll_jitter_ms)
+        if base_offset:
+            segment._open_file()
+        return segment
+
+    @classmethod
+    def _unmade(cls, directory: LogDirectory, base_offset: Offset, now_ms: int, roll_jitter_ms: int) -> Segment:
         segment = cls(directory, base_offset, size=0, created_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
         segment._offset_index, segment._time_index = OffsetIndex(base_offset), TimeIndex(base_offset)
         segment._is_unmade = True
@@ -196,7 +217,7 @@ class Segment:
     @classmethod
     def create_cleaned(cls, directory: LogDirectory, base_offset: Offset, *, now_ms: int) -> Segment:
         """A new, empty segment that compaction fills; its .log is there, with CLEANED_SUFFIX behind all names."""
-        segment = cls.create(directory, base_offset, now_ms=now_ms)
+        segment = cls._unmade(directory, base_offset, now_ms, 0)
         segment._extra_suffix = CLEANED_SUFFIX
         for path in segment.all_paths():
             directory.remove_if_there(path)
@@ -230,6 +251,11 @@ class Segment:
     @property
     def directory(self) -> LogDirectory:
         return self._directory
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the segment has its .log: it comes with the first batch."""
+        return not self._is_unmade
 
     @property
     def file(self) -> File:
@@ -561,8 +587,8 @@ class Segment:
         last_offset = header.base_offset + header.last_offset_delta
         self._note(position, len(batch.view), last_offset, header.max_timestamp, index_interval_bytes)
 
-    def write_indexes(self, *, closing: bool) -> list[File]:
-        """Brings new index entries to their files; returns the files that were written or made.
+    def write_indexes(self, *, closing: bool) -> list[str]:
+        """Brings new index entries to their files; returns the paths of those that were written, and are to be synced.
 
         With `closing` the largest timestamp becomes the last entry of the time index, and the files exist afterwards
         even if they are empty. A segment that never had a batch has no files.
@@ -577,31 +603,34 @@ class Segment:
         if closing:
             largest = self._max or self._load_max()
             time_index.maybe_append(largest.timestamp, largest.offset)
-        files = []
+        written = []
         if closing or len(offset_index) != self._offset_entries_written:
             data = offset_index.tobytes(self._offset_entries_written)
             size = self._offset_entries_written * OFFSET_ENTRY_SIZE
-            files.append(self._replace_tail(OFFSET_INDEX_SUFFIX, size, data))
+            if self._replace_tail(OFFSET_INDEX_SUFFIX, size, data):
+                written.append(self.path(OFFSET_INDEX_SUFFIX))
             self._offset_entries_written = len(offset_index)
         if closing or len(time_index) != self._time_entries_written:
             data = time_index.tobytes(self._time_entries_written)
             size = self._time_entries_written * TIME_ENTRY_SIZE
-            files.append(self._replace_tail(TIME_INDEX_SUFFIX, size, data))
+            if self._replace_tail(TIME_INDEX_SUFFIX, size, data):
+                written.append(self.path(TIME_INDEX_SUFFIX))
             self._time_entries_written = len(time_index)
-        return files
+        return written
 
     def _index_files_exist(self) -> bool:
         exists = self._directory.filesystem.exists
         return exists(self.path(OFFSET_INDEX_SUFFIX)) and exists(self.path(TIME_INDEX_SUFFIX))
 
-    def _replace_tail(self, suffix: str, size: int, data: bytes) -> File:
-        """Makes the file's bytes from `size` on be `data`."""
+    def _replace_tail(self, suffix: str, size: int, data: bytes) -> bool:
+        """Makes the file's bytes from `size` on be `data`; False if that is what they were."""
         file = self._directory.filesystem.open(self.path(suffix), create=True)
-        if file.size() != size:
+        found = file.size()
+        if found != size:
             file.truncate(size)
         if data:
             file.append(data)
-        return file
+        return bool(data) or found != size
 
     # -- the end
 
@@ -648,9 +677,7 @@ class Segment:
             self._offset_index = self._time_index = None
 
     def close(self) -> None:
-        """Brings the indexes to disk and closes the files."""
-        self.trim()
-        self.write_indexes(closing=True)
+        """Lets go of the files; what is to be written is written."""
         self._directory.open_segments.forget(self)
         self._file = None
 

@@ -15,9 +15,11 @@ Invariants
 Source: Kafka's UnifiedLog and LocalLog, 3.9; KIP-98 (producers), KIP-101 (epochs), KIP-107 (delete records).
 
 Where this differs: a new partition is a directory and nothing else until its first batch, which brings the .log and
-partition.metadata. The leader epoch checkpoint is written when the log is flushed or closed, not when an epoch starts:
-until then recovery finds the epochs in the records (log_loader, I3). After a truncation the log ends behind its last
-record, as it would after a restart; Kafka's ends at the offset it was asked for.
+partition.metadata; only where a log begins behind 0 its .log is there before, as it alone says so. The leader epoch
+checkpoint is written when the log is flushed or closed, not when an epoch starts: until then recovery finds the epochs
+in the records (log_loader, I3). After a truncation the log ends behind its last record, as it would after a restart;
+Kafka's ends at the offset it was asked for. Kafka syncs partition.metadata before the first batch; here a worker does
+within a second after it, and the flush of the first records in any case.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from kavka.errors import (
     RecordsError,
     StorageError,
 )
-from kavka.filesystem import Buffer, File, FileSystem
+from kavka.filesystem import Buffer, File
 from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs, format_partition_metadata
 from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction, CorruptIndex
 from kavka.log.leader_epoch import EpochEntry
@@ -44,7 +46,7 @@ from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, note_producer, rebuild_aborted, replay_producers
 from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
 from kavka.log.record_scan import scan_headers
-from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, RollLimits, Segment
+from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, LogDirectory, RollLimits, Segment
 from kavka.log.timestamp_search import TimestampSearch
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
@@ -103,12 +105,11 @@ class PendingRemoval(NamedTuple):
 class FlushTask:
     """What must reach the disk so that a log is durable up to `offset`. `sync` may run on another thread."""
 
-    __slots__ = ("_directory", "_directory_changed", "_epochs", "_files", "_filesystem", "is_whole", "offset")
+    __slots__ = ("_directory", "_directory_changed", "_epochs", "_files", "_path", "is_whole", "offset")
 
     def __init__(
         self,
-        filesystem: FileSystem,
-        directory: str,
+        directory: LogDirectory,
         offset: Offset,
         files: Sequence[File],
         epochs: bytes | None,
@@ -118,25 +119,27 @@ class FlushTask:
     ) -> None:
         self.offset = offset
         self.is_whole = is_whole
-        self._filesystem = filesystem
         self._files = files
         self._epochs = epochs
         self._directory = directory
+        self._path = directory.path
         self._directory_changed = directory_changed
 
     def sync(self) -> None:
         """Blocks until all of it is durable. Raises `StorageError`: then nobody may count on any of it."""
         for file in self._files:
             file.sync()
+        filesystem = self._directory.filesystem
         try:
             if self._epochs is not None:
                 # Replacing a file durably syncs its directory, with all new names in it.
-                self._filesystem.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
+                filesystem.write_atomically(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
             elif self._directory_changed:
-                self._filesystem.sync_directory(self._directory)
+                filesystem.sync_directory(self._path)
+            self._directory.ensure_name()
         except (FileNotFoundError, StorageError):
             # Where the partition was deleted (its directory renamed) meanwhile, there is nothing left to be kept.
-            if self._filesystem.exists(self._directory):
+            if filesystem.exists(self._path):
                 raise
 
 
@@ -162,6 +165,7 @@ class UnifiedLog:
         "_snapshots",
         "_swapping",
         "_tail",
+        "_topic_id_unsynced",
         "_topic_id_unwritten",
         "_unsynced_cut",
         "cleaned_to",
@@ -192,6 +196,8 @@ class UnifiedLog:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self._topic_id_unwritten = topic_id is not None and not topic_id_is_on_disk
+        # Before the first flush after a kill nobody knows whether it is durable.
+        self._topic_id_unsynced = topic_id is not None and loaded.recovery_point == 0 < loaded.log_end_offset
         self.failure: StorageError | None = None
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
@@ -214,11 +220,12 @@ class UnifiedLog:
         self._producers = loaded.producers
         self._snapshots = loaded.snapshots
         self._jitter = jitter
-        self._files_to_sync: list[str] = []
+        self._files_to_sync = list(loaded.files_to_sync)
+        """Small files beside the records that are written and not durable yet."""
         # The flush under way makes nothing durable from here on: a truncation has been there since it was prepared.
         self._flush_bound: Offset = NEVER
-        self._unsynced_cut: Offset | None = None
-        self._directory_changed = True
+        self._unsynced_cut = loaded.unsynced_cut
+        self._directory_changed = loaded.directory_changed
         self._removals: list[PendingRemoval] = []
         # Offset -> position of batches in the active segment.
         self._tail: dict[Offset, int] = {}
@@ -468,6 +475,7 @@ class UnifiedLog:
 
     def _begin(self, segment: Segment) -> None:
         """The first batch of a segment is about to be written."""
+        self._directory_changed = True
         self.write_topic_id()
         if self._config.preallocate:
             segment.preallocate(self._config.segment_bytes)
@@ -478,7 +486,8 @@ class UnifiedLog:
         active = self._active
         if not active.size and active.base_offset == base_offset:
             return active
-        active.write_indexes(closing=True)
+        # Who believes a time index that lost its end lets retention have the records too early.
+        self._files_to_sync.extend(active.write_indexes(closing=True))
         active.trim()
         segment = Segment.create(
             self._directory, base_offset, now_ms=now_ms, roll_jitter_ms=self._config.roll_jitter_ms(self._jitter)
@@ -773,6 +782,8 @@ class UnifiedLog:
         try:
             if count == len(self._segments):
                 self.roll(now_ms)
+                # Only the name of the new segment tells where the log goes on when the others are gone.
+                self._directory.filesystem.sync_directory(self._directory.path)
             gone = self._segments[:count]
             self.advance_log_start_offset(self._bases[count])
             self._remove_segments(0, count, now_ms)
@@ -798,6 +809,7 @@ class UnifiedLog:
         del self._segments[first:end], self._bases[first:end]
         self._read_ends.clear()
         self._tail.clear()
+        self._directory_changed = self._directory_changed or bool(gone)
         due_ms = now_ms + self._config.file_delete_delay_ms
         for segment in gone:
             self._removals.extend(PendingRemoval(due_ms, path) for path in segment.mark_deleted())
@@ -882,7 +894,8 @@ class UnifiedLog:
         if offset < 0:
             raise InvariantViolation(f"{self.topic_partition}: truncation to the negative offset {offset}")
         if self._epochs.truncate_from_end(min(offset, self.log_end_offset)):
-            self._epochs_dirty = True
+            # An epoch that is lost is found in the records; one that came back would not be.
+            self._epochs_dirty = self._directory_changed = True
         if offset >= self.log_end_offset:
             return False
         if offset < self._bases[0]:
@@ -933,6 +946,8 @@ class UnifiedLog:
     def _rebuild_producers(self, now_ms: int) -> None:
         end_offset = self.log_end_offset
         self._snapshots.remove_above(end_offset)
+        # A snapshot that came back would tell of records that are cut off.
+        self._directory_changed = True
         self._snapshots.load(
             self._producers,
             end_offset,
@@ -989,15 +1004,45 @@ class UnifiedLog:
             self.topic_id, self._topic_id_unwritten = topic_id, True
 
     def write_topic_id(self) -> None:
-        """Writes partition.metadata if that is still to be done."""
-        if not self._topic_id_unwritten or self.topic_id is None:
-            return
+        """Writes partition.metadata if that is still to be done. A flush has it durable before any record, and
+        `prepare_topic_id_sync` soon: with records on the disk and no id beside them, a topic of the same name that is
+        made later would take them for its own."""
+        if self._topic_id_unwritten:
+            self._write_topic_id()
+            self._topic_id_unsynced = self._directory_changed = True
+
+    def _write_topic_id(self) -> None:
+        assert self.topic_id is not None
         # Not beside and renamed: nobody reads it before a restart, and what a crash tears is malformed, not wrong.
-        file = self._directory.filesystem.open(f"{self._directory.path}/{PARTITION_METADATA}", create=True)
+        file = self._directory.filesystem.open(self._topic_id_path, create=True)
         if file.size():
             file.truncate(0)
         file.append(format_partition_metadata(self.topic_id))
         self._topic_id_unwritten = False
+
+    @property
+    def _topic_id_path(self) -> str:
+        return f"{self._directory.path}/{PARTITION_METADATA}"
+
+    @property
+    def topic_id_due(self) -> bool:
+        """Whether there are records and the topic id beside them is not durable yet."""
+        is_due = self._topic_id_unsynced or (self._topic_id_unwritten and self.log_end_offset > 0)
+        return is_due and not self.flush_in_progress and self.failure is None
+
+    def prepare_topic_id_sync(self) -> FlushTask | None:
+        """What a worker must sync to make the topic id durable, and no more; else as `prepare_flush`."""
+        if not self.topic_id_due:
+            return None
+        try:
+            self.write_topic_id()
+            files = [self._directory.filesystem.open(self._topic_id_path)]
+        except StorageError as error:
+            self.failure = error
+            raise
+        self._topic_id_unsynced = self._directory_changed = False
+        self.flush_in_progress = True
+        return FlushTask(self._directory, NO_OFFSET, files, None, directory_changed=True, is_whole=False)
 
     @property
     def unflushed_messages(self) -> int:
@@ -1012,13 +1057,32 @@ class UnifiedLog:
     def flush_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a flush, or a segment that was rolled or a truncation is not
         durable yet."""
-        if self.log_end_offset <= self.recovery_point or self.flush_in_progress:
+        if self.flush_in_progress:
+            return False
+        if self._unsynced_cut is not None:
+            return True
+        if self.log_end_offset <= self.recovery_point:
             return False
         return (
             self._active.base_offset > self.recovery_point
-            or self._unsynced_cut is not None
             or self.unflushed_messages >= self._config.flush_messages
             or now_ms - self.last_flush_ms >= self._config.flush_ms
+        )
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether a power cut would take nothing of the log, nor bring anything back."""
+        return self._records_are_durable and not self._epochs_dirty
+
+    @property
+    def _records_are_durable(self) -> bool:
+        """With all that cannot be found in the records themselves."""
+        return (
+            self.log_end_offset <= self.recovery_point
+            and self._unsynced_cut is None
+            and not self._files_to_sync
+            and not self._topic_id_unsynced
+            and not self._directory_changed
         )
 
     def prepare_flush(self, *, rolled_only: bool = False) -> FlushTask | None:
@@ -1027,18 +1091,19 @@ class UnifiedLog:
         With `rolled_only` the active segment is left out. Call `complete_flush` afterwards, here, or `fail_flush`.
         """
         offset = self._active.base_offset if rolled_only else self.log_end_offset
-        if self.flush_in_progress or self.failure is not None:
-            return None
-        if offset <= self.recovery_point and not self._epochs_dirty:
+        if self.flush_in_progress or self.failure is not None or self.is_durable:
             return None
         files: list[File] = []
         first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
         try:
             for segment in self._segments[first:]:
-                if segment.base_offset < offset:
+                # Also one that is empty: a truncation may have left nothing of it, before a kill too.
+                if segment.is_made and (segment.base_offset < offset or not rolled_only):
                     files.append(segment.file)
-                    files.extend(segment.write_indexes(closing=False))
+                    self._files_to_sync.extend(segment.write_indexes(closing=False))
                     files.extend(segment.transaction_index_files())
+            if self._topic_id_unsynced:
+                self._files_to_sync.append(self._topic_id_path)
             open_file = self._directory.filesystem.open
             files.extend(open_file(path) for path in self._files_to_sync if self._directory.filesystem.exists(path))
         except StorageError as error:
@@ -1047,15 +1112,9 @@ class UnifiedLog:
         self._files_to_sync = []
         epochs = format_epochs(self._epochs.entries) if self._epochs_dirty else None
         task = FlushTask(
-            self._directory.filesystem,
-            self._directory.path,
-            offset,
-            files,
-            epochs,
-            directory_changed=self._directory_changed,
-            is_whole=not rolled_only,
+            self._directory, offset, files, epochs, directory_changed=self._directory_changed, is_whole=not rolled_only
         )
-        self._epochs_dirty = self._directory_changed = False
+        self._epochs_dirty = self._directory_changed = self._topic_id_unsynced = False
         self._flush_bound = NEVER
         self.flush_in_progress = True
         return task
@@ -1063,6 +1122,8 @@ class UnifiedLog:
     def complete_flush(self, task: FlushTask, now_ms: int) -> None:
         """Notes that `task.sync()` returned."""
         self.flush_in_progress = False
+        if task.offset == NO_OFFSET:
+            return
         self.last_flush_ms = now_ms
         self.recovery_point = max(self.recovery_point, min(task.offset, self._flush_bound))
         if task.is_whole and self._flush_bound == NEVER:  # else it was cut again meanwhile
@@ -1084,19 +1145,40 @@ class UnifiedLog:
                 raise
             self.complete_flush(task, now_ms)
 
+    def write_all(self) -> None:
+        """Writes down all that a clean start believes: the next flush has all of it durable. Raises `StorageError`."""
+        try:
+            if self.log_end_offset:
+                self.write_topic_id()
+            elif self._topic_id_unwritten:
+                self._write_topic_id()  # Nobody can take over what is not there, so it need not last.
+            self._producers.end_offset = self.log_end_offset
+            if self._producers.producers or self._snapshots.offsets:
+                snapshot = self._snapshots.take(self._producers)
+                if snapshot is not None:
+                    self._files_to_sync.append(snapshot)
+                    self._directory_changed = True
+            for segment in self._segments:
+                segment.trim()
+                self._files_to_sync.extend(segment.write_indexes(closing=True))
+        except StorageError as error:
+            self.failure = error
+            raise
+
     def close(self, now_ms: int) -> None:
-        """Flushes and writes down all that a clean start needs. Blocks. Raises `StorageError`."""
-        if self.log_end_offset > self.recovery_point:
+        """Makes all durable that a clean start believes, and lets go of it. Blocks. Raises `StorageError`.
+
+        A power cut after the stop would else leave a mark that vouches for a snapshot, epochs or a truncation that are
+        gone, and nobody would look at the records.
+        """
+        self.write_all()
+        if not self._records_are_durable:
             self.flush(now_ms)
         elif self._epochs_dirty:
             # Epochs without a record: no harm is done if they are lost, so they need not wait for the disk.
             path = f"{self._directory.path}/{LEADER_EPOCH_CHECKPOINT}"
             self._directory.filesystem.write_atomically(path, format_epochs(self._epochs.entries), durable=False)
             self._epochs_dirty = False
-        self.write_topic_id()
-        self._producers.end_offset = self.log_end_offset
-        if self._producers.producers or self._snapshots.offsets:
-            self._snapshots.take(self._producers)
         for segment in self._segments:
             segment.close()
 
