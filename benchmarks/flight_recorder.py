@@ -29,13 +29,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import load_generator
-from kavka.broker.flight_format import FLIGHT_FILES
-from kavka.broker.flight_recorder import FlightRecorder
 from kavka.config.broker import BrokerConfig
+from kavka.flight.format import FLIGHT_FILES
+from kavka.flight.recorder import FlightRecorder
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.replay.metadata_log import MetadataLog
 from kavka.replication.partition import Partition
 from kavka.runtime.disk import LocalFileSystem
-from kavka.simulator.replay_log import MetadataLog
 from kavka_process import cpu_seconds
 from process_cluster import ProcessCluster, eventually
 

@@ -14,13 +14,13 @@ from mutants import MUTANTS, put_back
 from test_page_in_a_browser import PROBE
 
 from browser import BROWSER, dump_dom
-from kavka.broker.flight_format import FLIGHT_FILES
 from kavka.cli.replay import Replay
+from kavka.flight.format import FLIGHT_FILES
+from kavka.flight.ring import FlightRing, find_rings
 from kavka.model import TopicPartition
+from kavka.replay.cluster_replay import ReplayedCluster, replay_cluster
 from kavka.simulator.faults import FaultMix
 from kavka.simulator.page import render
-from kavka.simulator.replay_cluster import ReplayedCluster, replay_cluster
-from kavka.simulator.replay_ring import FlightRing, find_rings
 from kavka.simulator.world import World
 
 # Coroutines of killed brokers are dropped where they stood: that is what killed means.

@@ -108,7 +108,7 @@ from kavka.zookeeper.znodes import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.flight_recorder import FlightRecorder
+    from kavka.flight.recorder import FlightRecorder
     from kavka.protocol.peer import PeerConnection
     from kavka.replication.fetch_state import FetchState
     from kavka.replication.fetcher_manager import FetcherManager
@@ -183,7 +183,7 @@ class Broker:
         self.now_ms = ports.wall_ms
         self._recorder: FlightRecorder | None = None
         if config.kavka_flight_recorder_enable:
-            from kavka.broker.flight_recorder import FlightRecorder
+            from kavka.flight.recorder import FlightRecorder
 
             self._recorder = FlightRecorder(
                 ports.filesystem, config, wall_ms=ports.wall_ms, clock_ms=lambda: self.replicas.now_ms()

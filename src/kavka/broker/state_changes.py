@@ -58,7 +58,7 @@ from kavka.replication.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
-    from kavka.broker.flight_recorder import FlightRecorder
+    from kavka.flight.recorder import FlightRecorder
     from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest
     from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
     from kavka.protocol.messages.update_metadata_request import (

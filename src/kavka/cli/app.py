@@ -610,7 +610,7 @@ def quorum_vs_isr(
     kavka quorum-vs-isr -f 2 --crash-every 30 --disk-loss 0.1
     """
     from kavka.cli.quorum_vs_isr import quorum_vs_isr as compare
-    from kavka.simulator.quorum_vs_isr import Circumstances
+    from kavka.studies.quorum_vs_isr import Circumstances
 
     compare(
         Circumstances(failures, hours, seed, write_every_ms, crash_every, repair, disk_loss, detect_ms),

@@ -1,7 +1,7 @@
 """`kavka lag-policy`: what the lag policies do to ISRs, on drawn workloads, on traces, and on what a cluster recorded.
 
-Decides what is compared, and the form of the report. The figures are `simulator.lag_policy`'s; what a cluster recorded
-is `simulator.isr_history`'s, the advice `simulator.lag_advice`'s.
+Decides what is compared, and the form of the report. The figures are `studies.lag_policy`'s; what a cluster recorded
+is `studies.isr_history`'s, the advice `studies.lag_advice`'s.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from kavka.cli.output import Failure, Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
-    from kavka.simulator.isr_history import IsrHistory, Judgement
-    from kavka.simulator.lag_advice import Advice
-    from kavka.simulator.lag_outcome import Choice, Outcome
-    from kavka.simulator.lag_trace import Recorded
-    from kavka.simulator.lag_workload import Workload
+    from kavka.studies.isr_history import IsrHistory, Judgement
+    from kavka.studies.lag_advice import Advice
+    from kavka.studies.lag_outcome import Choice, Outcome
+    from kavka.studies.lag_trace import Recorded
+    from kavka.studies.lag_workload import Workload
 
 MAX_POLICIES = 12
 RING_DEPTH = 3
@@ -50,7 +50,7 @@ def lag_policy(
     as_json: bool,
 ) -> None:
     """Prints the comparison. Raises Failure where files tell nothing."""
-    from kavka.simulator.lag_outcome import DEFAULT_CHOICES
+    from kavka.studies.lag_outcome import DEFAULT_CHOICES
 
     choices = tuple(dict.fromkeys(parse_policy(text) for text in policies)) or DEFAULT_CHOICES
     if len(choices) > MAX_POLICIES:
@@ -69,8 +69,8 @@ def lag_policy(
     if write_trace is not None:
         _write_trace(write_trace, workloads, choices[0], minutes=minutes, seed=seed, as_json=as_json)
         return
-    from kavka.simulator.lag_advice import advise
-    from kavka.simulator.lag_policy import run_workload
+    from kavka.studies.lag_advice import advise
+    from kavka.studies.lag_policy import run_workload
 
     outcomes = [
         run_workload(workload, choice, minutes=minutes, seed=seed) for workload in workloads for choice in choices
@@ -78,7 +78,7 @@ def lag_policy(
     advice = advise(outcomes, workloads)
     about = {each.name: each.what for each in workloads}
     if plot is not None:
-        from kavka.simulator.lag_report import comparison_page
+        from kavka.studies.lag_report import comparison_page
 
         _write(plot, comparison_page(outcomes, advice, about, seed=seed))
     if as_json:
@@ -92,7 +92,7 @@ def lag_policy(
 def parse_policy(text: str) -> Choice:
     """`time:10000`, `messages:4000` or `messages:4000:10000`: the limit, and for messages when a follower is stuck."""
     from kavka.replication.lag_policy import MESSAGES, TIME
-    from kavka.simulator.lag_outcome import Choice
+    from kavka.studies.lag_outcome import Choice
 
     name, *numbers = text.split(":")
     counts = {TIME: (1,), MESSAGES: (1, 2)}.get(name, ())
@@ -104,7 +104,7 @@ def parse_policy(text: str) -> Choice:
 
 
 def _chosen(names: Sequence[str], minutes: float) -> list[Workload]:
-    from kavka.simulator.lag_workload import articles_example, workloads
+    from kavka.studies.lag_workload import articles_example, workloads
 
     usual = workloads(minutes)
     known = {workload.name: workload for workload in (*usual, *articles_example(minutes))}
@@ -119,7 +119,7 @@ def _fields(outcomes: Sequence[Outcome], advice: Advice) -> dict[str, object]:
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], title: str) -> None:
-    from kavka.simulator.lag_report import row_of
+    from kavka.studies.lag_report import row_of
 
     table = Table(COLUMNS, COLUMNS[2:], title=title)
     for outcome in outcomes:
@@ -153,9 +153,9 @@ def _recorded(files: Sequence[str], choices: Sequence[Choice], *, plot: str | No
 
 
 def _fetched(directories: Sequence[str], choices: Sequence[Choice], *, plot: str | None, as_json: bool) -> None:
-    from kavka.simulator.lag_flight import fetch_trace
-    from kavka.simulator.lag_trace import Recorded
-    from kavka.simulator.replay_ring import find_rings
+    from kavka.flight.ring import find_rings
+    from kavka.studies.lag_flight import fetch_trace
+    from kavka.studies.lag_trace import Recorded
 
     try:
         trace = fetch_trace(find_rings(directories))
@@ -172,7 +172,7 @@ def _fetched(directories: Sequence[str], choices: Sequence[Choice], *, plot: str
 
 
 def _read(files: Sequence[str]) -> Recorded:
-    from kavka.simulator.lag_trace import MalformedTrace, Recorded
+    from kavka.studies.lag_trace import MalformedTrace, Recorded
 
     recorded = Recorded()
     for path in (path for each in files for path in _paths(each)):
@@ -206,13 +206,13 @@ def _paths(path: str) -> Iterator[str]:
 
 
 def _replayed(recorded: Recorded, choices: Sequence[Choice], *, plot: str | None, as_json: bool) -> None:
-    from kavka.simulator.lag_advice import advise
-    from kavka.simulator.lag_policy import replay
+    from kavka.studies.lag_advice import advise
+    from kavka.studies.lag_policy import replay
 
     outcomes = [replay(recorded.trace, choice, ailments=recorded.ailments) for choice in choices]
     advice = advise(outcomes)
     if plot is not None:
-        from kavka.simulator.lag_report import comparison_page
+        from kavka.studies.lag_report import comparison_page
 
         _write(plot, comparison_page(outcomes, advice, {"trace": "as recorded"}, seed=None))
     if as_json:
@@ -223,12 +223,12 @@ def _replayed(recorded: Recorded, choices: Sequence[Choice], *, plot: str | None
 
 
 def _told(history: IsrHistory, choices: Sequence[Choice], *, plot: str | None, as_json: bool) -> None:
-    from kavka.simulator.lag_advice import advise_from_history
+    from kavka.studies.lag_advice import advise_from_history
 
     judgements = [history.judge(choice) for choice in choices]
     advice = advise_from_history(history, judgements)
     if plot is not None:
-        from kavka.simulator.lag_report import history_page
+        from kavka.studies.lag_report import history_page
 
         _write(plot, history_page(history, judgements, advice))
     if as_json:
@@ -280,8 +280,8 @@ def _told_fields(history: IsrHistory, judgements: Sequence[Judgement], advice: A
 def _write_trace(
     path: str, workloads: Sequence[Workload], choice: Choice, *, minutes: float, seed: int, as_json: bool
 ) -> None:
-    from kavka.simulator.lag_policy import LagRun
-    from kavka.simulator.lag_trace import trace_lines
+    from kavka.studies.lag_policy import LagRun
+    from kavka.studies.lag_trace import trace_lines
 
     if len(workloads) != 1:
         usage("a trace holds one workload", "name it with --workload")

@@ -1,6 +1,6 @@
 """`kavka quorum-vs-isr`: in-sync replicas and a majority quorum on the same faults and delays.
 
-Decides the form of the report. The model and its assumptions are `simulator.quorum_vs_isr`'s.
+Decides the form of the report. The model and its assumptions are `studies.quorum_vs_isr`'s.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from kavka.cli.output import Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
-    from kavka.simulator.quorum_vs_isr import Circumstances
+    from kavka.studies.quorum_vs_isr import Circumstances
 
 
 def quorum_vs_isr(circumstances: Circumstances, *, plot: str | None, as_json: bool) -> None:
     """Prints the comparison."""
-    from kavka.simulator.quorum_report import HEADINGS, conclusions, describe, report_page, row_of
-    from kavka.simulator.quorum_vs_isr import MAX_WRITES, draw, run_scheme, schemes
+    from kavka.studies.quorum_report import HEADINGS, conclusions, describe, report_page, row_of
+    from kavka.studies.quorum_vs_isr import MAX_WRITES, draw, run_scheme, schemes
 
     if circumstances.hours * 3_600_000 / circumstances.write_every_ms > MAX_WRITES:
         usage(f"more than {MAX_WRITES:,} writes", "take fewer --hours, or a longer --write-every")

@@ -1,7 +1,7 @@
 """`kavka replay`: what the brokers of a cluster recorded is decided again, compared, and shown step by step.
 
 Decides what is replayed and the form of the answer. What is decided again, and where it differs, is
-`simulator.replay`'s; the page is `simulator.page`'s, as for a simulated run.
+`replay.broker_replay`'s; the page is `simulator.page`'s, as for a simulated run.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kavka.cli.output import FAILED, Failure, Table, counted, note, require_writ
 from kavka.cli.why import moment_ms
 
 if TYPE_CHECKING:
+    from kavka.flight.ring import FlightRing
     from kavka.model import TopicPartition
+    from kavka.replay.cluster_replay import ReplayedCluster
     from kavka.simulator.recorded_run import Finding
-    from kavka.simulator.replay_cluster import ReplayedCluster
-    from kavka.simulator.replay_ring import FlightRing
     from kavka.simulator.trace import Event, Trace
 
 MAX_DIFFERENCES = 20
@@ -38,7 +38,7 @@ def replay(
     as_json: bool,
 ) -> int:
     """Replays and prints what came of it; returns the exit status: 1 if something came out otherwise."""
-    from kavka.simulator.replay_cluster import replay_cluster
+    from kavka.replay.cluster_replay import replay_cluster
 
     rings = _rings(directories)
     wanted = _wanted(partitions)
@@ -128,7 +128,7 @@ class Replay:
 
 
 def _rings(directories: Sequence[str]) -> list[FlightRing]:
-    from kavka.simulator.replay_ring import find_rings
+    from kavka.flight.ring import find_rings
 
     try:
         rings = find_rings(directories)

@@ -527,7 +527,7 @@ class BrokerSettings(Settings):
     kavka_decisions_topic_enable = string("auto", one_of("auto", "true", "false"), MEDIUM)
     kavka_decisions_ring_bytes = integer(2 * MIB, at_least(64 * KIB), LOW)
     kavka_decisions_retention_ms = long(30 * DAY_MS, at_least(-1), LOW)
-    # kavka's own: the recording that kavka replay reads (broker/flight_recorder.py).
+    # kavka's own: the recording that kavka replay reads (flight/recorder.py).
     kavka_flight_recorder_enable = boolean(True, LOW)
     kavka_flight_recorder_bytes = integer(32 * MIB, at_least(64 * KIB), LOW)
     # kavka's own: who is in sync, and what that commits (replication/).

@@ -2,7 +2,7 @@
 Spark job.
 
 Decides which cases there are and what row an outcome is. A case is a row that says what to run; a worker runs it with
-the brokers' own code in virtual time (`simulator.lag_policy`), so that a case has the same outcome wherever it runs.
+the brokers' own code in virtual time (`studies.lag_policy`), so that a case has the same outcome wherever it runs.
 
 I1  Cases are independent of each other: each row is run by itself.
 I2  A false alarm and an overlooked follower are told only where the workload says who was ailing; of a recorded trace
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.replication.lag_policy import MESSAGES, TIME
-from kavka.simulator.lag_outcome import Choice, Outcome
-from kavka.simulator.lag_policy import replay, run_workload
-from kavka.simulator.lag_trace import Recorded
-from kavka.simulator.lag_workload import Workload, articles_example, workloads
+from kavka.studies.lag_outcome import Choice, Outcome
+from kavka.studies.lag_policy import replay, run_workload
+from kavka.studies.lag_trace import Recorded
+from kavka.studies.lag_workload import Workload, articles_example, workloads
 
 if TYPE_CHECKING:
     import pandas as pd

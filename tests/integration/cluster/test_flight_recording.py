@@ -11,7 +11,7 @@ from typing import Any
 from checked_load import checked_load, wait_for_progress
 from cluster_client import TOPIC, StartCluster
 
-from kavka.broker.flight_format import FLIGHT_FILES, MAGIC
+from kavka.flight.format import FLIGHT_FILES, MAGIC
 from process_cluster import ProcessCluster, eventually, kavka_command
 
 PARTITIONS = range(2)

@@ -193,9 +193,9 @@ def test_the_plan_for_a_skewed_topic_evens_the_brokers_out_once_it_is_executed(
 
 
 def test_the_sweep_gives_what_the_simulator_gives(tmp_path: Path) -> None:
-    from kavka.simulator.lag_outcome import Choice
-    from kavka.simulator.lag_policy import run_workload
-    from kavka.simulator.lag_workload import workloads
+    from kavka.studies.lag_outcome import Choice
+    from kavka.studies.lag_policy import run_workload
+    from kavka.studies.lag_workload import workloads
 
     project = PipelineProject.of_example("lag-policy", tmp_path / "sweep", "127.0.0.1:1")
     small = ["sweep.workloads=bursts,stuck-follower", "sweep.minutes=2", "sweep.seeds=2", "sweep.tasks=4"]

@@ -11,7 +11,7 @@ from kavka.cli.lag_policy import lag_policy, parse_policy
 from kavka.cli.output import Failure
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.model import BrokerId, TopicPartition
-from kavka.simulator.lag_outcome import Choice
+from kavka.studies.lag_outcome import Choice
 
 KAFKA = """\
 [2026-11-21 07:24:21,549] INFO [Partition orders-1 broker=1] Shrinking ISR from 1,2 to 1. Leader: (highWatermark: 0, \

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.cli.output import Failure
 from kavka.cli.quorum_vs_isr import quorum_vs_isr
-from kavka.simulator.quorum_vs_isr import Circumstances
+from kavka.studies.quorum_vs_isr import Circumstances
 
 SHORT = Circumstances(hours=0.5, crash_every_minutes=10, disk_loss=0.2, seed=3)
 

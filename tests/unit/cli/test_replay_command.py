@@ -12,17 +12,17 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from kavka.broker.flight_format import FLIGHT_FILES
-from kavka.broker.flight_recorder import FlightRecorder
 from kavka.cli.app import run
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision
+from kavka.flight.format import FLIGHT_FILES
+from kavka.flight.recorder import FlightRecorder
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.replay.metadata_log import MetadataLog
 from kavka.replication.lag_policy import TimeLagPolicy
 from kavka.replication.partition import PartitionRules
 from kavka.runtime.disk import LocalFileSystem
-from kavka.simulator.replay_log import MetadataLog
 
 ORDERS = TopicPartition("orders", 0)
 REPLICAS = (BrokerId(1), BrokerId(2), BrokerId(3))

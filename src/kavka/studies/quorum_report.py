@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kavka.simulator import plots
-from kavka.simulator.quorum_vs_isr import Circumstances, Drawn, SchemeOutcome
+from kavka.studies import plots
+from kavka.studies.quorum_vs_isr import Circumstances, Drawn, SchemeOutcome
 
 HEADINGS: Final = ("scheme", "replicas", "available", "commit p50", "commit p99", "commit max", "acknowledged", "lost")
 SHARES: Final = tuple(number / 500 for number in range(400, 496))

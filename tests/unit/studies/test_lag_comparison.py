@@ -7,10 +7,10 @@ import functools
 import pytest
 
 from kavka.replication.lag_policy import MESSAGES, TIME
-from kavka.simulator.lag_advice import advise
-from kavka.simulator.lag_outcome import Choice, Outcome
-from kavka.simulator.lag_policy import LagRun, replay, run_workload
-from kavka.simulator.lag_workload import Workload, articles_example, workloads
+from kavka.studies.lag_advice import advise
+from kavka.studies.lag_outcome import Choice, Outcome
+from kavka.studies.lag_policy import LagRun, replay, run_workload
+from kavka.studies.lag_workload import Workload, articles_example, workloads
 
 MINUTES = 3
 BY_TIME = Choice(TIME, 10_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-from kavka.simulator import plots
+from kavka.studies import plots
 
 
 def drawings(html: str) -> list[ElementTree.Element]:

@@ -7,7 +7,7 @@ import pytest
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.replication.lag_policy import MESSAGES, TIME
-from kavka.simulator.isr_history import (
+from kavka.studies.isr_history import (
     IsrChange,
     IsrHistory,
     Progress,
@@ -17,10 +17,10 @@ from kavka.simulator.isr_history import (
     judge,
     parse_kafka_line,
 )
-from kavka.simulator.lag_advice import advise_from_history
-from kavka.simulator.lag_outcome import Choice
-from kavka.simulator.lag_policy import run_workload
-from kavka.simulator.lag_workload import workloads
+from kavka.studies.lag_advice import advise_from_history
+from kavka.studies.lag_outcome import Choice
+from kavka.studies.lag_policy import run_workload
+from kavka.studies.lag_workload import workloads
 
 BY_TIME = Choice(TIME, 10_000)
 BY_MESSAGES = Choice(MESSAGES, 10_000, 4_000)

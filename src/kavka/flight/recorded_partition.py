@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kavka.broker.flight_format import (
+from kavka.errors import RequestError
+from kavka.flight.format import (
     BROKEN,
     PROPOSED,
     REFUSED,
@@ -28,7 +29,6 @@ from kavka.broker.flight_format import (
     snapshot_fields,
     state_fields,
 )
-from kavka.errors import RequestError
 from kavka.model import NO_OFFSET, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replication.partition import (
     FollowerFetchResult,

@@ -37,9 +37,9 @@ from typing import Final, NamedTuple
 from kavka.decisions import Decision, DecisionKind, Fact
 from kavka.model import BrokerId, Offset, TopicPartition
 from kavka.replication.replica import NEVER_MS, RemoteReplica
-from kavka.simulator.lag_outcome import Choice
-from kavka.simulator.lag_policy import MIN_INSYNC_REPLICAS
-from kavka.simulator.lag_workload import PATIENCE_MS
+from kavka.studies.lag_outcome import Choice
+from kavka.studies.lag_policy import MIN_INSYNC_REPLICAS
+from kavka.studies.lag_workload import PATIENCE_MS
 
 ZONE_STEP_MS: Final = 15 * 60_000
 _LINE: Final = re.compile(

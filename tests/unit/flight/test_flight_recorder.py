@@ -11,16 +11,16 @@ from typing import Any, cast
 
 import pytest
 
-from kavka.broker.flight_format import FLIGHT_FILES, REPEATED, Block, Fetch, blocks, entries
-from kavka.broker.flight_recorder import LINGER_S, FlightRecorder
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.filesystem import Buffer
+from kavka.flight.format import FLIGHT_FILES, REPEATED, Block, Fetch, blocks, entries
+from kavka.flight.recorder import LINGER_S, FlightRecorder
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
+from kavka.replay.metadata_log import MetadataLog
 from kavka.replication.partition import Partition
 from kavka.runtime.disk import LocalFileSystem
-from kavka.simulator.replay_log import MetadataLog
 
 ORDERS = TopicPartition("orders", 0)
 LEADER, FOLLOWER, OTHER = BrokerId(1), BrokerId(2), BrokerId(3)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kavka.broker.flight_format import FLIGHT_FILES, Cut, Entry, MalformedEntry, blocks, entries
+from kavka.flight.format import FLIGHT_FILES, Cut, Entry, MalformedEntry, blocks, entries
 
 RING_DEPTH: Final = 3
 """How far below a directory rings are looked for: data/broker-1/logs."""

@@ -19,9 +19,9 @@ from typing import Final
 
 from kavka.decisions import MalformedDecision, decode_decision
 from kavka.model import BrokerId, TopicPartition
-from kavka.simulator.isr_history import IsrChange, IsrHistory, from_decision, history, parse_kafka_line
-from kavka.simulator.lag_outcome import Seen
-from kavka.simulator.lag_workload import LEADER, REPLICAS, Ailment, AilmentKind, Workload
+from kavka.studies.isr_history import IsrChange, IsrHistory, from_decision, history, parse_kafka_line
+from kavka.studies.lag_outcome import Seen
+from kavka.studies.lag_workload import LEADER, REPLICAS, Ailment, AilmentKind, Workload
 
 TRACE_VERSION: Final = 1
 MAX_TRACE_LINES: Final = 5_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.simulator.quorum_report import conclusions, report_page
-from kavka.simulator.quorum_vs_isr import (
+from kavka.studies.quorum_report import conclusions, report_page
+from kavka.studies.quorum_vs_isr import (
     Circumstances,
     Drawn,
     Fate,

@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from kavka.broker.flight_format import REFUSED, REPEATED, Check, Fetch, broker_ids, state_of
 from kavka.decisions import Decision, DecisionKind
+from kavka.flight.format import REFUSED, REPEATED, Check, Fetch, broker_ids, state_of
+from kavka.flight.ring import FlightRing, Gap
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, TopicPartition
-from kavka.simulator.replay import BrokerReplay, Difference, Happened, ReplayedPartition
-from kavka.simulator.replay_ring import FlightRing, Gap
+from kavka.replay.broker_replay import BrokerReplay, Difference, Happened, ReplayedPartition
 from kavka.simulator.trace import SIMULATOR, ZOOKEEPER, ReplicaLook, Trace
 from kavka.zookeeper.znodes import PartitionState
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.flight_format import (
+from kavka.flight.format import (
     CHECK,
     CHECK_FIELDS,
     FETCH,
@@ -17,11 +17,11 @@ from kavka.broker.flight_format import (
     encode_block,
     encode_fact,
 )
+from kavka.flight.ring import find_rings
 from kavka.model import TopicPartition
-from kavka.simulator.lag_flight import REPEATED_MS, fetch_trace
-from kavka.simulator.lag_outcome import Choice
-from kavka.simulator.lag_policy import replay
-from kavka.simulator.replay_ring import find_rings
+from kavka.studies.lag_flight import REPEATED_MS, fetch_trace
+from kavka.studies.lag_outcome import Choice
+from kavka.studies.lag_policy import replay
 
 ORDERS = TopicPartition("orders", 0)
 

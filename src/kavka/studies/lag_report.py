@@ -10,11 +10,11 @@ from typing import Final
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.replication.lag_policy import MESSAGES
-from kavka.simulator import plots
-from kavka.simulator.isr_history import IsrHistory, Judgement, Removal
-from kavka.simulator.lag_advice import Advice
-from kavka.simulator.lag_outcome import Outcome
-from kavka.simulator.lag_policy import SAMPLES
+from kavka.studies import plots
+from kavka.studies.isr_history import IsrHistory, Judgement, Removal
+from kavka.studies.lag_advice import Advice
+from kavka.studies.lag_outcome import Outcome
+from kavka.studies.lag_policy import SAMPLES
 
 HEADINGS: Final = (
     "policy",

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kavka.simulator.lag_outcome import DEFAULT_CHOICES
-from kavka.simulator.lag_policy import run_workload
-from kavka.simulator.lag_report import row_of
-from kavka.simulator.lag_workload import workloads
-from kavka.simulator.quorum_report import row_of as quorum_row_of
-from kavka.simulator.quorum_vs_isr import Circumstances, draw, run_scheme, schemes
+from kavka.studies.lag_outcome import DEFAULT_CHOICES
+from kavka.studies.lag_policy import run_workload
+from kavka.studies.lag_report import row_of
+from kavka.studies.lag_workload import workloads
+from kavka.studies.quorum_report import row_of as quorum_row_of
+from kavka.studies.quorum_vs_isr import Circumstances, draw, run_scheme, schemes
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "lag-policy.md").read_text()
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kavka.replication.lag_policy import MESSAGES, TIME
-from kavka.simulator.isr_history import IsrHistory, Judgement
-from kavka.simulator.lag_outcome import Choice, Outcome
-from kavka.simulator.lag_workload import AilmentKind, Workload
+from kavka.studies.isr_history import IsrHistory, Judgement
+from kavka.studies.lag_outcome import Choice, Outcome
+from kavka.studies.lag_workload import AilmentKind, Workload
 
 
 class Advice(NamedTuple):

@@ -7,10 +7,10 @@ import pytest
 from kavka.decisions import Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.model import BrokerId, TopicPartition
 from kavka.replication.lag_policy import TIME
-from kavka.simulator.lag_outcome import Choice
-from kavka.simulator.lag_policy import LagRun
-from kavka.simulator.lag_trace import MalformedTrace, Recorded, trace_lines
-from kavka.simulator.lag_workload import workloads
+from kavka.studies.lag_outcome import Choice
+from kavka.studies.lag_policy import LagRun
+from kavka.studies.lag_trace import MalformedTrace, Recorded, trace_lines
+from kavka.studies.lag_workload import workloads
 
 
 @pytest.mark.parametrize("name", ["two-topics", "new-follower"])

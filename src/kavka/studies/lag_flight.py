@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kavka.broker.flight_format import REFUSED, REPEATED, Check, Fetch
+from kavka.flight.format import REFUSED, REPEATED, Check, Fetch
+from kavka.flight.ring import FlightRing, Told
 from kavka.model import BrokerId, TopicPartition
-from kavka.simulator.lag_outcome import Seen
-from kavka.simulator.lag_workload import FOLLOWERS, LEADER
-from kavka.simulator.replay_ring import FlightRing, Told
+from kavka.studies.lag_outcome import Seen
+from kavka.studies.lag_workload import FOLLOWERS, LEADER
 
 REPEATED_MS: Final = 500
 """How often a follower of an idle partition fetches: Kafka's default of replica.fetch.wait.max.ms."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.flight_format import (
+from kavka.decisions import Decision, DecisionKind, RecordedDecision
+from kavka.flight.format import (
     CHECK,
     CHECK_FIELDS,
     FETCH,
@@ -24,7 +25,6 @@ from kavka.broker.flight_format import (
     encode_recorded,
     entries,
 )
-from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId, TopicPartition
 
 SEEN = Fetch(7, BrokerId(2), 1_000, 40, 41, 0, 12, 40, 0)

@@ -23,7 +23,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka import __version__
-from kavka.broker.flight_format import (
+from kavka.controller.questions import question_fields
+from kavka.controller.witness import Question, Witness
+from kavka.decisions import Decision, RecordedDecision
+from kavka.errors import StorageError
+from kavka.flight.format import (
     CHECK,
     CHECK_FIELDS,
     FETCH,
@@ -35,11 +39,7 @@ from kavka.broker.flight_format import (
     encode_fact,
     encode_recorded,
 )
-from kavka.broker.recorded_partition import RecordedPartition
-from kavka.controller.questions import question_fields
-from kavka.controller.witness import Question, Witness
-from kavka.decisions import Decision, RecordedDecision
-from kavka.errors import StorageError
+from kavka.flight.recorded_partition import RecordedPartition
 from kavka.logger import Logger
 from kavka.model import BrokerId, Offset, TopicPartition
 

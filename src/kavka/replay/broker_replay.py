@@ -26,7 +26,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from kavka.broker.decision_log import is_kept
-from kavka.broker.flight_format import (
+from kavka.controller.alter_partition import Accepted, Proposal, Verdict, judge, verdict_decision
+from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.election import Succession
+from kavka.controller.eligible_leaders import with_elr
+from kavka.controller.questions import question_of
+from kavka.controller.reasons import succession_decision
+from kavka.decisions import Decision, DecisionKind, RecordedDecision
+from kavka.errors import ErrorCode, InvariantViolation, RequestError
+from kavka.flight.format import (
     BROKEN,
     PROPOSED,
     REFUSED,
@@ -38,22 +46,14 @@ from kavka.broker.flight_format import (
     snapshot_of,
     state_of,
 )
-from kavka.controller.alter_partition import Accepted, Proposal, Verdict, judge, verdict_decision
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.election import Succession
-from kavka.controller.eligible_leaders import with_elr
-from kavka.controller.questions import question_of
-from kavka.controller.reasons import succession_decision
-from kavka.decisions import Decision, DecisionKind, RecordedDecision
-from kavka.errors import ErrorCode, InvariantViolation, RequestError
+from kavka.flight.ring import Gap, Told
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr, Offset, TopicPartition
+from kavka.replay.metadata_log import MetadataLog, records_up_to
 from kavka.replication.isr import CommittedIsr, IsrProposal
 from kavka.replication.lag_policy import lag_policy
 from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
 from kavka.replication.partition_snapshot import PartitionSnapshot
 from kavka.replication.replica import NO_BROKER_EPOCH, BrokerStanding
-from kavka.simulator.replay_log import MetadataLog, records_up_to
-from kavka.simulator.replay_ring import Gap, Told
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
 
 if TYPE_CHECKING:

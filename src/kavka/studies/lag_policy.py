@@ -43,9 +43,9 @@ from kavka.records.builder import BatchBuilder
 from kavka.replication.isr import IsrProposal
 from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
 from kavka.simulator.disk import SimulatedDisk
-from kavka.simulator.lag_outcome import Choice, Outcome, Seen, Span, percentile
-from kavka.simulator.lag_workload import FOLLOWERS, LEADER, REPLICAS, Ailment, AilmentKind, Traffic, Workload
 from kavka.simulator.scheduler import Scheduler
+from kavka.studies.lag_outcome import Choice, Outcome, Seen, Span, percentile
+from kavka.studies.lag_workload import FOLLOWERS, LEADER, REPLICAS, Ailment, AilmentKind, Traffic, Workload
 
 ACKS_LEADER: Final = 1
 

@@ -1,0 +1,7 @@
+"""The flight recording: what a broker was told, kept in a ring on its disk, so that its decisions can be made again.
+
+format              entries as bytes
+recorder            writes the ring
+ring                reads it
+recorded_partition  the seam: a Partition that tells the recorder what it is told
+"""
