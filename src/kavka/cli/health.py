@@ -1,7 +1,7 @@
 """`kavka health`: the console's checks, once, on the command line.
 
 Decides what is shown and with which status it ends: 0 where no check failed that counts, 1 where one did. Must not know
-what is checked (console.health_checks). Works without the console's extra.
+what is checked (observe.health.checks). Works without the console's extra.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.cli.output import FAILED, Failure, Table, counted, show, show_json, usage
 from kavka.cli.session import bootstrap_of
-from kavka.console.health import Severity
-from kavka.console.health_look import Thresholds
+from kavka.observe.health.findings import Thresholds
+from kavka.observe.health.report import Severity
 
 if TYPE_CHECKING:
-    from kavka.console.health import CheckResult, HealthReport
-    from kavka.console.settings import ClusterSettings
-    from kavka.console.snapshot import ClusterSnapshot
     from kavka.decisions import Decision
     from kavka.model import TopicPartition
+    from kavka.observe.cluster_settings import ClusterSettings
+    from kavka.observe.health.report import CheckResult, HealthReport
+    from kavka.observe.snapshot import ClusterSnapshot
 
 FAIL_ON = ("warning", "critical", "never")
 POLL_MS = 1_000
@@ -49,8 +49,8 @@ def health(
 
 def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str | None) -> ClusterSettings:
     """What options say of the cluster. Raises Failure."""
-    from kavka.console.settings import ClusterSettings
     from kavka.errors import ConfigError
+    from kavka.observe.cluster_settings import ClusterSettings
 
     addresses = bootstrap_of(bootstrap)
     try:
@@ -60,9 +60,9 @@ def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str 
 
 
 async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, HealthReport]:
-    from kavka.console.decision_tail import MAX_DECISIONS
-    from kavka.console.health_checks import check_health
-    from kavka.console.watcher import Watcher
+    from kavka.observe.decision_tail import MAX_DECISIONS
+    from kavka.observe.health.checks import check_health
+    from kavka.observe.watcher import Watcher
 
     watcher = Watcher(settings, poll_ms=POLL_MS, client_id="kavka-health")
     try:

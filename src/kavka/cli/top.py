@@ -1,7 +1,7 @@
 """`kavka top`: brokers, topics and groups of a cluster as they are now, in a terminal, again and again.
 
 Decides which rows are shown (the busiest topics, the groups that lag most) and how many fit. Must not know how a
-cluster is read (console.watcher). Works without the console's extra.
+cluster is read (observe.watcher). Works without the console's extra.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kavka.cli.output import FAILED, INTERRUPTED, Failure, Table, counted, show,
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from kavka.console.settings import ClusterSettings
-    from kavka.console.snapshot import ClusterSnapshot
+    from kavka.observe.cluster_settings import ClusterSettings
+    from kavka.observe.snapshot import ClusterSnapshot
 
 POLL_MS = 1_000
 ROWS_ONCE = 50
@@ -48,7 +48,7 @@ def top(
 
 
 async def _once(settings: ClusterSettings, *, as_json: bool) -> None:
-    from kavka.console.watcher import Watcher
+    from kavka.observe.watcher import Watcher
 
     watcher = Watcher(settings, poll_ms=POLL_MS, client_id="kavka-top")
     try:
@@ -74,7 +74,7 @@ async def _live(settings: ClusterSettings, every_s: float) -> None:
     from rich.live import Live
 
     from kavka.cli.output import console
-    from kavka.console.watcher import Watcher
+    from kavka.observe.watcher import Watcher
 
     watcher = Watcher(settings, poll_ms=POLL_MS, client_id="kavka-top")
     running = asyncio.create_task(watcher.run())
@@ -129,7 +129,7 @@ def columns_that_fit(table: Table, width: int) -> list[int]:
 
 
 def _headline(snapshot: ClusterSnapshot) -> str:
-    from kavka.console.health_checks import check_health
+    from kavka.observe.health.checks import check_health
 
     if not snapshot.is_reachable:
         return f"{snapshot.bootstrap}: {snapshot.state.value}. {snapshot.why}"

@@ -22,8 +22,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.console.audit import Outcome
-from kavka.console.health import Statement
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
+from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
     from kavka.console.clusters import ClusterWatch

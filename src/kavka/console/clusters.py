@@ -11,21 +11,22 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kavka.console.changes import Changes
-from kavka.console.health_checks import check_health
 from kavka.console.history import History, HistoryStore, IsrChange, Series
-from kavka.console.watcher import Watcher, now_ms
 from kavka.errors import StorageError
 from kavka.logger import Logger
+from kavka.observe.changes import Changes
+from kavka.observe.health.checks import check_health
+from kavka.observe.watcher import Watcher, now_ms
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
-    from kavka.console.decision_tail import DecisionTail
-    from kavka.console.health import HealthReport
-    from kavka.console.health_look import Thresholds
-    from kavka.console.settings import ClusterSettings, ConsoleSettings
-    from kavka.console.snapshot import ClusterSnapshot
+    from kavka.console.settings import ConsoleSettings
     from kavka.network import Network
+    from kavka.observe.cluster_settings import ClusterSettings
+    from kavka.observe.decision_tail import DecisionTail
+    from kavka.observe.health.findings import Thresholds
+    from kavka.observe.health.report import HealthReport
+    from kavka.observe.snapshot import ClusterSnapshot
 
 RESTART_S: Final = 5.0
 WRITE_EVERY_S: Final = 5.0

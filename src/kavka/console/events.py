@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kavka.console.app import Console
-    from kavka.console.changes import Changes
+    from kavka.observe.changes import Changes
 
 LEAST_PAUSE_S: Final = 1.0
 BEAT_S: Final = 5.0

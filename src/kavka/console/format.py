@@ -19,7 +19,7 @@ from jinja2 import pass_context
 from markupsafe import Markup, escape
 
 from kavka.console.i18n import ENGLISH
-from kavka.console.snapshot import NOT_READ
+from kavka.observe.snapshot import NOT_READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kavka.console.i18n import Translator
-    from kavka.console.snapshot import ClusterSnapshot
+    from kavka.observe.snapshot import ClusterSnapshot
 
 ZONE_COOKIE: Final = "kavka_zone"
 DAY_MS: Final = 86_400_000

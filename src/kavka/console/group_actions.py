@@ -18,9 +18,9 @@ from urllib.parse import quote
 from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
-from kavka.console.health import Statement
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
+from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
     from kavka.console.clusters import ClusterWatch

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from kavka.console.health import Outcome
-from kavka.console.snapshot import Part
 from kavka.metrics import Member, Registry, prometheus_pieces
+from kavka.observe.health.report import Outcome
+from kavka.observe.snapshot import Part
 
 if TYPE_CHECKING:
     from starlette.requests import Request

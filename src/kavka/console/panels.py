@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kavka.console.charts import Look
     from kavka.console.clusters import ClusterWatch
-    from kavka.console.snapshot import PartitionView
+    from kavka.observe.snapshot import PartitionView
 
 SPANS: Final = {"15m": 15 * 60_000, "1h": 3_600_000, "6h": 6 * 3_600_000, "24h": 86_400_000, "7d": 7 * 86_400_000}
 DEFAULT_SPAN: Final = "15m"

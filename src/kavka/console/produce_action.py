@@ -17,8 +17,8 @@ from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
 from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
 from kavka.console.decoding import decode
-from kavka.console.health import Statement
 from kavka.errors import ErrorCode, RequestError
+from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
     from kavka.console.clusters import ClusterWatch

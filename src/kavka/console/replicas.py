@@ -17,8 +17,8 @@ from kavka.console.charts import Look, Span
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kavka.console.snapshot import ClusterSnapshot, PartitionView
     from kavka.decisions import Fact, RecordedDecision
+    from kavka.observe.snapshot import ClusterSnapshot, PartitionView
 
 
 class IsrState(NamedTuple):

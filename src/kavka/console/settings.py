@@ -32,17 +32,16 @@ Environment: KAVKA_BOOTSTRAP, KAVKA_CONSOLE_HOST, KAVKA_CONSOLE_PORT, KAVKA_CONS
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kavka.client.cluster import parse_bootstrap
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
-from kavka.console.health_look import Thresholds
 from kavka.errors import ConfigError
+from kavka.observe.cluster_settings import ClusterSettings
+from kavka.observe.health.findings import Thresholds
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8090
@@ -50,37 +49,11 @@ DEFAULT_DATA: Final = "kavka-console"
 HISTORY_FILE: Final = "history.sqlite"
 MAX_CLUSTERS: Final = 100
 DEFAULT_THRESHOLDS: Final = Thresholds()
-CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""It stands in addresses of pages."""
 VARIABLES: Final = {
     "KAVKA_CONSOLE_HOST": "host",
     "KAVKA_CONSOLE_PORT": "port",
     "KAVKA_CONSOLE_DATA": "data_directory",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """One cluster. `metrics` is a template of the brokers' metrics addresses, for those that do not say theirs."""
-
-    name: str
-    bootstrap: str
-    metrics: str = ""
-    zookeeper: str = ""
-    schema_registry: str = ""
-    read_only: bool = False
-    sasl: SaslSettings | None = None
-    tls: TlsSettings | None = None
-
-    def __post_init__(self) -> None:
-        if not CLUSTER_NAME.fullmatch(self.name):
-            raise ConfigError(f"cluster name {self.name!r}: expected letters, digits, '.', '_' or '-', up to 64")
-        try:
-            parse_bootstrap(self.bootstrap)
-            if self.zookeeper:
-                parse_bootstrap(self.zookeeper, default_port=2181)
-        except ValueError as problem:
-            raise ConfigError(f"cluster {self.name}: {problem}") from problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 from jinja2 import pass_context
 
 from kavka.console.format import path_part, visible
-from kavka.console.health import Statement
+from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
     from jinja2.runtime import Context
     from markupsafe import Markup
 
     from kavka.console.clusters import ClusterWatch
-    from kavka.console.health import Finding
     from kavka.console.i18n import Translator
+    from kavka.observe.health.report import Finding
 
 PAGES: Final = {"broker": "brokers", "topic": "topics", "group": "groups"}
 

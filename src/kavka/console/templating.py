@@ -20,7 +20,7 @@ import jinja2
 from kavka import __version__
 from kavka.console.format import filters, zone_of
 from kavka.console.i18n import LANGUAGES, language_of, translator
-from kavka.console.snapshot import Part
+from kavka.observe.snapshot import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

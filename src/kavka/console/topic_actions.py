@@ -33,9 +33,9 @@ from kavka.console.actions import (
     text,
     whole,
 )
-from kavka.console.health import Statement
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
+from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
     from kavka.client.cluster import TopicMetadata

@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 from kavka.console.charts import Look
 from kavka.console.format import zone_of
 from kavka.console.i18n import language_of, translator
-from kavka.console.snapshot import Part
 from kavka.errors import ConnectionFailed
+from kavka.observe.snapshot import Part
 
 if TYPE_CHECKING:
     from starlette.requests import Request

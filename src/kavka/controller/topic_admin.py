@@ -184,7 +184,9 @@ class TopicAdmin:
         `timeout_ms`), and in bounds until they are gone everywhere: a broker that is down may hold one up for long.
         """
         loop = asyncio.get_running_loop()
-        ends_at = loop.time() + min(timeout_ms, MAX_WAIT_MS) / 1000
+        known = filter(None, map(self._context.topics.get, names))
+        longest_ms = MAX_WAIT_MS + WAIT_PER_PARTITION_MS * sum(len(topic.assignment.partitions) for topic in known)
+        ends_at = loop.time() + min(timeout_ms, longest_ms) / 1000
         wishes = [(name, topic_ids.get(name)) for name in names]
         outcomes = await self._each(names, wishes, self._delete_topic, False, timeout_ms)
         for outcome in outcomes:

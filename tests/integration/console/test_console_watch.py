@@ -24,9 +24,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from apache_kafka import ApacheKafka, PeerMissing
 from kavka.console.clusters import Clusters, ClusterWatch
 from kavka.console.history import Series
-from kavka.console.settings import ClusterSettings, ConsoleSettings
-from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part
+from kavka.console.settings import ConsoleSettings
 from kavka.model import TopicPartition
+from kavka.observe.cluster_settings import ClusterSettings
+from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part
 from kavka_process import KavkaProcess, free_port
 from process_cluster import ProcessCluster, eventually
 

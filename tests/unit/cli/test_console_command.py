@@ -116,7 +116,7 @@ def test_health_and_top_need_no_extra() -> None:
 
     extra = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous", "fastavro", "google.protobuf")
     program = (
-        "import sys, kavka.cli.health, kavka.cli.top, kavka.console.watcher, kavka.console.health_checks; "
+        "import sys, kavka.cli.health, kavka.cli.top, kavka.observe.watcher, kavka.observe.health.checks; "
         f"print([name for name in {extra!r} if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kavka.console.snapshot import (
+from kavka.observe.snapshot import (
     BrokerView,
     ClusterSnapshot,
     ClusterState,

@@ -15,12 +15,12 @@ from kavka.console.actions import Action, Change, Field, Preview, Refused, Value
 from kavka.console.audit import Outcome
 from kavka.console.decoding import decode
 from kavka.console.group_actions import Way, targets, time_ms
-from kavka.console.health import Statement
 from kavka.console.messages import _has_field
 from kavka.console.produce_action import as_bytes, headers_of
 from kavka.console.topic_actions import CreateTopic, DeleteTopic
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
+from kavka.observe.health.report import Statement
 
 
 class Scripted(Action):

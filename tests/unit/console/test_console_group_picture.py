@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
-from kavka.console.group_picture import MAX_SAMPLED, GroupPicture
-from kavka.console.group_readings import GroupReading
-from kavka.console.snapshot import GroupView
 from kavka.model import TopicPartition
+from kavka.observe.group_picture import MAX_SAMPLED, GroupPicture
+from kavka.observe.group_readings import GroupReading
+from kavka.observe.snapshot import GroupView
 
 FIRST = TopicPartition("orders", 0)
 

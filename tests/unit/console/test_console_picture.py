@@ -6,10 +6,10 @@ from uuid import UUID
 
 from kavka.client.admin import LogDirectory, Reassignment, ReplicaInfo
 from kavka.client.cluster import Broker, PartitionMetadata, TopicMetadata
-from kavka.console.picture import SLICE, Picture
-from kavka.console.readings import ByBroker, Described
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
+from kavka.observe.picture import SLICE, Picture
+from kavka.observe.readings import ByBroker, Described
 
 FIRST = TopicPartition("orders", 0)
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kavka.client.security import SaslMechanism, SaslSettings, TlsSettings
-from kavka.console.health_look import Thresholds
-from kavka.console.settings import (
-    ClusterSettings,
-    ConsoleSettings,
-    parse_settings,
-    with_bootstrap,
-    with_environment,
-)
+from kavka.console.settings import ConsoleSettings, parse_settings, with_bootstrap, with_environment
 from kavka.errors import ConfigError
+from kavka.observe.cluster_settings import ClusterSettings
+from kavka.observe.health.findings import Thresholds
 
 FILE = """
 port = 8100

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.console.controllers import HOUR_MS, MAX_ELECTIONS, Controllers
-from kavka.console.decision_tail import DecisionTail
-from kavka.console.snapshot import QuorumView, Reading
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId
+from kavka.observe.controllers import HOUR_MS, MAX_ELECTIONS, Controllers
+from kavka.observe.decision_tail import DecisionTail
+from kavka.observe.snapshot import QuorumView, Reading
 
 NOW_MS = 10 * HOUR_MS
 

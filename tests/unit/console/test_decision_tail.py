@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.console.decision_tail import MAX_DECISIONS, DecisionTail
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId, TopicPartition
+from kavka.observe.decision_tail import MAX_DECISIONS, DecisionTail
 
 
 def decision(name: str, at_ms: int, **about: object) -> RecordedDecision:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import snapshots as make
 
-from kavka.console.health import CRITICAL_CAP, WARNING_CAP, CheckResult, HealthReport, Outcome, Severity
-from kavka.console.health_checks import all_checks, check_health
-from kavka.console.health_look import Thresholds
-from kavka.console.snapshot import (
+from kavka.model import TopicPartition
+from kavka.observe.health.checks import all_checks, check_health
+from kavka.observe.health.findings import Thresholds
+from kavka.observe.health.report import CRITICAL_CAP, WARNING_CAP, CheckResult, HealthReport, Outcome, Severity
+from kavka.observe.snapshot import (
     BrokerMetrics,
     BrokerView,
     ClusterSnapshot,
@@ -26,7 +27,6 @@ from kavka.console.snapshot import (
     TransactionView,
     ZooKeeperView,
 )
-from kavka.model import TopicPartition
 
 NOW_MS = make.NOW_MS
 

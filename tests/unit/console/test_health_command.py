@@ -6,11 +6,11 @@ import pytest
 import snapshots as make
 
 from kavka.cli.health import FAILING, THRESHOLDS, since_decided, what_failed
-from kavka.console.health import Outcome
-from kavka.console.health_checks import check_health
-from kavka.console.snapshot import ClusterSnapshot
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
+from kavka.observe.health.checks import check_health
+from kavka.observe.health.report import Outcome
+from kavka.observe.snapshot import ClusterSnapshot
 
 NOW_MS = make.NOW_MS
 ORDERS_0 = TopicPartition("orders", 0)

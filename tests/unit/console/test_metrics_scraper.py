@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from kavka.console.broker_metrics import MetricsScraper, ScrapeFailed, http_get, parse_samples
-from kavka.console.readings import ByBroker
-from kavka.console.snapshot import BrokerMetrics
 from kavka.metrics import Registry, render_prometheus
+from kavka.observe.broker_metrics import MetricsScraper, ScrapeFailed, http_get, parse_samples
+from kavka.observe.readings import ByBroker
+from kavka.observe.snapshot import BrokerMetrics
 
 OURS = {"kavka.metrics.port": "9100"}
 

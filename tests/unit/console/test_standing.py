@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 
-from kavka.console.health import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 from kavka.console.i18n import translator
 from kavka.console.standing import finding_link, level_of, say
 from kavka.console.templating import environment
+from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 
 
 def watch(*outcomes: tuple[Outcome, Severity]) -> SimpleNamespace:

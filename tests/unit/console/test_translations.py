@@ -18,11 +18,11 @@ import jinja2.nodes
 from starlette.requests import Request
 
 import kavka.console
-from kavka.console.health_checks import check_health
 from kavka.console.i18n import catalogue, language_of, translator
-from kavka.console.snapshot import ClusterSnapshot
 from kavka.console.templating import environment
 from kavka.decisions import DecisionKind
+from kavka.observe.health.checks import check_health
+from kavka.observe.snapshot import ClusterSnapshot
 
 PLACE = Path(kavka.console.__file__).parent
 TRANSLATING = ("_", "n_")

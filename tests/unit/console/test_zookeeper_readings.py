@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.console.zookeeper_readings import parse_srvr
+from kavka.observe.zookeeper_readings import parse_srvr
 
 SRVR = """Zookeeper version: 3.8.4, built on 2024-02-12 22:16 UTC
 Latency min/avg/max: 0/0.4138/21

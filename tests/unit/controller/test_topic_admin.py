@@ -193,7 +193,7 @@ def test_ten_thousand_partitions_come_and_go(tmp_path: Path) -> None:
         assert created.code is ErrorCode.NONE
         assert len(broker.orders[-1].partitions) == 10_000
         assert len(await cluster.admin.children("/brokers/topics/t/partitions")) == 10_000
-        (deleted,) = await broker.controller.topics.delete_topics(["t"])
+        (deleted,) = await broker.controller.topics.delete_topics(["t"], timeout_ms=60_000)
         assert deleted.code is ErrorCode.NONE
         assert await cluster.admin.exists("/brokers/topics/t") is None
 

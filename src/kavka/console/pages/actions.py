@@ -21,12 +21,12 @@ from kavka.console.auth import require
 from kavka.console.format import path_part, visible
 from kavka.console.group_actions import DeleteGroup, ResetOffsets
 from kavka.console.guard import MOST_FIELDS, address_of
-from kavka.console.health import Statement
 from kavka.console.produce_action import Produce
-from kavka.console.snapshot import ClusterState
 from kavka.console.topic_actions import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
 from kavka.console.view import show
 from kavka.errors import ConnectionFailed
+from kavka.observe.health.report import Statement
+from kavka.observe.snapshot import ClusterState
 
 if TYPE_CHECKING:
     from starlette.requests import Request

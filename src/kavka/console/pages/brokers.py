@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kavka.console.app import Console
     from kavka.console.charts import Look
-    from kavka.console.snapshot import BrokerView, PartitionView
+    from kavka.observe.snapshot import BrokerView, PartitionView
 
 CONTROLLERS_TOLD: Final = 10
 APIS_DRAWN: Final = 12

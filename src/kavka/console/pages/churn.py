@@ -13,9 +13,9 @@ from kavka.console import charts
 from kavka.console.auth import require
 from kavka.console.churn import TOPIC, Churn, ChurnReader, lines, sums
 from kavka.console.pages.actions import check_reachable
-from kavka.console.snapshot import Part
 from kavka.console.view import cut, links, look_of, show
 from kavka.errors import KavkaError
+from kavka.observe.snapshot import Part
 
 if TYPE_CHECKING:
     from starlette.requests import Request

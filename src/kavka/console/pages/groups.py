@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kavka.console.app import Console
-    from kavka.console.snapshot import GroupOffset, GroupView
+    from kavka.observe.snapshot import GroupOffset, GroupView
 
 SPARK_GROUP: Final = re.compile(r"spark-kafka-(source|relation|batch)-|spark-kavka-|kavka-spark-")
 """How streaming queries of Spark name their groups: the official connector, and kavka's source."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kavka.console.app import Console
-    from kavka.console.snapshot import PartitionView, TopicView
+    from kavka.observe.snapshot import PartitionView, TopicView
 
 UNHEALTHY: Final = "unhealthy"
 _COLUMNS: Final[dict[str, Callable[[TopicView], Any]]] = {

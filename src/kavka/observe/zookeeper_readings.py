@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.client.cluster import parse_bootstrap
-from kavka.console.snapshot import Reading, ZooKeeperView
+from kavka.observe.snapshot import Reading, ZooKeeperView
 
 PATIENCE_S: Final = 2.0
 MAX_ANSWER_BYTES: Final = 256 * 1024

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kavka.console.health import MAX_FINDINGS, Check, CheckResult, Finding, Outcome, Statement
-from kavka.console.snapshot import ClusterSnapshot, Part, PartitionView
+from kavka.observe.health.report import MAX_FINDINGS, Check, CheckResult, Finding, Outcome, Statement
+from kavka.observe.snapshot import ClusterSnapshot, Part, PartitionView
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Groups as the console reads them: lists from every broker, then members and offsets of some of them at a time.
+"""Groups as an observer reads them: lists from every broker, then members and offsets of some of them at a time.
 
 Decides how many groups one round looks into (`GROUPS_PER_ROUND`; those longest not looked at come first) and how many
 requests for them are under way. Must not know what is made of a group's lag.

@@ -1,4 +1,4 @@
-"""A cluster as the console last saw it: values only, each part with the time of its reading and why it is unknown.
+"""A cluster as it was last seen: values only, each part with the time of its reading and why it is unknown.
 
 Decides what can be asked of a picture of a cluster (who is out of sync, what is below its minimum, how far a group
 lags) and nothing about how it was read. Must not know a socket, a page, or the console's extra: the command line uses
@@ -32,7 +32,7 @@ class ClusterState(Enum):
     """Whether the cluster answers."""
 
     CONNECTING = "connecting"
-    """It was never reached since the console started."""
+    """It was never reached since the observer started."""
     REACHABLE = "reachable"
     UNREACHABLE = "unreachable"
     """It answered before. All that is shown of it is as old as its readings."""
@@ -149,7 +149,7 @@ class BrokerView:
     in_bytes_per_s: float | None = None
     """What is appended to the partitions that it leads, from the growth of its logs."""
     since_ms: int = 0
-    """Since when it has been alive, or gone, as far as the console has seen (0: since before it looked)."""
+    """Since when it has been alive, or gone, as far as the observer has seen (0: since before it looked)."""
 
     @property
     def address(self) -> str:
@@ -175,7 +175,7 @@ class PartitionView:
     """Bytes by replica."""
     min_insync_replicas: int | None = None
     out_of_sync_since_ms: int | None = None
-    """Since when replicas have been missing from the ISR without a break, as far as the console has seen; None where
+    """Since when replicas have been missing from the ISR without a break, as far as the observer has seen; None where
     none is missing, or nobody knows."""
     offline_since_ms: int | None = None
     adding: tuple[int, ...] = ()
@@ -308,7 +308,7 @@ class GroupOffset:
     member_id: str | None = None
     """Whom the partition is assigned to."""
     lag_ms: int | None = None
-    """How long ago the log ended where the group stands now, as far as the console has seen it grow; 0 at the end."""
+    """How long ago the log ended where the group stands now, as far as the observer has seen it grow; 0 at the end."""
 
     @property
     def lag(self) -> int | None:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kavka.console.group_readings import GroupReading
-from kavka.console.snapshot import NOT_READ, GroupOffset, GroupView, MemberView, Reading
 from kavka.model import TopicPartition
+from kavka.observe.group_readings import GroupReading
+from kavka.observe.snapshot import NOT_READ, GroupOffset, GroupView, MemberView, Reading
 
 SAMPLE_EVERY_MS: Final = 5_000
 SAMPLES: Final = 240
@@ -139,5 +139,5 @@ class GroupPicture:
             return None
         first = bisect_right(samples, committed, key=lambda sample: sample[1])
         if first == 0:
-            return None  # The record was there before the console looked.
+            return None  # The record was there before anybody looked.
         return now_ms - samples[first][0] if first < len(samples) else 0

@@ -18,8 +18,10 @@ from typing import Final
 
 from kavka.client.admin import LogDirectory, Reassignment
 from kavka.client.cluster import PartitionMetadata, TopicMetadata
-from kavka.console.readings import ByBroker, Described
-from kavka.console.snapshot import (
+from kavka.errors import ErrorCode
+from kavka.model import TopicPartition
+from kavka.observe.readings import ByBroker, Described
+from kavka.observe.snapshot import (
     NO_COUNTS,
     BrokerMetrics,
     BrokerView,
@@ -31,8 +33,6 @@ from kavka.console.snapshot import (
     TopicView,
     count,
 )
-from kavka.errors import ErrorCode
-from kavka.model import TopicPartition
 
 NEVER_READ: Final = Reading()
 _NOTHING: Final[Mapping[int, int]] = {}

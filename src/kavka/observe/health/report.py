@@ -1,6 +1,6 @@
 """HealthReport: named checks, what each found, and the score that follows from them.
 
-Decides how results make a score. Must not know what is checked (health_checks.py), nor the console's extra: the command
+Decides how results make a score. Must not know what is checked (checks.py), nor the console's extra: the command
 line and the metrics use it as well.
 
     I1  A score below 100 has a failed check, which names its objects and says why.

@@ -7,9 +7,9 @@ Source: KIP-113 (log directories), KIP-827 (their sizes).
 
 from __future__ import annotations
 
-from kavka.console.health import Check, CheckResult, Severity, Statement
-from kavka.console.health_look import Look, Thresholds, of_part, unknown
-from kavka.console.snapshot import ClusterSnapshot, Part
+from kavka.observe.health.findings import Look, Thresholds, of_part, unknown
+from kavka.observe.health.report import Check, CheckResult, Severity, Statement
+from kavka.observe.snapshot import ClusterSnapshot, Part
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 

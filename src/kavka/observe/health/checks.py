@@ -16,17 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kavka.console import (
-    health_brokers,
-    health_disks,
-    health_groups,
-    health_partitions,
-    health_topics,
-    health_zookeeper,
-)
-from kavka.console.health import Check, CheckResult, HealthReport, Outcome, Statement, report
-from kavka.console.health_look import Thresholds
-from kavka.console.snapshot import ClusterSnapshot
+from kavka.observe.health import brokers as health_brokers
+from kavka.observe.health import disks as health_disks
+from kavka.observe.health import groups as health_groups
+from kavka.observe.health import partitions as health_partitions
+from kavka.observe.health import topics as health_topics
+from kavka.observe.health import zookeeper as health_zookeeper
+from kavka.observe.health.findings import Thresholds
+from kavka.observe.health.report import Check, CheckResult, HealthReport, Outcome, Statement, report
+from kavka.observe.snapshot import ClusterSnapshot
 
 _Ask = Callable[[ClusterSnapshot, Thresholds, int], CheckResult]
 

@@ -7,9 +7,9 @@ Source: Kafka's documentation of replication and of unclean.leader.election.enab
 
 from __future__ import annotations
 
-from kavka.console.health import Check, CheckResult, Severity, Statement
-from kavka.console.health_look import Look, Thresholds, of_part, result
-from kavka.console.snapshot import ClusterSnapshot, Part
+from kavka.observe.health.findings import Look, Thresholds, of_part, result
+from kavka.observe.health.report import Check, CheckResult, Severity, Statement
+from kavka.observe.snapshot import ClusterSnapshot, Part
 
 WARNING = Severity.WARNING
 

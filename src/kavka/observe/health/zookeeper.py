@@ -1,6 +1,6 @@
 """The checks of ZooKeeper: one leader, no queue, few watches and connections.
 
-Decides what is looked at in the servers' own words (zookeeper_readings.py). Where the console knows of no ZooKeeper all
+Decides what is looked at in the servers' own words (zookeeper_readings.py). Where no ZooKeeper is known all
 of them are unknown, with that reason.
 
 Source: KnowStreaming's checks of ZooKeeper; ZooKeeper's administrator's guide.
@@ -8,9 +8,9 @@ Source: KnowStreaming's checks of ZooKeeper; ZooKeeper's administrator's guide.
 
 from __future__ import annotations
 
-from kavka.console.health import Check, CheckResult, Severity, Statement
-from kavka.console.health_look import Look, Thresholds, result, unknown
-from kavka.console.snapshot import ClusterSnapshot, Part
+from kavka.observe.health.findings import Look, Thresholds, result, unknown
+from kavka.observe.health.report import Check, CheckResult, Severity, Statement
+from kavka.observe.snapshot import ClusterSnapshot, Part
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 

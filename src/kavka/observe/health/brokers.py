@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kavka.console.health import Check, CheckResult, Severity, Statement
-from kavka.console.health_look import Look, Thresholds, result, unknown
-from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part
+from kavka.observe.health.findings import Look, Thresholds, result, unknown
+from kavka.observe.health.report import Check, CheckResult, Severity, Statement
+from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 LEAST_WATCHED_MS: Final = 60_000

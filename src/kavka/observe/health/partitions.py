@@ -7,9 +7,9 @@ Source: the checks of KnowStreaming 3.4; Kafka's monitoring documentation; KIP-9
 
 from __future__ import annotations
 
-from kavka.console.health import Check, CheckResult, Severity, Statement
-from kavka.console.health_look import Look, Thresholds, for_how_long, how_far_behind, listed, result, unknown
-from kavka.console.snapshot import ClusterSnapshot, Part
+from kavka.observe.health.findings import Look, Thresholds, for_how_long, how_far_behind, listed, result, unknown
+from kavka.observe.health.report import Check, CheckResult, Severity, Statement
+from kavka.observe.snapshot import ClusterSnapshot, Part
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 

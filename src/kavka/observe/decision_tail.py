@@ -20,10 +20,10 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.decisions import read_decisions
 from kavka.client.settings import ConsumerSettings, OffsetReset
-from kavka.console.snapshot import NOT_READ, Reading
 from kavka.decisions import DECISIONS_TOPIC, Decision, MalformedDecision, RecordedDecision, decode_decision
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
+from kavka.observe.snapshot import NOT_READ, Reading
 
 MAX_DECISIONS: Final = 20_000
 LAST_HOUR_MS: Final = 3_600_000

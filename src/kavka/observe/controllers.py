@@ -17,17 +17,17 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from kavka.client.answers import raise_for
-from kavka.console.snapshot import ControllerView, QuorumView
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
+from kavka.observe.snapshot import ControllerView, QuorumView
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from kavka.protocol.messages.describe_quorum_response import DescribeQuorumResponse
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
-    from kavka.console.decision_tail import DecisionTail
     from kavka.decisions import RecordedDecision
+    from kavka.observe.decision_tail import DecisionTail
 
 METADATA_LOG: Final = "__cluster_metadata"
 HOUR_MS: Final = 3_600_000

@@ -7,7 +7,7 @@ Decides how often a part is due and that none takes more than its share of time.
     decisions            as they are written (decision_tail.py)
 
     I1  A part that took long is due later: it is given at most one part in SHARE of the time, so that ten thousand
-        partitions cost the cluster and the console no more than a bounded part of a core.
+        partitions cost the cluster and the observer no more than a bounded part of a core.
     I2  A failure is a reading with its reason, never the end of a loop. A cluster that goes away is shown as it was,
         with the time of that; when it is back the loops go on.
     I3  At most one snapshot is published in LEAST_PAUSE_S by details; what leadership changed is published at once.
@@ -24,14 +24,16 @@ from typing import TYPE_CHECKING, Final
 from kavka.client.admin import Admin
 from kavka.client.cluster import Cluster, parse_bootstrap
 from kavka.client.settings import ClientSettings
-from kavka.console.broker_metrics import MetricsScraper
-from kavka.console.changes import Changes
-from kavka.console.controllers import Controllers, read_quorum
-from kavka.console.decision_tail import DecisionTail
-from kavka.console.group_picture import GroupPicture
-from kavka.console.group_readings import list_groups, read_groups
-from kavka.console.picture import Picture
-from kavka.console.readings import (
+from kavka.decisions import DECISIONS_TOPIC
+from kavka.errors import KavkaError
+from kavka.observe.broker_metrics import MetricsScraper
+from kavka.observe.changes import Changes
+from kavka.observe.controllers import Controllers, read_quorum
+from kavka.observe.decision_tail import DecisionTail
+from kavka.observe.group_picture import GroupPicture
+from kavka.observe.group_readings import list_groups, read_groups
+from kavka.observe.picture import Picture
+from kavka.observe.readings import (
     BROKER_PATIENCE_S,
     ByBroker,
     read_broker_configs,
@@ -42,16 +44,14 @@ from kavka.console.readings import (
     read_metadata,
     read_topic_configs,
 )
-from kavka.console.snapshot import ClusterSnapshot, ClusterState, Part, Reading, TransactionView, ZooKeeperView
-from kavka.console.transaction_readings import TransactionReader
-from kavka.console.zookeeper_readings import read_zookeeper
-from kavka.decisions import DECISIONS_TOPIC
-from kavka.errors import KavkaError
+from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part, Reading, TransactionView, ZooKeeperView
+from kavka.observe.transaction_readings import TransactionReader
+from kavka.observe.zookeeper_readings import read_zookeeper
 from kavka.runtime.network import SocketNetwork
 
 if TYPE_CHECKING:
-    from kavka.console.settings import ClusterSettings
     from kavka.network import Network
+    from kavka.observe.cluster_settings import ClusterSettings
 
 SHARE: Final = 10
 LEAST_PAUSE_S: Final = 1.0

@@ -1,4 +1,4 @@
-"""What the console asks a cluster, one part at a time, in pieces whose size is bounded.
+"""What an observer asks a cluster, one part at a time, in pieces whose size is bounded.
 
 Decides which requests a part takes, how many partitions one of them names, and how long a single broker may take before
 it counts as silent. Must not know when a part is due, or what becomes of it.

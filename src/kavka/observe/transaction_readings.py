@@ -14,8 +14,8 @@ from typing import Final
 
 from kavka.client.cluster import Cluster
 from kavka.client.transaction_admin import TransactionAdmin
-from kavka.console.snapshot import TransactionView
 from kavka.model import TopicPartition
+from kavka.observe.snapshot import TransactionView
 
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 PARTITIONS_PER_ROUND: Final = 500

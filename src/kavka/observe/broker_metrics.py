@@ -1,6 +1,6 @@
 """MetricsScraper: what brokers show at their metrics addresses, in Prometheus' text, under Kafka's names.
 
-Decides where a broker's address is (its own setting kavka.metrics.port, else the console's template), what of the text
+Decides where a broker's address is (its own setting kavka.metrics.port, else the cluster's template), what of the text
 is kept, and what a share of time is between two readings. Must not know what is good or bad about a number.
 
     kafka_network_requestmetrics_{requestqueue,local,remote,responsequeue,responsesend,total}timems_{sum,count}{request}
@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kavka.console.readings import ByBroker
-from kavka.console.snapshot import BrokerMetrics, RequestTimes
+from kavka.observe.readings import ByBroker
+from kavka.observe.snapshot import BrokerMetrics, RequestTimes
 
 METRICS_PORT: Final = "kavka.metrics.port"
 PATIENCE_S: Final = 3.0
