@@ -29,7 +29,9 @@ Three kinds that are never mixed:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, IntEnum
+from typing import NamedTuple
 
 
 class ErrorCode(IntEnum):
@@ -243,25 +245,32 @@ class RequestError(KavkaError):
         self.message = message
 
 
+class BadRecord(NamedTuple):
+    """A well-formed record that its topic does not take. `record_index` counts those of the batch from 0."""
+
+    record_index: int
+    code: ErrorCode
+    message: str
+
+
 class RecordsError(KavkaError):
     """A batch of records that a log refuses; nothing of it was appended.
 
-    `code` is the partition's answer. `batch_index` counts the record batches of the request from 0 and -1 means
-    that no single one is to blame.
+    `code` is the partition's answer. `bad_records` are those that are to blame, none where it is the batch as a whole.
     """
 
-    def __init__(self, code: ErrorCode, message: str, *, batch_index: int = -1) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, bad_records: Sequence[BadRecord] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.batch_index = batch_index
+        self.bad_records = bad_records
 
 
 class CorruptRecords(RecordsError):
     """Bytes that are no valid record batch: a wrong CRC, length or count."""
 
-    def __init__(self, message: str, *, batch_index: int = -1) -> None:
-        super().__init__(ErrorCode.CORRUPT_MESSAGE, message, batch_index=batch_index)
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class ConfigError(KavkaError):

@@ -27,7 +27,7 @@ from kavka.records.batch import (
 )
 from kavka.records.builder import retain_records, seal
 from kavka.records.compression import Buffer, compress
-from kavka.records.record import read_varint
+from kavka.records.record import add_timestamps, read_varint
 
 
 class Entry(NamedTuple):
@@ -104,7 +104,7 @@ def retain_entries(batch: RecordBatch, payload: Buffer, kept: Sequence[Entry]) -
     if not header.attributes & LOG_APPEND_TIME_FLAG:
         base = header.base_timestamp
         # Without a timestamp the deltas are 0; a base of -1 tells it.
-        max_timestamp = max(base + entry.timestamp_delta for entry in kept)
+        max_timestamp = max(add_timestamps(base, entry.timestamp_delta) for entry in kept)
     return seal(
         header._replace(max_timestamp=max_timestamp, record_count=len(kept)),
         compress(header.compression, b"".join(parts)),
@@ -132,4 +132,4 @@ def emptied(batch: RecordBatch) -> bytes:
 
 
 def _malformed(index: int, why: str) -> RecordsError:
-    return RecordsError(ErrorCode.INVALID_RECORD, f"record {index} of the batch: {why}", batch_index=index)
+    return RecordsError(ErrorCode.INVALID_RECORD, f"record {index} of the batch: {why}")

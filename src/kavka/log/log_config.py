@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kavka.records.batch import TimestampType
 from kavka.records.compression import Compression
-from kavka.records.validation import NO_LIMIT_MS, ProduceRules, needs_record_check
+from kavka.records.validation import NO_LIMIT_MS, ProduceRules
 
 UNLIMITED = -1
 NEVER_MS = (1 << 63) - 1
@@ -64,8 +64,6 @@ class LogConfig:
     """The effort of that codec, on its own scale; None for its default."""
     produce_rules: ProduceRules = field(init=False, compare=False)
     """What a producer's batch is checked against; made of the fields above."""
-    checks_records: bool = field(init=False, compare=False)
-    """Whether every record of a batch must be looked at before it is appended."""
 
     @property
     def max_segment_ms(self) -> int:
@@ -86,6 +84,6 @@ class LogConfig:
             timestamp_before_max_ms=self.message_timestamp_before_max_ms,
             timestamp_after_max_ms=self.message_timestamp_after_max_ms,
             compacted=self.cleanup_compact,
+            codec=self.compression_type,
         )
         object.__setattr__(self, "produce_rules", rules)
-        object.__setattr__(self, "checks_records", needs_record_check(rules))

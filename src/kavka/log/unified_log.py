@@ -54,7 +54,7 @@ from kavka.records.batch import HEADER_SIZE, RecordBatch, TimestampType, assign_
 from kavka.records.builder import recompress
 from kavka.records.compression import Compression
 from kavka.records.control import EndTransactionMarker, read_marker
-from kavka.records.validation import validate_produced, validate_records, validate_replicated
+from kavka.records.validation import validate_produced, validate_replicated
 
 TAIL_POSITIONS = 32
 """Batches at the end of the active segment whose positions are remembered: where readers of the tail are."""
@@ -295,9 +295,9 @@ class UnifiedLog:
     ) -> AppendResult:
         """Appends the one batch in `records`, which gets the next offsets; its bytes are patched in place.
 
-        Costs the same for any number of records (but see `LogConfig.checks_records`: then every record is looked at,
-        which blocks). Raises `StorageError`, or, with nothing changed, `RecordsError` with the code to answer: see
-        kavka.records.validation and kavka.log.producer_state; RECORD_LIST_TOO_LARGE for a batch over segment.bytes.
+        Every record that a client sends is looked at, which blocks. Raises `StorageError`, or, with nothing changed,
+        `RecordsError` with the code to answer: see kavka.records.validation and kavka.log.producer_state;
+        RECORD_LIST_TOO_LARGE for a batch over segment.bytes.
         """
         config = self._config
         view = memoryview(records)
@@ -315,8 +315,6 @@ class UnifiedLog:
                 f"the batch has {size} bytes, over segment.bytes of {config.segment_bytes}",
             )
         stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME and origin is AppendOrigin.CLIENT
-        if stamped:
-            header = header._replace(max_timestamp=now_ms)
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
@@ -357,18 +355,13 @@ class UnifiedLog:
     def _accept(self, view: memoryview, now_ms: int) -> RecordBatch:
         config = self._config
         batch = validate_produced(view, config.produce_rules, now_ms)
-        if config.checks_records:
-            validate_records(batch, config.produce_rules, now_ms)
         codec = config.compression_type
         if codec is not None and batch.header.codec_id != codec:
             return self._recompressed(batch, codec)
         return batch
 
     def _recompressed(self, batch: RecordBatch, codec: Compression) -> RecordBatch:
-        # Read the header again: stamping may have changed the attributes after `batch.header` was read.
-        current = batch_at(batch.view)
-        assert current is not None
-        changed = batch_at(memoryview(bytearray(recompress(current, codec, level=self._config.compression_level))))
+        changed = batch_at(memoryview(bytearray(recompress(batch, codec, level=self._config.compression_level))))
         assert changed is not None
         if len(changed.view) > self._config.max_message_bytes:
             raise RecordsError(
@@ -435,9 +428,8 @@ class UnifiedLog:
             header = batch.header
             if header.base_offset < next_offset or header.last_offset_delta < 0:
                 raise CorruptRecords(
-                    f"{self.topic_partition}: a batch from the leader has the offsets [{header.base_offset}, "
-                    f"{header.last_offset}], expected none below {next_offset}",
-                    batch_index=index,
+                    f"{self.topic_partition}: batch {index} from the leader has the offsets [{header.base_offset}, "
+                    f"{header.last_offset}], expected none below {next_offset}"
                 )
             next_offset = header.last_offset + 1
 

@@ -38,7 +38,8 @@ from kavka.records.batch import (
     RecordBatch,
 )
 from kavka.records.compression import MAX_INFLATED_BYTES, Buffer, Compression, compress, decompress
-from kavka.records.record import VARINTS, Header, Record, encode_record, varint
+from kavka.records.record import VARINTS, Header, Record, add_timestamps, encode_record, iterate_records, varint
+from kavka.records.survey import survey
 
 _TABLED = len(VARINTS)
 
@@ -230,12 +231,23 @@ def recompress(
 ) -> bytes:
     """The same batch with its records deflated by another codec, for topics whose compression.type names one.
 
-    Blocks; raises as `compression.decompress` does.
+    Offsets that do not count up are made to, as Kafka makes them. Blocks; raises as `compression.decompress` and
+    `survey` do.
     """
     header = batch.header
     payload = decompress(header.compression, batch.payload, max_size=max_inflated_bytes)
+    if not survey(payload, header.record_count).counts_up:
+        payload = _renumbered(payload, header.record_count)
     attributes = header.attributes & ~CODEC_MASK | compression
     return seal(header._replace(attributes=attributes), compress(compression, payload, level=level))
+
+
+def _renumbered(payload: Buffer, count: int) -> bytes:
+    records = iterate_records(payload, count, base_offset=0, base_timestamp=0)
+    return b"".join(
+        encode_record(index, record.timestamp, record.key, record.value, record.headers)
+        for index, record in enumerate(records)
+    )
 
 
 def retain_records(
@@ -263,7 +275,7 @@ def retain_records(
     payload = b"".join(
         encode_record(
             record.offset - header.base_offset,
-            record.timestamp - base_timestamp,
+            add_timestamps(record.timestamp, -base_timestamp),
             record.key,
             record.value,
             record.headers,

@@ -1,33 +1,37 @@
 """What a leader checks before it appends a producer's batch, with the errors of Kafka.
 
-Decides whether a batch is accepted and, if not, with which code. It must not know logs, requests or producers' state
-(sequences and epochs are the log's matter), and it takes `now_ms` instead of reading a clock.
+Decides whether a batch is accepted and, if not, with which code and because of which records. It must not know logs,
+requests or producers' state (sequences and epochs are the log's matter), and it takes `now_ms` instead of a clock.
 
 Invariants
-  I1  `validate_produced` costs the same for every batch size, but for the CRC: at most `WALKED_RECORDS` records and
-      `WALKED_BLOCKS` blocks are looked at, and at most `INFLATED_RECORDS_BYTES` are inflated.
-  I2  What is refused is unchanged. What is accepted has a right CRC, and carries the timestamp type of the topic.
-  I3  `validate_records` inflates at most the bytes that its caller allows. It blocks: run it on a worker.
+  I1  What is accepted is readable: so many well-formed records as the header says, in a stream that its codec reads.
+      Its CRC is right, and its timestamp type and largest timestamp are what readers of its records find. But for a
+      deflated batch of more than `INFLATED_RECORDS_BYTES`, which is believed (see below).
+  I2  What is refused is unchanged.
+  I3  Time and memory are linear in the batch's bytes, inflated to `INFLATED_RECORDS_BYTES` at most, and to
+      `MAX_INFLATED_BYTES` where the topic must know every record.
 
 Source: Kafka's ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator, in their order;
-KIP-32 and KIP-937 (timestamps), KIP-110 (zstd).
+KIP-32 and KIP-937 (timestamps), KIP-110 (zstd), KIP-467 (which records were bad).
 
-Where this is less than Kafka, and why. Kafka inflates and walks every batch, which costs it most of its processor time
-on produce. Here a batch is walked only where the topic needs it (`needs_record_check`: compacted topics, where each
-record must have a key, and topics that bound how old a record may be) or where it is small; of a larger compressed
-batch the frame and the headers of its blocks are looked at, which tells garbage from a stream of the codec.
-In other batches the header is believed on what only the records could contradict: their number (checked against the
-least size that so many can have), their offset deltas, the largest timestamp, and that the blocks inflate. A producer
-that lies about these harms the readers of its own batch and nobody else's records.
-Where this is more than Kafka: a walked batch whose offset deltas are not 0, 1, 2, ... is refused (INVALID_RECORD);
-Kafka ignores wrong deltas in plain batches and writes compressed ones anew.
+What it costs: as in Kafka every batch is inflated and every record is looked at (`kavka.records.survey` says how, and
+how long that takes).
+
+Where this is less than Kafka, and why. Kafka inflates in a stream, on a thread of its own. Here the event loop waits,
+so that a deflated batch of more than `INFLATED_RECORDS_BYTES`, which no producer makes with its default settings, is
+inflated only where the topic needs it: compacted topics, where each record must have a key, and topics that bound how
+old a record may be. Of others its frame and the headers of its blocks are looked at, and its header is believed. A
+producer that lies about these harms the readers of its own batch and nobody else's records.
+Where this is more than Kafka: Kafka does not compare the length of a deflated record with its fields, and accepts what
+its own consumer then fails on, for good. A length of more than five bytes, or offsets of deflated records that do not
+count up, are exceptions that nobody catches there, and answered with UNKNOWN_SERVER_ERROR; here with INVALID_RECORD.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kavka.errors import CorruptRecords, ErrorCode, RecordsError
+from kavka.errors import BadRecord, CorruptRecords, ErrorCode, RecordsError
 from kavka.model import NO_TIMESTAMP
 from kavka.records.batch import (
     CODEC_MASK,
@@ -45,20 +49,19 @@ from kavka.records.batch import (
     set_timestamp_type,
 )
 from kavka.records.compression import MAX_INFLATED_BYTES, Buffer, Compression, check_frame
-from kavka.records.record import MIN_RECORD_SIZE, lengths_add_up, walk_records
+from kavka.records.record import MIN_RECORD_SIZE, add_timestamps, walk_records
+from kavka.records.survey import RecordsSurvey, survey
 
-WALKED_BLOCKS = 64
-"""Blocks of a deflated batch whose headers are looked at, under 1 us each; a default batch of 1 MB has up to 32."""
-WALKED_RECORDS = 8
-"""Batches of up to so many records are walked length by length on the way in, about 0.2 us each. Small batches are
-where a broken client is met first, and the bound keeps the cost of a batch constant."""
-INFLATED_BATCH_BYTES = 1024
-"""Deflated batches of up to this size and of at most WALKED_RECORDS are inflated for that, in 5 to 20 us."""
-INFLATED_RECORDS_BYTES = 32 * 1024
-"""What such a batch may inflate to; above it is believed, so that a small bomb cannot hold up the loop."""
+INFLATED_RECORDS_BYTES = 16 * 1024 * 1024
+"""What any deflated batch may inflate to on the event loop: 10 to 60 ms, by codec."""
+LOOKED_AT_BLOCKS = 64
+"""Blocks of a larger one whose headers are looked at, under 1 us each."""
+LISTED_RECORDS = 10_000
+"""Bad records of a batch that are named; with more of them an answer would be many times as long as its request."""
 FIRST_ZSTD_VERSION = 7
 """First version of Produce that may carry zstd (KIP-110)."""
-NO_LIMIT_MS = (1 << 63) - 1
+LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+NO_LIMIT_MS = LONG_MAX
 """Value of message.timestamp.before.max.ms and message.timestamp.after.max.ms that stands for no limit."""
 
 
@@ -75,16 +78,8 @@ class ProduceRules(NamedTuple):
     """message.timestamp.after.max.ms"""
     compacted: bool = False
     """Whether cleanup.policy contains compact."""
-
-
-class RecordsSummary(NamedTuple):
-    """What only a look at every record tells."""
-
-    max_timestamp: int
-    """ms; -1 where no record has one."""
-    offset_delta_of_max_timestamp: int
-    """Delta of the first record with `max_timestamp`; -1 where there is none."""
-    inflated_bytes: int
+    codec: Compression | None = None
+    """compression.type, or None for the producer's: batches of another codec are laid out anew."""
 
 
 def check_produce_version(records: memoryview, produce_version: int) -> None:
@@ -101,18 +96,20 @@ def check_produce_version(records: memoryview, produce_version: int) -> None:
 def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> RecordBatch:
     """The one batch that a client's `records` for one partition hold, fit to be appended.
 
-    `records` must be writable where the topic stamps batches itself (LogAppendTime). What follows the batch and is no
-    complete batch is ignored, as Kafka does; append `.view`, not `records`.
+    `records` must be writable: the type and the largest of the timestamps are set right. What follows the batch and is
+    no complete batch is ignored, as Kafka does; append `.view`, not `records`. Blocks for as long as the opening says.
 
     Raises `RecordsError` with the code to answer:
       INVALID_RECORD       no batch or more than one, format 0 or 1, a base offset other than 0, a control batch,
-                           a count of records that contradicts the offsets or the size, a producer without a sequence
+                           a count of records that contradicts the offsets, a producer without a sequence, a malformed
+                           record, more or fewer than counted, deflated records whose offsets do not count up;
+                           with `bad_records`: no key in a compacted topic
       CORRUPT_MESSAGE      an impossible length, an unknown magic, a wrong CRC
-      MESSAGE_TOO_LARGE    over max.message.bytes
-      INVALID_TIMESTAMP    too far in the future, or stamped as if by a broker
+      MESSAGE_TOO_LARGE    over max.message.bytes, or inflated over what is looked at where every record must be
+      INVALID_TIMESTAMP    with `bad_records`: too old, too far in the future, or stamped as if by a broker
       UNKNOWN_SERVER_ERROR an unknown codec, or bytes that are not of the codec named (sic: Kafka has no better answer)
     """
-    batch = _single_batch(records)
+    batch = single_batch(records)
     view, header = batch
     if header.base_offset:
         raise _invalid(f"the base offset of a produced batch should be 0 and is {header.base_offset}")
@@ -123,70 +120,20 @@ def validate_produced(records: memoryview, rules: ProduceRules, now_ms: int) -> 
         )
     if not batch.crc_is_right():
         raise CorruptRecords(f"the batch's CRC is not the {header.crc:#010x} that its header says")
-    _check_counts(header)
-    _check_payload(batch)
-    attributes = header.attributes
-    if attributes & CONTROL_FLAG:
-        raise _invalid("clients are not allowed to write control records")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"invalid sequence number {header.base_sequence} of producer {header.producer_id}")
-    if rules.timestamp_type is TimestampType.CREATE_TIME:
-        if header.max_timestamp - now_ms > rules.timestamp_after_max_ms:
-            raise _out_of_range(header.max_timestamp, rules, now_ms)
-        if attributes & LOG_APPEND_TIME_FLAG:
-            if header.max_timestamp == NO_TIMESTAMP:
-                raise _stamped_by_client()
-            set_timestamp_type(batch, TimestampType.CREATE_TIME, header.max_timestamp)
-    else:
-        if attributes & LOG_APPEND_TIME_FLAG:
-            raise _stamped_by_client()
-        set_timestamp_type(batch, TimestampType.LOG_APPEND_TIME, now_ms)
-    return batch
-
-
-def needs_record_check(rules: ProduceRules) -> bool:
-    """Whether every batch of the topic must go through `validate_records` before it is appended."""
-    return rules.compacted or (
-        rules.timestamp_before_max_ms != NO_LIMIT_MS and rules.timestamp_type is TimestampType.CREATE_TIME
-    )
-
-
-def validate_records(
-    batch: RecordBatch, rules: ProduceRules, now_ms: int, *, max_inflated_bytes: int = MAX_INFLATED_BYTES
-) -> RecordsSummary:
-    """Looks at every record of a batch that `validate_produced` let through. Blocks for about 1 us a record.
-
-    Raises `RecordsError` with the index of the first offending record in `batch_index`: INVALID_RECORD for a malformed
-    record, a wrong count, wrong offset deltas or a missing key in a compacted topic; INVALID_TIMESTAMP;
-    UNKNOWN_SERVER_ERROR where the codec cannot read the bytes; MESSAGE_TOO_LARGE where they inflate to more than
-    `max_inflated_bytes`.
-    """
-    header = batch.header
-    try:
-        payload = batch.inflate(max_size=max_inflated_bytes)
-    except CorruptRecords as failure:
-        raise _unreadable(failure) from failure
-    bounded = rules.timestamp_type is TimestampType.CREATE_TIME
-    max_timestamp, delta_of_max = NO_TIMESTAMP, -1
-    for expected, (offset_delta, timestamp_delta, has_key) in enumerate(walk_records(payload, header.record_count)):
-        if offset_delta != expected:
-            raise _invalid(f"record {expected} of the batch has the offset delta {offset_delta}", expected)
-        if rules.compacted and not has_key:
-            raise _invalid(f"record {expected} of the batch has no key, which a compacted topic needs", expected)
-        timestamp = header.base_timestamp + timestamp_delta
-        if bounded and timestamp != NO_TIMESTAMP:
-            age_ms = now_ms - timestamp
-            if age_ms > rules.timestamp_before_max_ms or -age_ms > rules.timestamp_after_max_ms:
-                raise _out_of_range(timestamp, rules, now_ms, expected)
-        if timestamp > max_timestamp:
-            max_timestamp, delta_of_max = timestamp, offset_delta
-    return RecordsSummary(max_timestamp, delta_of_max, len(payload))
+    _check_header(header)
+    max_timestamp = _check_records(batch, rules, now_ms)
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        max_timestamp = now_ms
+    if max_timestamp == header.max_timestamp and rules.timestamp_type is header.timestamp_type:
+        return batch
+    set_timestamp_type(batch, rules.timestamp_type, max_timestamp)
+    return RecordBatch(view, read_header(view))
 
 
 def validate_replicated(records: memoryview) -> list[RecordBatch]:
-    """The complete batches that a leader sent to its follower, each with its CRC checked.
+    """The complete batches that a leader sent to its follower, each with its CRC checked; raises `CorruptRecords`.
 
-    Raises `CorruptRecords` with the index of the batch; those before it are valid.
+    Their records were looked at by the leader.
     """
     batches: list[RecordBatch] = []
     position, end = 0, len(records)
@@ -196,15 +143,15 @@ def validate_replicated(records: memoryview) -> list[RecordBatch]:
             break
         if not batch.crc_is_right():
             raise CorruptRecords(
-                f"batch at offset {batch.header.base_offset}: the CRC is not {batch.header.crc:#010x}",
-                batch_index=len(batches),
+                f"batch {len(batches)} at offset {batch.header.base_offset}: the CRC is not {batch.header.crc:#010x}"
             )
         batches.append(batch)
         position += LENGTH_PREFIX_SIZE + batch.header.batch_length
     return batches
 
 
-def _single_batch(records: memoryview) -> RecordBatch:
+def single_batch(records: memoryview) -> RecordBatch:
+    """The batch that a client's `records` begin with; raises `RecordsError` where there is none, or another one."""
     try:
         batch = batch_at(records)
         if batch is None:
@@ -220,7 +167,7 @@ def _single_batch(records: memoryview) -> RecordBatch:
     return batch
 
 
-def _check_counts(header: BatchHeader) -> None:
+def _check_header(header: BatchHeader) -> None:
     count = header.record_count
     if header.last_offset_delta < 0:
         raise _invalid(f"the batch has an invalid offset range: [0, {header.last_offset_delta}]")
@@ -228,36 +175,117 @@ def _check_counts(header: BatchHeader) -> None:
         raise _invalid(f"invalid count of records: {count}")
     if header.last_offset_delta + 1 != count:
         raise _invalid(f"the batch has offsets [0, {header.last_offset_delta}] and a count of {count}")
+    if header.attributes & CONTROL_FLAG:
+        raise _invalid("clients are not allowed to write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(f"invalid sequence number {header.base_sequence} of producer {header.producer_id}")
 
 
-def _check_payload(batch: RecordBatch) -> None:
-    """Whether the records' bytes can be what the header says of them, as far as a bounded look tells."""
+def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
+    """The largest timestamp (ms) that readers find in the batch, -1 where there is none, unless it is refused."""
     header = batch.header
-    count = header.record_count
-    payload: Buffer | None = batch.payload
-    most_bytes = len(batch.view) - HEADER_SIZE
-    if header.attributes & CODEC_MASK:
-        try:
-            most_bytes = check_frame(header.compression, batch.payload, max_blocks=WALKED_BLOCKS)
-            payload = _inflate_small(batch)
-        except CorruptRecords as failure:
-            raise _unreadable(failure) from failure
-    if count * MIN_RECORD_SIZE > most_bytes:
-        raise _invalid(f"{count} records cannot fit into {most_bytes} bytes")
-    if payload is not None and count <= WALKED_RECORDS and not lengths_add_up(payload, count):
-        raise _invalid(f"the batch's bytes are not {count} records")
+    payload = _inflated(batch, rules)
+    if payload is None:
+        fault = _timestamp_fault(header.max_timestamp, header, rules, now_ms)
+        if fault is not None:
+            raise RecordsError(ErrorCode.INVALID_TIMESTAMP, fault)
+        return header.max_timestamp
+    found = survey(payload, header.record_count)
+    if not found.counts_up and header.attributes & CODEC_MASK and rules.codec in (None, header.codec_id):
+        raise _invalid("the offsets of the batch's records do not count up from 0")
+    least, greatest = _timestamp_span(payload, header, found)
+    if rules.compacted and not found.all_have_keys:
+        _refuse_bad_records(payload, header, rules, now_ms)
+    elif header.attributes & LOG_APPEND_TIME_FLAG:
+        if _timestamp_fault(header.max_timestamp, header, rules, now_ms) is not None:
+            _refuse_bad_records(payload, header, rules, now_ms)
+    elif rules.timestamp_type is TimestampType.CREATE_TIME and (
+        now_ms - least > rules.timestamp_before_max_ms or greatest - now_ms > rules.timestamp_after_max_ms
+    ):
+        _refuse_bad_records(payload, header, rules, now_ms)
+    return max(greatest, NO_TIMESTAMP)
 
 
-def _inflate_small(batch: RecordBatch) -> Buffer | None:
-    """The records of a small deflated batch, or None for one that would take longer to inflate than it may."""
-    if batch.header.record_count > WALKED_RECORDS or len(batch.view) > INFLATED_BATCH_BYTES:
-        return None
+def _timestamp_span(payload: Buffer, header: BatchHeader, found: RecordsSurvey) -> tuple[int, int]:
+    """The least and the greatest timestamp (ms) of the records."""
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        return header.max_timestamp, header.max_timestamp
+    least = header.base_timestamp + found.min_timestamp_delta
+    greatest = header.base_timestamp + found.max_timestamp_delta
+    if least >= LONG_MIN and greatest <= LONG_MAX:
+        return least, greatest
+    # Behind the largest comes the smallest, so that the deltas' order is not that of the timestamps.
+    timestamps = [
+        add_timestamps(header.base_timestamp, delta) for _, delta, _ in walk_records(payload, header.record_count)
+    ]
+    return min(timestamps), max(timestamps)
+
+
+def _refuse_bad_records(payload: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
+    """Raises with a list of the records that the topic does not take; returns where it takes them all."""
+    bad: list[BadRecord] = []
+    for index, (_, delta, has_key) in enumerate(walk_records(payload, header.record_count)):
+        if len(bad) == LISTED_RECORDS:
+            break
+        if rules.compacted and not has_key:
+            bad.append(BadRecord(index, ErrorCode.INVALID_RECORD, "no key, which a compacted topic needs"))
+            continue
+        timestamp = add_timestamps(header.base_timestamp, delta)
+        if header.attributes & LOG_APPEND_TIME_FLAG:
+            timestamp = header.max_timestamp
+        fault = _timestamp_fault(timestamp, header, rules, now_ms)
+        if fault is not None:
+            bad.append(BadRecord(index, ErrorCode.INVALID_TIMESTAMP, fault))
+    if not bad:
+        return
+    # One record with a wrong timestamp gives the whole batch its code.
+    first = next((record for record in bad if record.code is ErrorCode.INVALID_TIMESTAMP), bad[0])
+    raise RecordsError(
+        first.code,
+        f"{len(bad)} of the batch's {header.record_count} records are to blame; "
+        f"record {first.record_index}: {first.message}",
+        bad_records=bad,
+    )
+
+
+def _timestamp_fault(timestamp: int, header: BatchHeader, rules: ProduceRules, now_ms: int) -> str | None:
+    """What is wrong with the timestamp (ms) of a record, if anything is."""
+    if rules.timestamp_type is TimestampType.CREATE_TIME and timestamp != NO_TIMESTAMP:
+        age_ms = add_timestamps(now_ms, -timestamp)
+        if age_ms > rules.timestamp_before_max_ms or add_timestamps(0, -age_ms) > rules.timestamp_after_max_ms:
+            return (
+                f"timestamp {timestamp} is not within "
+                f"[{now_ms - rules.timestamp_before_max_ms}, {now_ms + rules.timestamp_after_max_ms}]"
+            )
+    elif header.attributes & LOG_APPEND_TIME_FLAG:
+        return "a producer must not set the timestamp type to LogAppendTime"
+    return None
+
+
+def _inflated(batch: RecordBatch, rules: ProduceRules) -> Buffer | None:
+    """The records' bytes; None for those of a batch that is believed."""
+    header = batch.header
+    if not header.attributes & CODEC_MASK:
+        return batch.payload
+    must_know_all = _must_know_every_record(rules)
     try:
-        return batch.inflate(max_size=INFLATED_RECORDS_BYTES)
-    except CorruptRecords:
-        raise
-    except RecordsError:
-        return None  # More than the bound, which is for the deep check to judge.
+        try:
+            return batch.inflate(max_size=MAX_INFLATED_BYTES if must_know_all else INFLATED_RECORDS_BYTES)
+        except RecordsError as failure:
+            if failure.code is not ErrorCode.MESSAGE_TOO_LARGE or must_know_all:
+                raise
+        most_bytes = check_frame(header.compression, batch.payload, max_blocks=LOOKED_AT_BLOCKS)
+    except CorruptRecords as failure:
+        raise _unreadable(failure) from failure
+    if header.record_count * MIN_RECORD_SIZE > most_bytes:
+        raise _invalid(f"{header.record_count} records cannot fit into {most_bytes} bytes")
+    return None
+
+
+def _must_know_every_record(rules: ProduceRules) -> bool:
+    return rules.compacted or (
+        rules.timestamp_before_max_ms != NO_LIMIT_MS and rules.timestamp_type is TimestampType.CREATE_TIME
+    )
 
 
 def _unreadable(failure: CorruptRecords) -> RecordsError:
@@ -265,18 +293,5 @@ def _unreadable(failure: CorruptRecords) -> RecordsError:
     return RecordsError(ErrorCode.UNKNOWN_SERVER_ERROR, failure.message)
 
 
-def _invalid(message: str, record_index: int = -1) -> RecordsError:
-    return RecordsError(ErrorCode.INVALID_RECORD, message, batch_index=record_index)
-
-
-def _out_of_range(timestamp: int, rules: ProduceRules, now_ms: int, record_index: int = -1) -> RecordsError:
-    return RecordsError(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"timestamp {timestamp} is not within "
-        f"[{now_ms - rules.timestamp_before_max_ms}, {now_ms + rules.timestamp_after_max_ms}]",
-        batch_index=record_index,
-    )
-
-
-def _stamped_by_client() -> RecordsError:
-    return RecordsError(ErrorCode.INVALID_TIMESTAMP, "a producer must not set the timestamp type to LogAppendTime")
+def _invalid(message: str) -> RecordsError:
+    return RecordsError(ErrorCode.INVALID_RECORD, message)

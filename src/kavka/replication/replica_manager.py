@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
+from kavka.errors import BadRecord, ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.producer_state import AppendOrigin
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
@@ -61,7 +61,8 @@ class AppendOutcome(NamedTuple):
     log_append_time_ms: int = NO_TIMESTAMP
     log_start_offset: Offset = NO_OFFSET
     message: str | None = None
-    batch_index: int = -1
+    bad_records: Sequence[BadRecord] = ()
+    """The records that are to blame for `error`, where some are."""
     committed_at: Offset = NO_OFFSET
     """The high watermark at which the append is committed: last offset + 1."""
     flush: UnifiedLog | None = None
@@ -328,7 +329,7 @@ class ReplicaManager:
             # Where the bytes as such are refused, nothing is said of the log, as in Kafka.
             known = NO_OFFSET if refused.code in _REFUSED_UNSEEN else partition.log.log_start_offset
             return AppendOutcome(
-                refused.code, log_start_offset=known, message=refused.message, batch_index=refused.batch_index
+                refused.code, log_start_offset=known, message=refused.message, bad_records=refused.bad_records
             )
         except RequestError as refused:
             traffic.failed_produces += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import UUID
 
@@ -19,9 +20,10 @@ from kavka.protocol.messages import (
     offset_for_leader_epoch_request,
     produce_request,
 )
-from kavka.records.batch import read_header
+from kavka.records.batch import BatchHeader, read_header
 from kavka.records.builder import ProducerStamp, seal
-from kavka.records.compression import Compression
+from kavka.records.compression import Compression, compress
+from kavka.records.record import encode_record, encode_varint
 
 FIRST_VERSION_WITH_TOPIC_IDS = {ApiKey.PRODUCE: 13, ApiKey.FETCH: 13}
 UNKNOWN_ID = UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
@@ -142,6 +144,170 @@ def produce_checks_of_topic_settings(session: WireSession, version: int) -> None
     timed = session.topic("timed", message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="1000")
     session.record("too old", produce(session, timed, batch(timestamp_ms=LONG_AGO_MS)), version)
     session.record("too new", produce(session, timed, batch(timestamp_ms=FAR_AHEAD_MS)), version)
+
+
+# A record with a null key, the value "v" and no headers begins so behind its length: attributes, two deltas.
+_START = bytes(3)
+_TOO_LONG = b"\xff" * 9 + b"\x7f"
+"""A varint of ten bytes, where lengths have five at most."""
+MALFORMED = {
+    "garbage": b"\xff" * 200,
+    "length of 0": bytes(40),
+    "length behind the end": encode_varint(100) + _START + b"\x01\x02v\0",
+    "negative length": encode_varint(-3) + _START + b"\x01\x02v\0",
+    "length of ten bytes": _TOO_LONG + _START + b"\x01\x02v\0",
+    "shorter than its fields": encode_varint(6) + _START + b"\x01\x02v\0",
+    "longer than its fields": encode_varint(8) + _START + b"\x01\x02v\0\0",
+    "key behind the end": encode_varint(7) + _START + encode_varint(50) + b"\x02v\0",
+    "value behind the end": encode_varint(7) + _START + b"\x01" + encode_varint(50) + b"v\0",
+    "key of -7": encode_varint(7) + _START + encode_varint(-7) + b"\x02v\0",
+    "value of -7": encode_varint(6) + _START + b"\x01" + encode_varint(-7) + b"\0",
+    "negative count of headers": encode_varint(7) + _START + b"\x01\x02v" + encode_varint(-1),
+    "more headers than bytes": encode_varint(7) + _START + b"\x01\x02v" + encode_varint(60),
+    "header without key": encode_varint(9) + _START + b"\x01\x02v\x02\x01\x01",
+    "header value of -7": encode_varint(9) + _START + b"\x01\x02v\x02\0" + encode_varint(-7),
+    "header value behind the end": encode_varint(9) + _START + b"\x01\x02v\x02\0\x40",
+    "header key that is no UTF-8": encode_varint(10) + _START + b"\x01\x02v\x02\x02\xff\x01",
+    "timestamp of eleven bytes": encode_varint(17) + b"\0" + b"\xff" * 10 + b"\x01\0\x01\x02v\0",
+    "attributes of a record": encode_varint(7) + b"\xff\0\0\x01\x02v\0",
+}
+"""One record that is wrong in one way, or that looks so."""
+
+WRONG_LENGTHS = ("length behind the end", "negative length", "shorter than its fields")
+"""Of these the fields are right, and only the length in front of them is not."""
+
+
+def sealed(payload: bytes, count: int, codec: Compression = Compression.NONE, **fields: int) -> bytes:
+    """A batch of `count` records that are `payload`, whatever that is."""
+    header: BatchHeader = read_header(batch())._replace(
+        record_count=count, last_offset_delta=count - 1, attributes=codec, max_timestamp=BASE_TIMESTAMP_MS
+    )
+    return seal(header._replace(**fields), compress(codec, payload))
+
+
+def plain_records(deltas: list[int], timestamp_deltas: list[int] | None = None, key: bytes | None = b"k") -> bytes:
+    times = timestamp_deltas or [0] * len(deltas)
+    return b"".join(encode_record(delta, time, key, b"v") for delta, time in zip(deltas, times, strict=True))
+
+
+@scenario(ApiKey.PRODUCE, min_version=8)
+def produce_malformed_records(session: WireSession, version: int) -> None:
+    topic = session.topic()
+    good = encode_record(0, 0, None, b"v")
+    for name, record in MALFORMED.items():
+        session.record(name, produce(session, topic, sealed(record, 1)), version)
+        behind = good * 40 + record
+        session.record(f"{name}, behind forty good ones", produce(session, topic, sealed(behind, 41)), version)
+    for count in (1, 50):
+        records = plain_records(list(range(count)))
+        session.record(f"bytes behind {count}", produce(session, topic, sealed(records + b"\0", count)), version)
+        session.record(f"one more than {count}", produce(session, topic, sealed(records, count + 1)), version)
+        fewer = sealed(records + good, count)
+        session.record(f"one behind {count}", produce(session, topic, fewer), version)
+
+
+@scenario(ApiKey.PRODUCE, min_version=8)
+def produce_malformed_records_deflated(session: WireSession, version: int) -> None:
+    topic, apart = session.topic(), session.topic("apart")
+    good = encode_record(0, 0, None, b"v")
+    for name, record in MALFORMED.items():
+        into = apart if name in WRONG_LENGTHS else topic
+        session.record(name, produce(session, into, sealed(record, 1, Compression.GZIP)), version)
+    for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
+        named, many = codec.name.lower(), plain_records(list(range(50)))
+        session.record(f"bytes behind, {named}", produce(session, topic, sealed(many + b"\0", 50, codec)), version)
+        session.record(f"one more, {named}", produce(session, topic, sealed(many, 51, codec)), version)
+        session.record(f"one behind, {named}", produce(session, topic, sealed(many + good, 50, codec)), version)
+        cut = sealed(many, 50)[:61] + compress(codec, many)[:-20]
+        session.record(f"cut short, {named}", produce(session, topic, resealed(cut, attributes=codec)), version)
+
+
+@scenario(ApiKey.PRODUCE, min_version=8)
+def produce_odd_deltas(session: WireSession, version: int) -> None:
+    """What a batch says of its offsets and timestamps beside what its records say, and what is then read."""
+    largest = (1 << 63) - 1
+    topic = session.topic(message_timestamp_after_max_ms=str(largest))
+    batches = {
+        "offsets all 0": sealed(plain_records([0, 0, 0]), 3),
+        "offsets backwards": sealed(plain_records([2, 1, 0]), 3),
+        "offsets all 0, deflated": sealed(plain_records([0, 0, 0]), 3, Compression.GZIP),
+        "largest timestamp too small": sealed(plain_records([0, 1], [0, 700]), 2),
+        "largest timestamp too large": sealed(plain_records([0, 1], [0, -700]), 2),
+        "largest timestamp too small, deflated": sealed(plain_records([0, 1], [0, 700]), 2, Compression.GZIP),
+        "largest timestamp of forty": sealed(plain_records(list(range(40)), [9 * n % 40 for n in range(40)]), 40),
+        "over the largest": sealed(plain_records([0, 1], [0, 1]), 2, base_timestamp=largest, max_timestamp=largest),
+        "no timestamps": sealed(plain_records([0, 1]), 2, base_timestamp=-1, max_timestamp=-1),
+        "before 1970": sealed(plain_records([0, 1]), 2, base_timestamp=-1000, max_timestamp=-1000),
+        "stamped by the client": sealed(plain_records([0, 1], [5, 7]), 2, attributes=8),
+    }
+    for name, records in batches.items():
+        offset = session.end_offset(topic)
+        answer = session.record(name, produce(session, topic, records), version)
+        if answer is not None and answer.responses[0].partition_responses[0].error_code == 0:
+            session.record(f"{name}, read", fetch(session, topic, wanted(offset=offset)), 11)
+
+
+@scenario(ApiKey.PRODUCE, min_version=8)
+def produce_lists_bad_records(session: WireSession, version: int) -> None:
+    """Which records of a batch are named, and with what code the whole is refused."""
+    compacted = session.topic("compacted", cleanup_policy="compact")
+    keys = [b"k", None, b"k", None, None]
+    mixed = b"".join(encode_record(number, 0, key, b"v") for number, key in enumerate(keys))
+    for codec in (Compression.NONE, Compression.LZ4):
+        session.record(f"some keys, {codec.name}", produce(session, compacted, sealed(mixed, 5, codec)), version)
+    many = plain_records(list(range(100)), key=None)
+    session.record("a hundred without key", produce(session, compacted, sealed(many, 100)), version)
+    broken = sealed(mixed + b"\xff" * 9, 6)
+    session.record("no keys, then garbage", produce(session, compacted, broken), version)
+    bounds = {"message_timestamp_before_max_ms": "1000", "message_timestamp_after_max_ms": "1000"}
+    timed = session.topic("timed", **bounds)
+    for codec in (Compression.NONE, Compression.LZ4):
+        old = sealed(plain_records([0, 1, 2]), 3, codec)
+        session.record(f"all too old, {codec.name}", produce(session, timed, old), version)
+    now = int(time.time() * 1000)
+    times = plain_records([0, 1, 2, 3], [0, 60_000, -60_000, 0])
+    some = sealed(times, 4, base_timestamp=now, max_timestamp=now + 60_000)
+    session.record("two too far away", produce(session, timed, some), version)
+    hidden = sealed(times, 4, base_timestamp=now, max_timestamp=now)
+    session.record("two too far away, not told", produce(session, timed, hidden), version)
+    for base in ((1 << 63) - 1, -(1 << 63)):
+        edge = sealed(plain_records([0, 1], [0, 1]), 2, base_timestamp=base, max_timestamp=base)
+        session.record(f"timestamps from {base}", produce(session, timed, edge), version)
+    none = sealed(plain_records([0, 1]), 2, base_timestamp=-1, max_timestamp=-1)
+    session.record("no timestamps", produce(session, timed, none), version)
+    both = session.topic("both", cleanup_policy="compact", **bounds)
+    old_or_keyless = plain_records([0], key=None) + encode_record(1, 0, b"k", b"v")
+    session.record("no key, or too old", produce(session, both, sealed(old_or_keyless, 2)), version)
+    stamping = session.topic("stamping", message_timestamp_type="LogAppendTime")
+    stamped = sealed(plain_records([0, 1]), 2, attributes=8)
+    session.record("stamped by the client", produce(session, stamping, stamped), version)
+    session.record(
+        "stamped with no time",
+        produce(session, timed, sealed(plain_records([0, 1]), 2, attributes=8, max_timestamp=-1)),
+        version,
+    )
+    session.record("stamped long ago", produce(session, timed, stamped), version)
+
+
+@scenario(ApiKey.PRODUCE, min_version=8)
+def produce_to_another_codec(session: WireSession, version: int) -> None:
+    """Batches that the broker lays out anew, because the topic has a codec of its own."""
+    topic = session.topic(compression_type="gzip")
+    for codec in (Compression.NONE, Compression.LZ4):
+        for name, payload in (
+            ("good", plain_records([0, 1, 2])),
+            ("offsets all 0", plain_records([0, 0, 0])),
+            ("fields behind the end", plain_records([0, 1]) + encode_varint(7) + _START + b"\x01\x40v\0"),
+        ):
+            session.record(f"{name}, {codec.name}", produce(session, topic, sealed(payload, 3, codec)), version)
+
+
+@scenario(ApiKey.PRODUCE)
+def produce_to_internal_topics(session: WireSession, version: int) -> None:
+    session.coordinator_serves(session.name("group"))
+    session.record("offsets topic", produce(session, "__consumer_offsets", batch(key=b"k")), version)
+    session.record("offsets topic, odd acks", produce(session, "__consumer_offsets", batch(key=b"k"), acks=3), version)
+    session.record("offsets topic, two", produce(session, "__consumer_offsets", batch() + batch()), version)
 
 
 def given_producer_id(session: WireSession) -> int:

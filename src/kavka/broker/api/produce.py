@@ -1,13 +1,14 @@
 """Produce (key 0): appends record batches to partitions led here.
 
 Behaviour   The checks come in this order: the topic and partition exist; there is a batch of magic 2 for the partition;
-            acks is one of -1, 0, 1; this broker leads; acks=all finds min.insync.replicas; there is one batch, valid
-            and not larger than max.message.bytes. Each partition answers for itself. acks=0 gets no answer; where one
-            of its partitions failed the connection is closed, so that the client looks for the leader again. acks=all
-            waits in the purgatory until the high watermark has passed the records. Before a batch begins a transaction
-            in its partition, the transaction's coordinator is asked whether it is open there (KIP-890).
+            acks is one of -1, 0, 1; only Kafka's own tools write to internal topics; this broker leads; acks=all
+            finds min.insync.replicas; there is one batch, valid to its last record and not larger than
+            max.message.bytes (kavka.records.validation). Each partition answers for itself. acks=0 gets no answer;
+            where one of its partitions failed the connection is closed, so that the client looks for the leader again.
+            acks=all waits in the purgatory until the high watermark has passed the records. Before a batch begins a
+            transaction in its partition, the transaction's coordinator is asked whether it is open there (KIP-890).
 Versions    0-2 advertised, refused (see ApiVersions); 3 transactional id; 4; 5 log start offset; 6; 7 zstd; 8 which
-            batch was refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11
+            records were refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11
             TRANSACTION_ABORTABLE; 12 partitions become part of the transaction with their first batch (KIP-890 part 2);
             13 topic ids (KIP-516).
 Not supported  Records of magic 0 and 1.
@@ -35,7 +36,7 @@ from kavka.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from kavka.records.batch import CRC_START, HEADER_SIZE, MAGIC, MAGIC_OFFSET, TRANSACTIONAL_FLAG
-from kavka.records.validation import check_produce_version
+from kavka.records.validation import check_produce_version, single_batch
 from kavka.replication.partition import ACKS_ALL
 from kavka.replication.replica_manager import AppendOutcome
 
@@ -153,14 +154,15 @@ def _append(
         if not records:
             return AppendOutcome(ErrorCode.INVALID_RECORD, message="no record batch for the partition")
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-    if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
-        return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if message.transactional_id is None and _is_transactional(records):
         return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         check_produce_version(records, request.header.api_version)
+        if topic in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT_ID:
+            single_batch(records)
+            return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     except RecordsError as refused:
-        return AppendOutcome(refused.code, message=refused.message, batch_index=refused.batch_index)
+        return AppendOutcome(refused.code, message=refused.message)
     return broker.replicas.append(topic, data.index, records, required_acks=message.acks, now_ms=now_ms)
 
 
@@ -191,9 +193,10 @@ def _answer(
         log_start_offset=outcome.log_start_offset,
         error_message=outcome.message,
     )
-    if outcome.batch_index >= 0:
+    if outcome.bad_records:
         answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=outcome.batch_index, batch_index_error_message=outcome.message)
+            BatchIndexAndErrorMessage(batch_index=bad.record_index, batch_index_error_message=bad.message)
+            for bad in outcome.bad_records
         ]
     if outcome.error in _MOVED and topic is not None:
         leader = leader_of(broker, topic, index)
