@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -34,6 +34,9 @@ from kavka.errors import ErrorCode, RequestError
 
 Assignment: TypeAlias = Mapping[uuid.UUID, frozenset[int]]
 """Topic id to partitions; no topic without one."""
+
+AssignmentEpochs: TypeAlias = Mapping[tuple[uuid.UUID, int], int]
+"""By partition, the epoch in which a member was given it."""
 
 NOTHING: Final[Assignment] = MappingProxyType({})
 JOINING_EPOCH: Final = 0
@@ -79,6 +82,19 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
+    assignment_epochs: AssignmentEpochs = field(default_factory=dict)
+    """Of what is assigned and what is being revoked."""
+
+    @property
+    def held(self) -> Assignment:
+        """What it has: what it is to give back is its own until it has."""
+        if not self.revoking:
+            return self.assigned
+        none: frozenset[int] = frozenset()
+        return {
+            topic_id: self.assigned.get(topic_id, none) | self.revoking.get(topic_id, none)
+            for topic_id in dict.fromkeys((*self.assigned, *self.revoking))
+        }
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
@@ -92,6 +108,7 @@ class ConsumerMember:
             state=self.state,
             assigned=self.assigned,
             revoking=self.revoking,
+            assignment_epochs=self.assignment_epochs,
         )
 
 
@@ -257,13 +274,31 @@ class ConsumerGroup:
 
     # -- checks of offset requests
 
-    def check_commit(self, member_id: str, member_epoch: int, *, api_version: int, is_transactional: bool) -> None:
-        """Whether an offset commit may come from this member. Raises `RequestError`."""
+    def check_commit(
+        self,
+        member_id: str,
+        member_epoch: int,
+        partitions: Callable[[], Iterable[tuple[uuid.UUID | None, int]]],
+        *,
+        api_version: int,
+        is_transactional: bool,
+    ) -> None:
+        """Whether an offset commit may come from this member. Raises `RequestError`.
+
+        Who has not heard of its epoch yet may commit what it was given in the one that it knows, or before, and still
+        has (KIP-1251): nobody else has had that meanwhile. `partitions`: what is committed, by topic ids, None for a
+        topic that is not there.
+        """
         if member_epoch < 0 and not self.members:
             return
         member = self.require_member(member_id)
         if not is_transactional and member.classic is None and api_version < FIRST_COMMIT_VERSION:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        if member_epoch < member.epoch and all(
+            topic_id is not None and member.assignment_epochs.get((topic_id, partition), _NEVER) <= member_epoch
+            for topic_id, partition in partitions()
+        ):
+            return
         self._check_epoch(member, member_epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -381,5 +416,7 @@ def _partitions_of(member: ConsumerMember) -> Iterator[tuple[uuid.UUID, int]]:
                 yield topic_id, partition
 
 
+_NEVER: Final = 2**31
+"""Above all epochs: that in which a member is given what it has not."""
 FIRST_COMMIT_VERSION: Final = 9
 """The first OffsetCommit that carries a member's epoch."""

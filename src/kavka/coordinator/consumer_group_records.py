@@ -203,8 +203,8 @@ def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state.value,
-        assigned_partitions=_current(member.assigned),
-        partitions_pending_revocation=_current(member.revoking),
+        assigned_partitions=_current(member, member.assigned),
+        partitions_pending_revocation=_current(member, member.revoking),
     )
     return _record(CURRENT_KEY, _current_key(group_id, member.member_id), value)
 
@@ -263,11 +263,13 @@ def _current_key(group_id: str, member_id: str) -> Message:
     return ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
 
 
-def _current(assignment: Assignment) -> list[CurrentTopicPartitions]:
-    return [
-        CurrentTopicPartitions(topic_id=topic_id, partitions=sorted(assignment[topic_id]))
-        for topic_id in sorted(assignment)
-    ]
+def _current(member: ConsumerMember, assignment: Assignment) -> list[CurrentTopicPartitions]:
+    listed = []
+    for topic_id in sorted(assignment):
+        numbers = sorted(assignment[topic_id])
+        since = [member.assignment_epochs.get((topic_id, number), max(member.epoch, 0)) for number in numbers]
+        listed.append(CurrentTopicPartitions(topic_id=topic_id, partitions=numbers, assignment_epochs=since))
+    return listed
 
 
 def _record(key_version: int, key: Message, value: Message | None) -> CoordinatorRecord:
@@ -378,7 +380,19 @@ def _progress(member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue) 
         state=state,
         assigned=_assignment(value.assigned_partitions),
         revoking=_assignment(value.partitions_pending_revocation),
+        assignment_epochs={
+            (part.topic_id, number): since
+            for part in (*value.assigned_partitions, *value.partitions_pending_revocation)
+            for number, since in zip(part.partitions, _epochs(part, value.member_epoch), strict=True)
+        },
     )
+
+
+def _epochs(part: CurrentTopicPartitions, member_epoch: int) -> Sequence[int]:
+    """In which epoch each partition was assigned; brokers before Apache Kafka 4.3 do not say, and it was by now."""
+    if part.assignment_epochs and len(part.assignment_epochs) == len(part.partitions):
+        return part.assignment_epochs
+    return [max(member_epoch, 0)] * len(part.partitions)
 
 
 def _assignment(parts: Sequence[CurrentTopicPartitions | TargetTopicPartitions]) -> Assignment:

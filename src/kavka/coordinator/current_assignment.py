@@ -98,6 +98,7 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
 ) -> ConsumerMember:
     """The member in its new epoch; the one before is remembered, for the answer that tells of it may be lost."""
+    held = ((topic_id, number) for part in (assigned, revoking) for topic_id in part for number in part[topic_id])
     return replace(
         member,
         epoch=epoch,
@@ -105,6 +106,8 @@ def _moved(
         state=state,
         assigned=assigned,
         revoking=revoking,
+        # What it did not have before it is given in its new epoch.
+        assignment_epochs={partition: member.assignment_epochs.get(partition, epoch) for partition in held},
     )
 
 

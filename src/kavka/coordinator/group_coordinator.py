@@ -448,6 +448,7 @@ class GroupCoordinator:
             offsets,
             self.now_ms(),
             wall_ms=self._wall_ms(),
+            topic_id=self._topic_id,
             retention_ms=retention_ms,
             api_version=api_version,
         )
@@ -474,7 +475,14 @@ class GroupCoordinator:
         active = self._shard(group_id)
         shard = active.shard
         decision = shard.commit_transactional(
-            group_id, member_id, group_instance_id, generation, offsets, self.now_ms(), wall_ms=self._wall_ms()
+            group_id,
+            member_id,
+            group_instance_id,
+            generation,
+            offsets,
+            self.now_ms(),
+            wall_ms=self._wall_ms(),
+            topic_id=self._topic_id,
         )
         error = ErrorCode.NONE
         if decision.offsets:
@@ -493,6 +501,10 @@ class GroupCoordinator:
             error = _answer_for(answer, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
         shard.forget_if_nothing(group_id)
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
+
+    def _topic_id(self, name: str) -> uuid.UUID | None:
+        topic = self._around.topics.topic(name)
+        return None if topic is None else topic.topic_id
 
     def on_transaction_ended(self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """The producer's marker is in the log of this partition: what its transaction wrote there holds, or is gone.

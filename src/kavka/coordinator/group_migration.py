@@ -94,6 +94,9 @@ def to_consumer_group(
                 epoch=group.generation,
                 previous_epoch=group.generation,
                 assigned=assigned,
+                assignment_epochs={
+                    (topic_id, number): group.generation for topic_id, numbers in assigned.items() for number in numbers
+                },
             )
         )
     group_id = group.group_id

@@ -13,8 +13,9 @@ Source: Kafka's GroupCoordinatorShard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from kavka.coordinator.consumer_group import FIRST_COMMIT_VERSION, ConsumerGroup
 from kavka.coordinator.consumer_group_records import (
@@ -40,6 +41,9 @@ from kavka.coordinator.group_records import (
 )
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
+
+TopicId: TypeAlias = Callable[[str], uuid.UUID | None]
+"""The id of a topic, None where it is not there."""
 
 MAX_NEW_GROUPS = 1_000
 """Groups of one partition that were named but that nobody has joined; each takes about a kilobyte."""
@@ -138,6 +142,7 @@ class GroupShard:
         now_ms: int,
         *,
         wall_ms: int,
+        topic_id: TopicId,
         retention_ms: int = NO_RETENTION,
         api_version: int = FIRST_COMMIT_VERSION,
     ) -> CommitDecision:
@@ -147,7 +152,13 @@ class GroupShard:
         """
         consumers = self.consumer_groups.get(group_id)
         if consumers is not None:
-            consumers.check_commit(member_id, generation, api_version=api_version, is_transactional=False)
+            consumers.check_commit(
+                member_id,
+                generation,
+                lambda: ((topic_id(each.topic), each.partition) for each in offsets),
+                api_version=api_version,
+                is_transactional=False,
+            )
         else:
             self._group_for_commit(group_id, generation, now_ms).check_commit(
                 member_id, group_instance_id, generation, now_ms
@@ -165,6 +176,7 @@ class GroupShard:
         now_ms: int,
         *,
         wall_ms: int,
+        topic_id: TopicId,
     ) -> CommitDecision:
         """As `commit`, for offsets that a transaction is to commit (KIP-447)."""
         consumers = self.consumer_groups.get(group_id)
@@ -175,7 +187,13 @@ class GroupShard:
         elif generation >= 0 or member_id or group_instance_id is not None:
             # As in a classic group, who names neither member nor epoch is let through: producers of before KIP-447.
             try:
-                consumers.check_commit(member_id, generation, api_version=FIRST_COMMIT_VERSION, is_transactional=True)
+                consumers.check_commit(
+                    member_id,
+                    generation,
+                    lambda: ((topic_id(each.topic), each.partition) for each in offsets),
+                    api_version=FIRST_COMMIT_VERSION,
+                    is_transactional=True,
+                )
             except RequestError as refused:
                 if refused.code is ErrorCode.STALE_MEMBER_EPOCH:
                     raise RequestError(ErrorCode.ILLEGAL_GENERATION) from refused

@@ -299,7 +299,27 @@ def offsets(script: Script) -> None:
     script.delete("o")
 
 
-SCRIPTS = (wrong_requests, life_of_members, static_members, offsets)
+def commits_of_an_older_epoch(script: Script) -> None:
+    """Which partitions one of two keeps depends on its id: those that it is shown."""
+    script.beat("older", "m1", 0)
+    script.beat("older", "m2", 0)
+    kept = script.owned(script.beat("older", "m1", 2, owned=[0, 1, 2, 3]))
+    given = [number for number in range(4) if number not in kept]
+    script.describe("older")
+    script.commit("older", "m1", 2, partition=given[0])
+    script.beat("older", "m1", 2, owned=kept)
+    script.describe("older")
+    script.commit("older", "m1", 2, partition=kept[0])
+    script.commit("older", "m1", 2, partition=given[0])
+    script.commit("older", "m1", 3, partition=given[0])
+    script.commit("older", "m1", 1, partition=kept[0])
+    script.commit("older", "m1", 4, partition=kept[0])
+    script.beat("older", "m2", 3)
+    script.commit("older", "m2", 2, partition=given[0])
+    script.commit("older", "m2", 3, partition=given[0])
+
+
+SCRIPTS = (wrong_requests, life_of_members, static_members, offsets, commits_of_an_older_epoch)
 
 
 @pytest.fixture(scope="module")

@@ -407,3 +407,79 @@ def test_a_removal_that_could_not_be_written_is_refused_for_all() -> None:
         assert case.state == "Stable"
 
     in_virtual_time(scenario)
+
+
+async def committed(case: Case, member: str, epoch: int, *partitions: int, topic: str = "t") -> ErrorCode:
+    """What the member is told who commits these partitions in one request."""
+    offsets = [OffsetToCommit(topic, partition, 5, -1, "") for partition in partitions]
+    try:
+        (answer, *others) = await case.groups.commit_offsets(GROUP, member, None, epoch, offsets)
+    except RequestError as refused:
+        return refused.code
+    assert others == [answer] * len(others)
+    return answer
+
+
+def test_who_has_not_heard_of_its_epoch_yet_may_commit_what_it_has_had_since() -> None:
+    """KIP-1251: a commit on its way while the epoch rises is of partitions that nobody else has had meanwhile."""
+
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        before = one.member_epoch
+        two = await case.beat("two")
+        shown = await case.beat("one", before, owned=dict(one.assignment or {}))
+        keeps = told(shown)
+        gives = [number for number in range(4) if number not in keeps]
+        assert await committed(case, "one", before, *gives) is ErrorCode.NONE, "it has not given them back yet"
+        after = await case.beat("one", before, owned=dict(shown.assignment or {}))
+        assert after.member_epoch > before
+        assert await committed(case, "one", before, *keeps) is ErrorCode.NONE
+        for refused in (gives[:1], [keeps[0], gives[0]], [99]):
+            assert await committed(case, "one", before, *refused) is ErrorCode.STALE_MEMBER_EPOCH
+        assert await committed(case, "one", before, 0, topic="gone") is ErrorCode.STALE_MEMBER_EPOCH
+        assert await committed(case, "one", before - 1, *keeps) is ErrorCode.STALE_MEMBER_EPOCH
+        assert await committed(case, "one", after.member_epoch + 1, *keeps) is ErrorCode.STALE_MEMBER_EPOCH
+        two = await case.beat("two", two.member_epoch)
+        assert told(two) == gives
+        assert await committed(case, "two", two.member_epoch - 1, *gives) is ErrorCode.STALE_MEMBER_EPOCH
+        await case.start()  # The epochs are in the log.
+        assert await committed(case, "one", before, *keeps) is ErrorCode.NONE
+        assert await committed(case, "one", before, *gives) is ErrorCode.STALE_MEMBER_EPOCH
+
+    in_virtual_time(scenario)
+
+
+def test_a_member_has_what_it_is_to_give_back_until_it_has() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        one = await case.beat("one")
+        await case.beat("two")
+        shown = await case.beat("one", one.member_epoch, owned=dict(one.assignment or {}))
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert group.members["one"].held == one.assignment
+        await case.beat("one", one.member_epoch, owned=dict(shown.assignment or {}))
+        assert group.members["one"].held == shown.assignment
+
+    in_virtual_time(scenario)
+
+
+def test_a_member_that_was_of_a_classic_group_has_what_it_had_since_its_generation() -> None:
+    async def scenario() -> None:
+        case = Case()
+        await case.start()
+        old = await case.classic_member()
+        await case.beat("new")
+        assert await committed(case, old.member_id, old.generation, 0, 1, 2, 3) is ErrorCode.NONE
+        joined = await case.join(old.member_id, owned={"t": [0, 1, 2, 3]})
+        keeps = list(decode_assignment((await case.sync(joined)).assignment).partitions["t"])
+        again = await case.join(old.member_id, owned={"t": keeps})
+        assert again.generation > old.generation
+        assert await committed(case, old.member_id, old.generation, *keeps) is ErrorCode.NONE
+        gone = [number for number in range(4) if number not in keeps]
+        assert await committed(case, old.member_id, old.generation, *gone) is ErrorCode.ILLEGAL_GENERATION
+
+    in_virtual_time(scenario)

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe (key 69): the members of consumer groups, what they have and what they are to have.
 
 Behaviour   A group that is not there, or is a classic one, is GROUP_ID_NOT_FOUND. Topics that are gone are left out.
+            What a member is to give back, and has not yet, it still has.
 Versions    0; 1 the member's kind: 0 classic, 1 consumer (KIP-1099).
 """
 
@@ -71,7 +72,7 @@ def _member(broker: Broker, group: ConsumerGroup, member: ConsumerMember) -> Mem
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(broker, member.assigned),
+        assignment=_assignment(broker, member.held),
         target_assignment=_assignment(broker, group.target_of(member.member_id, member.instance_id)),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
