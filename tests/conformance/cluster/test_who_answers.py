@@ -165,6 +165,7 @@ def test_every_replica_tells_of_the_same_producers(brokers: Brokers, topic: str)
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(400)  # seven starts of a JVM, of some seconds each where others work beside it
 @pytest.mark.parametrize("release", ["zk", "kraft"], ids=["tools-3.9", "tools-4.3"])
 def test_kafka_transactions_finds_what_hangs_on_any_replica(brokers: Brokers, topic: str, release: str) -> None:
     """A batch of a transaction that its coordinator does not know, as brokers before KIP-890 took it."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from confluent_kafka import Consumer
 
 from apache_kafka import ApacheKafka, PeerMissing, run_tool
 from kavka_process import KavkaProcess
@@ -26,6 +28,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 RELEASES: Final = ("zk", "kraft")
 """The tools of 3.9 and those of 4.3."""
+PATIENT: Final = ("--timeout", "60000")
+"""This one gives itself five seconds for its start, too, which a machine with much to do takes longer for."""
 
 
 class Place(NamedTuple):
@@ -198,6 +202,59 @@ def test_records_are_deleted_and_offsets_told(both: Both, release: str) -> None:
         json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 400}], "version": 1})
     )
     assert "OffsetOutOfRange" in both.run(release, "delete-records", "--offset-json-file", "delete.json")
+
+
+def leave_behind(place: Place, group: str, topic: str, instance: str, protocol: str) -> None:
+    """A static member that has stopped: it keeps its place until its session ends."""
+    settings = {
+        "bootstrap.servers": place.bootstrap,
+        "group.id": group,
+        "group.instance.id": instance,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+    }
+    if protocol == "classic":
+        settings["session.timeout.ms"] = "300000"
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    ends_at = time.monotonic() + 60
+    while not consumer.assignment():
+        consumer.poll(0.2)
+        assert time.monotonic() < ends_at, f"{instance} was assigned nothing"
+    consumer.close()
+
+
+def test_members_that_have_stopped_are_taken_out(both: Both, release: str) -> None:
+    """kafka-streams-application-reset --force is the one of Kafka's tools that takes members out, by their ids or
+    instance ids. Of programs that name a single instance: members removed, of the Java clients' checks."""
+    topic, group = f"left-{release}", f"stopped-{release}"
+    both.run(release, "topics", "--create", "--topic", topic)
+    fill(both, topic, 10)
+    words = ("--application-id", group, "--input-topics", topic)
+    for place in (both.kavka, both.apache):
+        leave_behind(place, group, topic, "i", "classic")
+        refused = both.alone(place, release, "streams-application-reset", *words)
+        assert "is still active and has following members" in refused, refused
+        assert "groupInstanceId=i" in refused, refused
+    printed = both.run(release, "streams-application-reset", *words, "--force")
+    assert f"Force deleting all active members in the group: {group}" in printed
+    described = both.run(release, "consumer-groups", *PATIENT, "--describe", "--group", group)
+    assert "has no active members" in described
+    assert re.search(rf"{group}\s+{topic}\s+0\s+0\s+10\s+10\s+-", described), described
+
+
+def test_members_of_the_newer_protocol_that_have_stopped_are_taken_out(both: Both, release: str) -> None:
+    """Of kavka alone: a broker of 3.9 on ZooKeeper has no such groups."""
+    topic, group = f"left-newer-{release}", f"stopped-newer-{release}"
+    both.run(release, "topics", "--create", "--topic", topic)
+    leave_behind(both.kavka, group, topic, "i", "consumer")
+    words = ("--application-id", group, "--input-topics", topic, "--force")
+    printed = both.alone(both.kavka, release, "streams-application-reset", *words)
+    assert f"Force deleting all active members in the group: {group}" in printed
+    assert "status" not in printed, printed
+    assert "has no active members" in both.alone(
+        both.kavka, release, "consumer-groups", *PATIENT, "--describe", "--group", group
+    )
 
 
 def test_replicas_move_between_log_directories(both: Both, release: str) -> None:
