@@ -516,7 +516,19 @@ MUTANTS = [
                 "self.wall_ms()",
             ),
         ),
-        ("S41",),
+        ("S41: clocks are set",),
+    ),
+    Mutant(
+        "two clocks in one partition",
+        "an append measures lags on the wall clock: set back, it makes a leader wait for a follower that is gone",
+        (
+            Change(
+                "kavka.replication.replica_manager:ReplicaManager.append",
+                "now_ms=self.now_ms(), wall_ms=wall_ms",
+                "now_ms=wall_ms, wall_ms=wall_ms",
+            ),
+        ),
+        ("S41: the clock of a leader",),
     ),
     # Producers.
     Mutant(

@@ -180,7 +180,7 @@ class Broker:
         self._unsubscribe: Callable[[], None] = lambda: None
         self.broker_id = BrokerId(config.broker_id)
         self.broker_epoch = -1
-        self.now_ms = ports.wall_ms
+        self.wall_ms = ports.wall_ms
         self._recorder: FlightRecorder | None = None
         if config.kavka_flight_recorder_enable:
             from kavka.flight.recorder import FlightRecorder
@@ -252,7 +252,7 @@ class Broker:
                 is_enabled=self.serves_consumer_groups,
                 wall_ms=ports.wall_ms,
                 random=ports.random,
-                on_rebalance=lambda rebalance: self.record(rebalance.as_decision(self.now_ms(), self.broker_id)),
+                on_rebalance=lambda rebalance: self.record(rebalance.as_decision(self.wall_ms(), self.broker_id)),
             ),
         )
         self._transaction_room = TransactionRoom(
@@ -714,7 +714,7 @@ class Broker:
             self.record(
                 Decision(
                     DecisionKind.SESSION_EXPIRED,
-                    self.now_ms(),
+                    self.wall_ms(),
                     self.broker_id,
                     "ZooKeeper did not hear of this broker in zookeeper.session.timeout.ms; it registers anew",
                     about_broker=self.broker_id,
@@ -989,7 +989,7 @@ class Broker:
         self.record(
             Decision(
                 DecisionKind.LOG_DIRECTORY_OFFLINE,
-                self.now_ms(),
+                self.wall_ms(),
                 self.broker_id,
                 f"log directory {directory} failed, and is used no more until this broker is restarted: {why}",
                 about_broker=self.broker_id,

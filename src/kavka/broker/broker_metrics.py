@@ -215,7 +215,7 @@ def _register_logs(broker: Broker, registry: Registry) -> None:
     registry.gauge(
         *_CLEANER_MANAGER,
         "time-since-last-run-ms",
-        lambda: broker.now_ms() - cleaner.last_look_ms if cleaner.last_look_ms >= 0 else 0,
+        lambda: broker.wall_ms() - cleaner.last_look_ms if cleaner.last_look_ms >= 0 else 0,
     )
     for directory in broker.config.log_directories:
         count, size = partial(_uncleanable, cleaner, directory), partial(cleaner.uncleanable_bytes, directory)

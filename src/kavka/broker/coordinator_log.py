@@ -73,10 +73,10 @@ class CoordinatorLog:
         With a producer they are part of its transaction, and count when its marker is reached. INVALID_PRODUCER_EPOCH
         then, where a marker of a later epoch is in the log already.
         """
-        now_ms = self._wall_ms()
+        wall_ms = self._wall_ms()
         builder = BatchBuilder(self._compression)
         for record in records:
-            builder.append(now_ms, record.key, record.value)
+            builder.append(wall_ms, record.key, record.value)
         stamp = NO_STAMP
         if producer_id != NO_PRODUCER_ID:
             stamp = ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE, is_transactional=True)
@@ -85,7 +85,7 @@ class CoordinatorLog:
             partition,
             memoryview(bytearray(builder.build(stamp))),
             required_acks=ACKS_ALL,
-            now_ms=now_ms,
+            wall_ms=wall_ms,
             origin=AppendOrigin.COORDINATOR,
         )
         if not self._replicas.is_committed(self._topic, partition, outcome):

@@ -123,7 +123,7 @@ class ReplicatedDecisionTopic:
     async def _append_here(self, batch: bytes) -> ErrorCode:
         records = memoryview(bytearray(batch))
         outcome = self._replicas.append(
-            DECISIONS_TOPIC, PARTITION, records, required_acks=ACKS_ALL, now_ms=self._wall_ms()
+            DECISIONS_TOPIC, PARTITION, records, required_acks=ACKS_ALL, wall_ms=self._wall_ms()
         )
         if not self._replicas.is_committed(DECISIONS_TOPIC, PARTITION, outcome):
             outcome = await self._replicas.await_committed(DECISIONS_TOPIC, PARTITION, outcome, TIMEOUT_MS)

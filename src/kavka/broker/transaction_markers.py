@@ -91,14 +91,14 @@ class MarkerLog:
         return dict(zip(marker.partitions, errors, strict=True))
 
     async def _write_one(self, marker: Marker, partition: TopicPartition) -> ErrorCode:
-        now_ms = self._wall_ms()
+        wall_ms = self._wall_ms()
         data = build_marker(
             EndTransactionMarker(
                 ControlType.COMMIT if marker.committed else ControlType.ABORT, marker.coordinator_epoch
             ),
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
-            timestamp=now_ms,
+            timestamp=wall_ms,
         )
         topic, index = partition
         if self._is_late(marker, partition):
@@ -108,7 +108,7 @@ class MarkerLog:
             index,
             memoryview(bytearray(data)),
             required_acks=ACKS_ALL,
-            now_ms=now_ms,
+            wall_ms=wall_ms,
             origin=AppendOrigin.COORDINATOR,
         )
         if not self._replicas.is_committed(topic, index, outcome):

@@ -140,7 +140,9 @@ class ReplayedPartition:
         if end_offset <= self.log.log_end_offset:
             return
         if self.partition.is_leader:
-            self.partition.append_as_leader(records_up_to(end_offset), required_acks=ACKS_LEADER, now_ms=now_ms)
+            self.partition.append_as_leader(
+                records_up_to(end_offset), required_acks=ACKS_LEADER, now_ms=now_ms, wall_ms=now_ms
+            )
         else:
             self.log.log_end_offset = end_offset
 
@@ -456,7 +458,7 @@ class BrokerReplay:
             try:
                 if decision.kind is DecisionKind.PRODUCE_REFUSED:
                     partition.append_as_leader(
-                        records_up_to(found.log.log_end_offset), required_acks=ACKS_ALL, now_ms=at_ms
+                        records_up_to(found.log.log_end_offset), required_acks=ACKS_ALL, now_ms=at_ms, wall_ms=at_ms
                     )
                 else:
                     broker, epoch = facts["fetching_broker"], facts["asked_epoch"]

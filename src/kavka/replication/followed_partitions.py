@@ -422,7 +422,7 @@ class FollowedPartitions:
                 if log.log_start_offset == log.log_end_offset:
                     self._begin_with(log, records)
                 appended = partition.append_as_follower(
-                    records, leader_epoch=state.leader_epoch, now_ms=self._ports.wall_ms()
+                    records, leader_epoch=state.leader_epoch, wall_ms=self._ports.wall_ms()
                 )
             except RecordsError as refused:
                 self._on_bad_records(state, str(refused), now_ms)

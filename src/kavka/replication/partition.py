@@ -144,7 +144,10 @@ _SURELY_NOT_STORED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTE
 class Partition:
     """One hosted replica. `min_insync_replicas` follows the topic's configuration.
 
-    All `now_ms` of one partition come from one clock.
+    All `now_ms` of one partition come from one clock, which never jumps: lags are measured on it. `wall_ms` is the time
+    that its log stamps records with and ages segments by, and nothing here is measured on it. With both from the wall
+    clock, a leader alone in the ISR whose clock is set back an hour waits that hour for a follower that is long gone,
+    and shows no reader what it acknowledges.
     """
 
     __slots__ = (
@@ -444,7 +447,13 @@ class Partition:
     # -- appending as a leader
 
     def append_as_leader(
-        self, records: Buffer, *, required_acks: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: Buffer,
+        *,
+        required_acks: int,
+        now_ms: int,
+        wall_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> PartitionAppend:
         """Appends what a producer sent, or a coordinator of this broker wrote.
 
@@ -456,7 +465,7 @@ class Partition:
         state = self.state
         if required_acks == ACKS_ALL and len(state.isr) < self.min_insync_replicas and self.is_under_min_isr:
             self._refuse_produce(now_ms)
-        result = self.log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin)
+        result = self.log.append_as_leader(records, state.leader_epoch, wall_ms, origin=origin)
         # With others in the ISR the leader's own append raises nothing: they cannot have it yet.
         return PartitionAppend(result, self._alone and self._maybe_advance_high_watermark(now_ms))
 
@@ -484,12 +493,12 @@ class Partition:
 
     # -- following
 
-    def append_as_follower(self, records: Buffer, *, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult | None:
+    def append_as_follower(self, records: Buffer, *, leader_epoch: LeaderEpoch, wall_ms: int) -> AppendResult | None:
         """Appends what the leader of `leader_epoch` sent; None where this broker no longer follows in that epoch, or
         where there is no whole batch. Raises `CorruptRecords` or `StorageError` as the log does."""
         if self._role is not Role.FOLLOWER or leader_epoch != self.state.leader_epoch:
             return None
-        return self.log.append_as_follower(records, now_ms)
+        return self.log.append_as_follower(records, wall_ms)
 
     def set_follower_high_watermark(self, leader_high_watermark: Offset) -> bool:
         """Takes over the leader's high watermark, as far as this log reaches; whether it rose.

@@ -308,12 +308,12 @@ class ReplicaManager:
         records: Buffer,
         *,
         required_acks: int,
-        now_ms: int,
+        wall_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendOutcome:
         """Appends to one partition's log and answers at once, whatever `required_acks` waits for.
 
-        An acks=all caller then asks `await_committed`.
+        An acks=all caller then asks `await_committed`. `wall_ms` is what the log may stamp the records with.
         """
         partition = self._partitions.get((topic, index))
         if partition is None:
@@ -322,7 +322,7 @@ class ReplicaManager:
         traffic.produces += 1
         try:
             result, advanced = partition.append_as_leader(
-                records, required_acks=required_acks, now_ms=now_ms, origin=origin
+                records, required_acks=required_acks, now_ms=self.now_ms(), wall_ms=wall_ms, origin=origin
             )
         except RecordsError as refused:
             traffic.failed_produces += 1

@@ -306,7 +306,7 @@ class _LedPartition:
         partition, now_ms = self.partition, self._agenda.now_ms
         self.writes += 1
         try:
-            partition.append_as_leader(bytearray(_batch(records)), required_acks=acks, now_ms=now_ms)
+            partition.append_as_leader(bytearray(_batch(records)), required_acks=acks, now_ms=now_ms, wall_ms=now_ms)
         except RequestError as refusal:
             if refusal.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
                 raise

@@ -207,7 +207,7 @@ class Replicas(RuleBasedStateMachine):
         self.written += 1
         try:
             appended = partition.append_as_leader(
-                batch([b"%d" % self.written] * count), required_acks=acks, now_ms=self.now_ms
+                batch([b"%d" % self.written] * count), required_acks=acks, now_ms=self.now_ms, wall_ms=self.now_ms
             )
         except RequestError:
             return
@@ -277,7 +277,7 @@ class Replicas(RuleBasedStateMachine):
             self.truncate(partition.log, answer.diverging)
             return
         if answer.records:
-            partition.append_as_follower(answer.records, leader_epoch=answer.request.leader_epoch, now_ms=self.now_ms)
+            partition.append_as_follower(answer.records, leader_epoch=answer.request.leader_epoch, wall_ms=self.now_ms)
         partition.set_follower_high_watermark(answer.high_watermark)
 
     def truncate(self, log: UnifiedLog, diverging: EpochEndOffset) -> None:

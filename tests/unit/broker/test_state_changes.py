@@ -747,7 +747,7 @@ def test_records_that_wait_for_more_replicas_are_committed_once_fewer_are_enough
         builder = BatchBuilder()
         builder.append(NOW_MS, None, b"value")
         batch = memoryview(bytearray(builder.build()))
-        room.replicas.append("orders", 0, batch, required_acks=1, now_ms=NOW_MS)
+        room.replicas.append("orders", 0, batch, required_acks=1, wall_ms=NOW_MS)
         hosted = room.replicas.partition(*ORDERS_0)
         assert hosted is not None
         assert (hosted.log.log_end_offset, hosted.log.high_watermark) == (1, 0)

@@ -225,7 +225,7 @@ class Node:
     def append(self, *values: bytes, partition: TopicPartition = ORDERS, count: int = 1) -> None:
         """As a producer with acks=1 does."""
         for _ in range(count):
-            outcome = self.replicas.append(*partition, batch(*values), required_acks=1, now_ms=NOW_MS)
+            outcome = self.replicas.append(*partition, batch(*values), required_acks=1, wall_ms=NOW_MS)
             assert not outcome.error, outcome.error.name
 
     def end(self, partition: TopicPartition = ORDERS) -> int:

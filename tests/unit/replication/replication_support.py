@@ -93,7 +93,9 @@ class Replica:
 
     def append(self, count: int = 1, *, acks: int = ACKS_ALL) -> int:
         """Appends `count` records; the offset behind them."""
-        appended = self.partition.append_as_leader(batch(count), required_acks=acks, now_ms=self.now_ms)
+        appended = self.partition.append_as_leader(
+            batch(count), required_acks=acks, now_ms=self.now_ms, wall_ms=self.now_ms
+        )
         return appended.result.last_offset + 1
 
     def fetch(

@@ -89,7 +89,7 @@ def test_a_new_leader_below_the_minimum_shows_what_it_was_elected_with(tmp_path:
     replica = Replica(tmp_path, B, min_insync_replicas=2)
     log = replica.partition.log
     replica.partition.become_follower(LeaderAndIsr(A, 1, (A, B), 0), (A, B, C), now_ms=NOW_MS)
-    replica.partition.append_as_follower(batch(5, leader_epoch=1), leader_epoch=1, now_ms=replica.now_ms)
+    replica.partition.append_as_follower(batch(5, leader_epoch=1), leader_epoch=1, wall_ms=replica.now_ms)
     replica.partition.set_follower_high_watermark(3)
     assert log.high_watermark == 3
     assert replica.lead([B], leader_epoch=2, partition_epoch=1).high_watermark_advanced
@@ -102,7 +102,7 @@ def test_s21_with_eligible_leader_replicas_nothing_is_committed_below_the_minimu
     replica = Replica(tmp_path, B, min_insync_replicas=2, holds_under_min_isr=True)
     log = replica.partition.log
     replica.partition.become_follower(LeaderAndIsr(A, 1, (A, B), 0), (A, B, C), now_ms=NOW_MS)
-    replica.partition.append_as_follower(batch(5, leader_epoch=1), leader_epoch=1, now_ms=replica.now_ms)
+    replica.partition.append_as_follower(batch(5, leader_epoch=1), leader_epoch=1, wall_ms=replica.now_ms)
     replica.partition.set_follower_high_watermark(3)
     replica.lead([B], leader_epoch=2, partition_epoch=1)
     assert log.high_watermark == 3
@@ -147,11 +147,11 @@ def test_a_follower_takes_nothing_of_another_epoch(tmp_path: Path) -> None:
     replica = Replica(tmp_path, B)
     partition = replica.partition
     partition.become_follower(LeaderAndIsr(A, 2, (A, B), 0), (A, B), now_ms=NOW_MS)
-    late = partition.append_as_follower(batch(1, leader_epoch=1), leader_epoch=1, now_ms=NOW_MS)
+    late = partition.append_as_follower(batch(1, leader_epoch=1), leader_epoch=1, wall_ms=NOW_MS)
     assert late is None
     assert replica.end_offset == 0
     replica.lead([B], leader_epoch=3, partition_epoch=1, replicas=(A, B))
-    assert partition.append_as_follower(batch(1, leader_epoch=3), leader_epoch=3, now_ms=NOW_MS) is None
+    assert partition.append_as_follower(batch(1, leader_epoch=3), leader_epoch=3, wall_ms=NOW_MS) is None
     assert not partition.set_follower_high_watermark(1)
 
 
@@ -159,7 +159,7 @@ def test_a_followers_high_watermark_is_bounded_by_its_log_and_does_not_fall(tmp_
     replica = Replica(tmp_path, B)
     partition = replica.partition
     partition.become_follower(LeaderAndIsr(A, 1, (A, B), 0), (A, B), now_ms=NOW_MS)
-    partition.append_as_follower(batch(3, leader_epoch=1), leader_epoch=1, now_ms=NOW_MS)
+    partition.append_as_follower(batch(3, leader_epoch=1), leader_epoch=1, wall_ms=NOW_MS)
     assert partition.set_follower_high_watermark(10)
     assert replica.high_watermark == 3
     assert not partition.set_follower_high_watermark(1)
@@ -193,7 +193,7 @@ def test_consumers_read_at_a_follower_up_to_its_own_high_watermark(tmp_path: Pat
     partition.become_follower(LeaderAndIsr(A, 1, (A, B), 0), (A, B), now_ms=NOW_MS)
     for _ in range(3):
         partition.append_as_follower(
-            batch(1, leader_epoch=1, base_offset=replica.end_offset), leader_epoch=1, now_ms=NOW_MS
+            batch(1, leader_epoch=1, base_offset=replica.end_offset), leader_epoch=1, wall_ms=NOW_MS
         )
     partition.set_follower_high_watermark(2)
 

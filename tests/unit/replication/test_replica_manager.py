@@ -75,7 +75,7 @@ class Room:
             self.replicas.follow(partition, LeaderAndIsr(leader, leader_epoch, (A, B), 5), (A, B, C))
 
     def append(self, index: int = 0, *, acks: int = ACKS_ALL) -> AppendOutcome:
-        return self.replicas.append("orders", index, batch(), required_acks=acks, now_ms=1_700_000_000_000)
+        return self.replicas.append("orders", index, batch(), required_acks=acks, wall_ms=1_700_000_000_000)
 
     def fetch(
         self, broker_id: BrokerId, *offsets: int, wait_ms: int = 10_000, min_bytes: int = 1, leader_epoch: int = 1
@@ -369,7 +369,7 @@ def test_a_consumer_at_a_follower_waits_for_the_followers_high_watermark(tmp_pat
         room = Room(tmp_path)
         room.follow()
         consumed = waiting(room.consume(0, wait_ms=10_000))
-        room.partition.append_as_follower(batch(leader_epoch=2), leader_epoch=2, now_ms=0)
+        room.partition.append_as_follower(batch(leader_epoch=2), leader_epoch=2, wall_ms=0)
         room.replicas.on_follower_advanced(room.partition)
         assert not consumed.done()
         room.partition.set_follower_high_watermark(1)
@@ -399,7 +399,7 @@ def test_a_throttled_follower_outside_of_the_isr_waits_and_a_member_does_not(tmp
         )
         replicas.host(partition)
         replicas.lead(partition, LeaderAndIsr(A, 1, (A, B), 0), (A, B, C))
-        replicas.append("orders", 0, batch(), required_acks=1, now_ms=1_700_000_000_000)
+        replicas.append("orders", 0, batch(), required_acks=1, wall_ms=1_700_000_000_000)
         params = FetchParams(0, 1, 1 << 20, read_committed=False)
         spec = FetchSpec(PARTITION, TOPIC_ID, 0, 1 << 20, 1, -1, 0)
         assert at_once(replicas.fetch_as_follower(params, [spec], C, -1))[0].size_bytes == 0

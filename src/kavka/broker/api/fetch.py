@@ -65,7 +65,7 @@ def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResp
                 for topic in message.forgotten_topics_data
                 for index in topic.partitions
             ],
-            broker.now_ms(),
+            broker.replicas.now_ms(),
             by_topic_id=by_topic_id,
             is_follower=replica_id >= 0,
         )

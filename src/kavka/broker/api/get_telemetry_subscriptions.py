@@ -26,7 +26,7 @@ def handle(
 ) -> GetTelemetrySubscriptionsResponse:
     try:
         told = broker.telemetry.subscribe(
-            message.client_instance_id, identity(request, message.client_instance_id), broker.now_ms()
+            message.client_instance_id, identity(request, message.client_instance_id), broker.replicas.now_ms()
         )
     except RequestError as refused:
         return GetTelemetrySubscriptionsResponse(error_code=refused.code)

@@ -28,7 +28,7 @@ _TITLES = frozenset(state.title for state in State)
 
 def handle(broker: Broker, request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
     try:
-        wanted = _filter(message, broker.now_ms())
+        wanted = _filter(message, broker.wall_ms())
         found = broker.transactions.transactions()
     except RequestError as refused:
         return ListTransactionsResponse(error_code=refused.code)

@@ -59,7 +59,7 @@ def handle(
     if message.transactional_id is not None:
         before = request.context.turn
         version = request.header.api_version
-        if (before is not None and not before.done()) or unverified_batches(broker, message, version, broker.now_ms()):
+        if (before is not None and not before.done()) or unverified_batches(broker, message, version, broker.wall_ms()):
             return _append_in_turn(broker, request, message, before, _next_turn(request))
     return _append_all(broker, request, message, _NOTHING)
 
@@ -87,7 +87,7 @@ async def _append_in_turn(
     try:
         if before is not None:
             await asyncio.wait((before,))
-        unverified = unverified_batches(broker, message, version, broker.now_ms())
+        unverified = unverified_batches(broker, message, version, broker.wall_ms())
         refused = await verify(broker, message.transactional_id, unverified, version) if unverified else _NOTHING
         result = _append_all(broker, request, message, refused)
     finally:
@@ -101,7 +101,7 @@ def _append_all(
     """Appends to all partitions but those that are `refused`, with what they are answered."""
     version = request.header.api_version
     acks = message.acks
-    now_ms = broker.now_ms()
+    wall_ms = broker.wall_ms()
     pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]] = []
     flushing: list[tuple[PartitionProduceResponse, AppendOutcome]] = []
     failed = False
@@ -115,7 +115,7 @@ def _append_all(
             if refused and name is not None and (name, data.index) in refused:
                 outcome = refused[TopicPartition(name, data.index)]
             else:
-                outcome = _append(broker, request, message, name, data, now_ms)
+                outcome = _append(broker, request, message, name, data, wall_ms)
             answer = _answer(broker, request, name, data.index, outcome)
             if outcome.error is not ErrorCode.NONE:
                 failed = True
@@ -143,7 +143,7 @@ def _append(
     message: ProduceRequest,
     topic: str | None,
     data: PartitionProduceData,
-    now_ms: int,
+    wall_ms: int,
 ) -> AppendOutcome:
     if topic is None:
         return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -163,7 +163,7 @@ def _append(
             return AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION)
     except RecordsError as refused:
         return AppendOutcome(refused.code, message=refused.message)
-    return broker.replicas.append(topic, data.index, records, required_acks=message.acks, now_ms=now_ms)
+    return broker.replicas.append(topic, data.index, records, required_acks=message.acks, wall_ms=wall_ms)
 
 
 def _is_transactional(records: memoryview) -> bool:

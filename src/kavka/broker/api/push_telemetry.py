@@ -24,7 +24,7 @@ def handle(broker: Broker, request: Request, message: PushTelemetryRequest) -> P
         broker.telemetry.push(
             message.client_instance_id,
             identity(request, message.client_instance_id),
-            broker.now_ms(),
+            broker.replicas.now_ms(),
             subscription_id=message.subscription_id,
             is_last=message.terminating,
             codec=message.compression_type,

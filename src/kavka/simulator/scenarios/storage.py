@@ -182,3 +182,22 @@ def _(seed: int) -> None:
     play.slow(A, C, 0.0)
     play.write_ok()
     play.finish()
+
+
+@scenario("S41: the clock of a leader that is alone is set back, and readers get what it acknowledges")
+def _(seed: int) -> None:
+    play = Play(seed, topic={"min.insync.replicas": "1"})
+    play.write_ok(3)
+    play.keep_out(B)
+    play.keep_out(C)
+    play.expect(leader=A, isr=(A,))
+    for seconds in (-3_600.0, -1.0, 1.0, 7_200.0, -3_600.0):
+        play.jump(A, seconds)
+        play.write_ok(2, acks=1)
+        ends = play.high_watermark(A), play.log_end(A)
+        play.require(ends[0] == ends[1], f"readers get what is below {ends[0]}, the log ends at {ends[1]}")
+    play.let_in(B)
+    play.let_in(C)
+    play.expect(leader=A, isr=(A, B, C))
+    play.write_ok()
+    play.finish()
