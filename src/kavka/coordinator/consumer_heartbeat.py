@@ -8,7 +8,9 @@ log, futures, clocks.
     I2  a member is told of an assignment only with records that say so (the caller answers when they are committed)
     I3  what a member may not have been told it is told by the next answer, whether it asks or not: a write of unknown
         outcome counts although its answer was a failure, and a new coordinator cannot know what arrived
-    I4  a member that leaves or is thrown out raises the group's epoch, so that others get what it had
+    I4  who reads a topic no more is to give its partitions back with the answer, however long the next assignment
+        takes: else it would go on to read what its application has just given up
+    I5  a member that leaves or is thrown out raises the group's epoch, so that others get what it had
 
     member epoch  what it asks
     0             to join, or to join again without any partition
@@ -24,6 +26,7 @@ Source: KIP-848, KIP-1082; Kafka's GroupMetadataManager.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -302,9 +305,23 @@ def advance(
     if epoch > target_epoch and is_time_to_assign(group, now):
         target_epoch = epoch
         target = _assign(group, members, read, epoch, now, records, updated.member_id)
-    if updated.is_reconciled_to(target_epoch):
+    reads = read[updated.member_id]
+    reads_otherwise = not is_new and reads != group.topics_of(before)
+    if updated.is_reconciled_to(target_epoch) and not reads_otherwise:
         return updated
-    after = reconcile(updated, target_epoch=target_epoch, target=target, owner_epoch=group.owner_epoch, owned=owned)
+
+    def is_read(topic_id: uuid.UUID) -> bool:
+        name = now.topics.name(topic_id)
+        return name is None or name in reads
+
+    after = reconcile(
+        updated,
+        target_epoch=target_epoch,
+        target=target,
+        owner_epoch=group.owner_epoch,
+        owned=owned,
+        is_read=is_read if reads_otherwise or epoch > target_epoch else None,
+    )
     if after != updated or is_new:
         records.append(current_record(group_id, after))
     return after
@@ -396,7 +413,7 @@ def decide_leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Now) -> 
 
 
 def remove_members(group: ConsumerGroup, member_ids: Sequence[str], now: Now) -> list[CoordinatorRecord]:
-    """The records that take members out and raise the group's epoch (I4)."""
+    """The records that take members out and raise the group's epoch (I5)."""
     records = member_tombstones(group.group_id, member_ids)
     gone = frozenset(member_ids)
     left = {member_id: member for member_id, member in group.members.items() if member_id not in gone}

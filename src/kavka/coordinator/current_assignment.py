@@ -5,11 +5,15 @@ Must not know the group, the log, time.
 
     I1  a partition is assigned only when nobody has it: what one member is to lose it must have given back first (G1)
     I2  a member reaches the target's epoch only when it has given back all that it must
+    I3  what a member does not read any more it is not given, and gives back, whatever the target says: it may be of
+        before
 
     from                   when                                              to
     STABLE                 the target is of another epoch                    next step
     UNREVOKED_PARTITIONS   it owns nothing of what is revoked any more       next step, one epoch on
     UNRELEASED_PARTITIONS  always                                            next step
+    STABLE                 it reads no more what it has                      next step
+    UNREVOKED_PARTITIONS   it reads no more what it has                      UNREVOKED_PARTITIONS, with more to revoke
 
     next step: something to revoke that it may own   UNREVOKED_PARTITIONS, in its epoch
                else something is another's still     UNRELEASED_PARTITIONS, in the target's epoch, with what is free
@@ -36,20 +40,29 @@ def reconcile(
     target: Assignment,
     owner_epoch: Callable[[uuid.UUID, int], int],
     owned: Assignment | None,
+    is_read: Callable[[uuid.UUID], bool] | None = None,
 ) -> ConsumerMember:
     """The member after its next step, or as it is.
 
     `owned` is what it says it has, None where it does not say; `owner_epoch` gives -1 for a partition that nobody has.
+    `is_read`: whether it reads a topic, None where the target is made of what it reads.
     Raises `RequestError` (FENCED_MEMBER_EPOCH) for a member whose state the log has under a name not known here.
     """
+    gives_up = frozenset[uuid.UUID]()
+    if is_read is not None:
+        gives_up = frozenset(topic_id for topic_id in member.assigned if not is_read(topic_id))
+        target = {topic_id: partitions for topic_id, partitions in target.items() if is_read(topic_id)}
     match member.state:
         case MemberState.STABLE:
             if member.epoch == target_epoch:
-                return member
+                if not gives_up:
+                    return member
+                # It has got all of this target: what it reads besides, the next one gives.
+                target = {topic_id: has for topic_id, has in member.assigned.items() if topic_id not in gives_up}
             return _step(member, member.epoch, target_epoch, target, owner_epoch, owned)
         case MemberState.UNREVOKED_PARTITIONS:
             if _owns_any(owned, member.revoking):
-                return member
+                return _revoking_more(member, gives_up) if gives_up else member
             return _step(member, member.epoch + 1, target_epoch, target, owner_epoch, owned)
         case MemberState.UNRELEASED_PARTITIONS:
             return _step(member, member.epoch, target_epoch, target, owner_epoch, owned)
@@ -63,6 +76,15 @@ def reconcile(
             return _step(member, target_epoch, target_epoch, target, owner_epoch, owned)
         case _:
             assert_never(member.state)
+
+
+def _revoking_more(member: ConsumerMember, topics: frozenset[uuid.UUID]) -> ConsumerMember:
+    """The member, in its epoch, with these topics' partitions to give back as well."""
+    keeps = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id not in topics}
+    revoking = dict(member.revoking)
+    for topic_id in topics:
+        revoking[topic_id] = revoking.get(topic_id, frozenset()) | member.assigned[topic_id]
+    return _moved(member, member.epoch, MemberState.UNREVOKED_PARTITIONS, keeps, revoking)
 
 
 def _step(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
 from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
+from kavka.coordinator.consumer_heartbeat import HeartbeatAnswer
 from kavka.coordinator.consumer_protocol import decode_assignment, encode_assignment
 from kavka.coordinator.group import GroupState, Leaver
 from kavka.coordinator.shard import OffsetToCommit
@@ -481,5 +483,53 @@ def test_a_member_that_was_of_a_classic_group_has_what_it_had_since_its_generati
         assert await committed(case, old.member_id, old.generation, *keeps) is ErrorCode.NONE
         gone = [number for number in range(4) if number not in keeps]
         assert await committed(case, old.member_id, old.generation, *gone) is ErrorCode.ILLEGAL_GENERATION
+
+    in_virtual_time(scenario)
+
+
+def topics_told(answer: HeartbeatAnswer) -> set[uuid.UUID]:
+    assert answer.assignment is not None
+    return set(answer.assignment)
+
+
+def test_who_reads_a_topic_no_more_gives_it_back_at_once_however_long_the_next_assignment_takes() -> None:
+    async def scenario() -> None:
+        case = Case(assignment_interval_ms=60_000, session_timeout_ms=1_000_000)
+        await case.start()
+        of_t = uuid.UUID(int=1)
+        of_u, of_v = (case.topics.put(name, 2) for name in ("u", "v"))
+        one = await case.beat("one", topics=["t", "u", "v"])
+        epoch, has = one.member_epoch, dict(one.assignment or {})
+        assert topics_told(one) == {of_t, of_u, of_v}
+        # More to read is no reason to give anything back.
+        assert (await case.beat("one", epoch, topics=["t", "u", "v", "w"])).assignment is None
+        less = await case.beat("one", epoch, topics=["t", "u"], owned=has)
+        assert (less.member_epoch, topics_told(less)) == (epoch, {of_t, of_u})
+        # Even less, before it has given back the first.
+        least = await case.beat("one", epoch, topics=["t"], owned=has)
+        assert (least.member_epoch, topics_told(least)) == (epoch, {of_t})
+        group = case.groups.describe_consumer_group(GROUP)
+        assert group is not None
+        assert group.members["one"].held == has
+        await case.beat("one", epoch, owned={of_t: has[of_t]})
+        assert group.members["one"].held == {of_t: has[of_t]}
+        assert case.state == "Assigning"
+
+    in_virtual_time(scenario)
+
+
+def test_who_comes_back_to_a_topic_before_it_was_assigned_anew_is_given_it_again() -> None:
+    async def scenario() -> None:
+        case = Case(assignment_interval_ms=60_000, session_timeout_ms=1_000_000)
+        await case.start()
+        of_t, of_u = uuid.UUID(int=1), case.topics.put("u", 2)
+        one = await case.beat("one", topics=["t", "u"])
+        epoch = one.member_epoch
+        await case.beat("one", epoch, topics=["t"], owned={of_t: frozenset(range(4))})
+        await case.beat("one", epoch, topics=["t", "u"], owned={of_t: frozenset(range(4))})
+        await asyncio.sleep(61)
+        last = await case.beat("one", epoch, owned={of_t: frozenset(range(4))})
+        assert topics_told(last) == {of_t, of_u}
+        assert case.state == "Stable"
 
     in_virtual_time(scenario)
