@@ -48,7 +48,7 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
 
-ecosystem: setup ## Kafka Connect as it is published, its workers killed, on kavka and on Apache Kafka
+ecosystem: setup ## Kafka Connect and MirrorMaker 2 as they are published, killed, on kavka and on Apache Kafka
 	@KAVKA_ECOSYSTEM=1 $(PYTHON) -m pytest tests/ecosystem
 
 demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, a pipeline on Spark, nothing lost

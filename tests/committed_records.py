@@ -13,9 +13,10 @@ TIMEOUT_S: Final = 60.0
 
 
 class CommittedRecord(NamedTuple):
-    """A record as its writer meant it, without its offset. `timestamp_ms` is that of the topic's kind."""
+    """A record, and where it lies. `timestamp_ms` is that of the topic's kind."""
 
     partition: int
+    offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -56,7 +57,9 @@ def committed_records(bootstrap: str, topic: str) -> list[CommittedRecord]:
 
 
 def _record(message: Message) -> CommittedRecord:
-    partition = message.partition()
+    partition, offset = message.partition(), message.offset()
     assert partition is not None
+    assert offset is not None
     _, timestamp_ms = message.timestamp()
-    return CommittedRecord(partition, message.key(), message.value(), tuple(message.headers() or ()), timestamp_ms)
+    headers = tuple(message.headers() or ())
+    return CommittedRecord(partition, offset, message.key(), message.value(), headers, timestamp_ms)
