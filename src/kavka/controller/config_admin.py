@@ -5,7 +5,8 @@ what the new configuration is comes from the caller's function, which checks it.
 
 A change writes the entity's znode compare-and-set together with a sequential notification; every broker watches the
 notifications and reads the entities that they name. Two changes at once: the second is rejected, reads what the first
-wrote, and is decided anew.
+wrote, and is decided anew. Where settings cannot be read, none is in force: a change begins with none, and writes what
+can be read, or nobody could correct it.
 
 Source: Kafka's AdminZkClient.changeConfigs and ZkNodeChangeNotificationListener.
 """
@@ -94,8 +95,7 @@ class ConfigAdmin:
         )
         for _ in range(MAX_CHANGE_ATTEMPTS):
             found = (await self._zookeeper.get_many([path]))[0]
-            current = ConfigEntity.decode(entity_path, found[0] if found is not None else None)
-            wanted = ConfigEntity(dict(decide(current.config)))
+            wanted = ConfigEntity(dict(decide(_settings(entity_path, None if found is None else found[0]))))
             if validate_only:
                 return wanted
             operations: list[Operation] = []
@@ -133,6 +133,13 @@ class ConfigAdmin:
                     continue  # Another broker was faster.
                 purged += 1
         return purged
+
+
+def _settings(entity_path: str, data: bytes | None) -> Mapping[str, str]:
+    try:
+        return ConfigEntity.decode(entity_path, data).config
+    except MalformedZNode:
+        return {}
 
 
 class ConfigChanges:

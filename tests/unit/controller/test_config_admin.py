@@ -218,6 +218,19 @@ def test_old_notifications_are_removed(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_settings_that_cannot_be_read_can_be_set_anew(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.admin.create("/config/topics/t", b"garbage")
+        config = ConfigAdmin(cluster.admin)
+        await config.change(T, lambda current: {**current, "retention.ms": "1"}, validate_only=True)
+        with pytest.raises(ZooKeeperError):
+            await config.read(T)
+        await config.change(T, lambda current: {**current, "retention.ms": "1"})
+        assert await config.read(T) == ConfigEntity({"retention.ms": "1"})
+
+    run(tmp_path, scenario)
+
+
 def test_an_entity_that_cannot_be_read_is_an_error_for_one_and_nothing_among_all(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.admin.create("/config/topics/t", b"garbage")
