@@ -71,7 +71,7 @@ def brokers(bootstrap: str | None, *, as_json: bool) -> None:
     show(table)
     silent = [str(row["id"]) for row in rows if not row["answers"]]
     if silent:
-        note(f"Registered, but not answering: {', '.join(silent)}. Who died is registered until the session ends.")
+        note(f"Registered, but not answering: {', '.join(silent)}. A dead broker is registered until its session ends.")
     missing = sorted(reading.shares.keys() - {each.node_id for each in reading.brokers})
     if missing:
         note(f"Not registered, but replicas are assigned to them: {', '.join(map(str, missing))}.")

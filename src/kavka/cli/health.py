@@ -116,7 +116,7 @@ def _show(snapshot: ClusterSnapshot, found: HealthReport, *, every: bool) -> Non
             print(f"  and {result.failed - SHOWN_FINDINGS:,} more")
         print(f"  Next: {result.check.advice}")
     if not found.failed:
-        print("Every check passes that could be made.")
+        print("Every check that could be made passes.")
     if every:
         print()
         table = Table(["check", "result", "weight", "evidence"], ["weight"])

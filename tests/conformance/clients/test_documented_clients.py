@@ -18,7 +18,8 @@ from kavka_process import KavkaProcess
 
 TIMEOUT_S = 90
 PAGE = (PROJECT / "docs" / "clients.md").read_text()
-SECTION = re.compile(r"^## ([\w-]+).*?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LEFT_OUT = r"(?<!installs -->\n)(?<!another machine -->\n)"
+SECTION = re.compile(rf"^## ([\w-]+)(?:(?!^## ).)*?{LEFT_OUT}^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SNIPPETS = {name: (language, program) for name, language, program in SECTION.findall(PAGE)}
 
 

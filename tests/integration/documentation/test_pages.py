@@ -23,7 +23,7 @@ PATIENCE_S, LONG_PATIENCE_S = 150, 1_800
 MOST_NOT_RUN = {
     "another machine": 14,
     "a target": 5,
-    "installs": 7,
+    "installs": 9,
     "a fragment": 8,
     "an incident": 18,
     TAKES_MINUTES: 24,
