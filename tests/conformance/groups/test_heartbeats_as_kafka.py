@@ -19,8 +19,14 @@ from kavka.protocol.messages.consumer_group_describe_request import ConsumerGrou
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from kavka.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kavka.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -42,6 +48,8 @@ from kavka.protocol.messages.offset_fetch_request import (
 from kavka_process import KavkaProcess
 
 TOPIC = "beats"
+GROUP = 32
+"""The type of resources that groups are, to configurations."""
 INTERVAL = {"group.consumer.assignment.interval.ms": "0"}
 
 pytestmark = pytest.mark.kafka
@@ -94,11 +102,40 @@ class Script:
             ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **values), version
         )
         told = answer.assignment
-        counts = None if told is None else [len(part.partitions) for part in told.topic_partitions]
+        counts = None if told is None else sorted(len(part.partitions) for part in told.topic_partitions)
         self.notes.append(
             ("beat", group, member, epoch, ErrorCode(answer.error_code).name, answer.member_epoch, counts)
         )
         return answer
+
+    def another_topic(self, name: str, partitions: int) -> uuid.UUID:
+        """Makes a topic, and waits until groups are given its partitions; returns its id."""
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        self.client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        deadline = time.monotonic() + 60
+        found = uuid.UUID(int=0)
+        while not found.int:
+            assert time.monotonic() < deadline
+            found = self.client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0].topic_id
+        noted = list(self.notes)
+        while not self.beat(f"warm-{name}", "w", 0, subscribed_topic_names=[name]).assignment.topic_partitions:
+            assert time.monotonic() < deadline
+        self.notes[:] = noted
+        return found
+
+    def assign_every(self, group: str, interval_ms: int) -> None:
+        """How long after an assignment the group's next one comes at the soonest; returns when that is in force."""
+        name = "consumer.assignment.interval.ms"
+        setting = AlterableConfig(name=name, config_operation=0, value=str(interval_ms))
+        resource = AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=[setting])
+        answer = self.client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert answer.responses[0].error_code == 0, answer
+        asked = DescribeConfigsResource(resource_type=GROUP, resource_name=group, configuration_keys=[name])
+        deadline = time.monotonic() + 60
+        while (
+            self.client.ask(DescribeConfigsRequest(resources=[asked]), 4).results[0].configs[0].value != setting.value
+        ):
+            assert time.monotonic() < deadline
 
     def owned(self, answer: Any) -> list[int]:
         return [number for part in answer.assignment.topic_partitions for number in part.partitions]
@@ -319,7 +356,40 @@ def commits_of_an_older_epoch(script: Script) -> None:
     script.commit("older", "m2", 3, partition=given[0])
 
 
-SCRIPTS = (wrong_requests, life_of_members, static_members, offsets, commits_of_an_older_epoch)
+def less_to_read_before_the_next_assignment(script: Script) -> None:
+    """Who subscribes to less is told at once, who subscribes to more by the next assignment."""
+    script.assign_every("less", 15_000)
+    second, third = script.another_topic("second", 2), script.another_topic("third", 2)
+    all_of = {script.topic_id: 4, second: 2, third: 2}
+
+    def owns(*topics: uuid.UUID) -> list[TopicPartitions]:
+        return [TopicPartitions(topic_id=topic_id, partitions=list(range(all_of[topic_id]))) for topic_id in topics]
+
+    first = script.topic_id
+    names = [TOPIC, "second", "third"]
+    script.beat("less", "m1", 0, subscribed_topic_names=names)
+    script.beat("less", "m1", 2, subscribed_topic_names=[*names, "fourth"])
+    script.beat("less", "m1", 2, subscribed_topic_names=names[:2], topic_partitions=owns(*all_of))
+    script.describe("less")
+    script.beat("less", "m1", 2, subscribed_topic_names=names[:1], topic_partitions=owns(*all_of))
+    script.describe("less")
+    script.beat("less", "m1", 2, topic_partitions=owns(first, second))
+    script.describe("less")
+    script.beat("less", "m1", 2, topic_partitions=owns(first))
+    script.describe("less")
+    script.beat("less", "m1", 2, subscribed_topic_names=names[:2], topic_partitions=owns(first))
+    script.beat("less", "m1", 2, subscribed_topic_names=names[1:2], topic_partitions=[])
+    script.describe("less")
+
+
+SCRIPTS = (
+    wrong_requests,
+    life_of_members,
+    static_members,
+    offsets,
+    commits_of_an_older_epoch,
+    less_to_read_before_the_next_assignment,
+)
 
 
 @pytest.fixture(scope="module")
