@@ -976,6 +976,8 @@ class Broker:
             self._remember_life(self._static_config.log_directories)
         gone = [partition.topic_partition for partition in self.replicas.partitions() if partition.log.failure]
         self.state_changes.take_offline(gone)
+        if self.logs.is_released:
+            return  # It was closed under who used it, at a stop.
         if not self.logs.live_directories:
             self._ports.halt(f"no log directory is left: {failure}")
             return

@@ -204,9 +204,11 @@ class StateChanges:
     def _refusal(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """Why a message as a whole counts no more (I4); NONE, and its controller epoch is the highest, if it counts.
 
+        When the logs are closed this life of the broker is over, although its session may not be yet.
+
         A broker epoch above the own one is accepted: the controller may see a registration before its maker does.
         """
-        if 0 <= broker_epoch < self._broker_epoch():
+        if self._logs.is_released or 0 <= broker_epoch < self._broker_epoch():
             return ErrorCode.STALE_BROKER_EPOCH
         if controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -255,7 +257,8 @@ class StateChanges:
     def _host(self, order: _Order, now_ms: int) -> tuple[ErrorCode, Partition | None]:
         """The partition that the order is for, made if it is new here; None, and why, where it is not obeyed."""
         topic_partition = order.topic_partition
-        if topic_partition in self._replicas.offline_partitions:
+        # The logs may be closed between two parts of one message.
+        if self._logs.is_released or topic_partition in self._replicas.offline_partitions:
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         hosted = self._replicas.partition(*topic_partition)
         if hosted is not None:

@@ -250,6 +250,8 @@ class LogManager:
         """producer.id.expiration.ms, which may change at run time."""
         self.recovery_threads = settings.recovery_threads
         """num.recovery.threads.per.data.dir, as it is to be when the logs are closed."""
+        self.is_released = False
+        """Whether the directories are given up, at the end or after a start that failed: no log is here any more."""
         self.broker_id = settings.broker_id
         self.cluster_id = settings.cluster_id
 
@@ -320,6 +322,8 @@ class LogManager:
             self._filesystem.sync_directory(parent or ("/" if directory.startswith("/") else "."))
 
     def _require_one_directory(self) -> None:
+        if self.is_released:
+            raise StorageError(self._directories[0], "is given up: the broker is stopping")
         if not self._homes:
             path, error = next(iter(self._offline.items()))
             raise StorageError(path, f"no log directory is left: {error}")
@@ -1004,6 +1008,7 @@ class LogManager:
 
     def release(self) -> None:
         """Gives up the locks without writing anything."""
+        self.is_released = True
         for home in self._homes.values():
             for log in home.logs.values():
                 log.abandon()

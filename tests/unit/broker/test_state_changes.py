@@ -756,3 +756,26 @@ def test_records_that_wait_for_more_replicas_are_committed_once_fewer_are_enough
         assert hosted.log.high_watermark == 1
 
     runs(tmp_path, scenario)
+
+
+def test_a_message_that_arrives_when_the_logs_are_closed_is_of_a_life_that_is_over(tmp_path: Path) -> None:
+    async def scenario(room: Room) -> None:
+        room.logs.close(NOW_MS)
+        assert await room.lead() is ErrorCode.STALE_BROKER_EPOCH
+        assert room.storage_errors == []
+
+    runs(tmp_path, scenario)
+
+
+def test_logs_that_are_closed_within_a_message_are_no_failure_of_a_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(room: Room) -> None:
+        async def closes_meanwhile(names: Iterable[str]) -> None:
+            room.logs.close(NOW_MS)
+
+        monkeypatch.setattr(room.changes._topics, "require_topics", closes_meanwhile)
+        assert await room.lead() is ErrorCode.KAFKA_STORAGE_ERROR
+        assert room.storage_errors == []
+
+    runs(tmp_path, scenario)

@@ -522,3 +522,10 @@ def test_a_partition_whose_directory_cannot_be_renamed_is_gone_with_its_disk(tmp
         logs.delete(ORDERS, NOW_MS)
     assert logs.get(ORDERS) is None
     assert logs.live_directories == []
+
+
+def test_when_the_logs_are_closed_none_is_made(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.close(NOW_MS)
+    with pytest.raises(StorageError, match="the broker is stopping"):
+        logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
