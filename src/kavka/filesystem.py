@@ -101,3 +101,19 @@ class FileSystem(Protocol):
         Raises `LogDirectoryLocked` where another process holds it.
         """
         ...
+
+
+def make_durable_directory(filesystem: FileSystem, path: str) -> None:
+    """Makes a directory to keep things in, and those above it, if they are not there. Blocks. Raises `StorageError`.
+
+    A power cut that took it away again would take everything with it that is durable in it.
+    """
+    made = []
+    missing = path.rstrip("/")
+    while missing and not filesystem.exists(missing):
+        made.append(missing)
+        missing = missing.rpartition("/")[0]
+    filesystem.make_directory(path)
+    for directory in reversed(made):
+        parent = directory.rpartition("/")[0]
+        filesystem.sync_directory(parent or ("/" if directory.startswith("/") else "."))

@@ -481,6 +481,36 @@ MUTANTS = [
         ("S38",),
     ),
     Mutant(
+        "the mark that was believed comes back",
+        "KAFKA-15375's family: that the mark is removed is not durable when the first record is written",
+        (
+            Change(
+                "kavka.log.log_manager:LogManager._plan_home",
+                "self._filesystem.sync_directory(path)",
+                "pass",
+            ),
+        ),
+        ("S38: a power cut after",),
+    ),
+    Mutant(
+        "a clean stop leaves its last flush to the system",
+        "the mark of a clean stop vouches for records, epochs and truncations that a power cut may still take",
+        (Change(f"{LOG}.close", "self.flush(now_ms)", "pass"),),
+        ("S38: a power cut after",),
+    ),
+    Mutant(
+        "producer snapshots are not synced",
+        "a clean stop, a power cut: behind the mark nobody reads the records, and no producer is known",
+        (Change(f"{LOG}.write_all", "self._files_to_sync.append(snapshot)", "pass"),),
+        ("S38: a power cut after",),
+    ),
+    Mutant(
+        "topic ids are not synced",
+        "a power cut leaves records without the id of their topic, which a topic made anew takes for its own",
+        (Change(f"{LOG}.write_topic_id", "self._topic_id_unsynced = self._directory_changed = True", "pass"),),
+        ("S38: a power cut a moment",),
+    ),
+    Mutant(
         "an append goes on after an error",
         "KAFKA-10778: a log whose write failed takes the next one",
         (

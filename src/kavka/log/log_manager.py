@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
-from kavka.filesystem import File, FileSystem
+from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.log.checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
@@ -304,22 +304,9 @@ class LogManager:
                 _logger.warning("log directory not read", directory=path, why=str(error))
 
     def _open_home(self, path: str) -> _Home:
-        self._make_durably(path)
+        make_durable_directory(self._filesystem, path)
         lock = self._filesystem.lock(f"{path}/{LOCK}")
         return _Home(path, lock, MadeDirectories(self._filesystem, path))
-
-    def _make_durably(self, path: str) -> None:
-        """Makes a log directory and those above it, if they are not there. A power cut that took it away again would
-        take everything that is durable in it."""
-        made = []
-        while path and not self._filesystem.exists(path):
-            made.append(path)
-            path = path.rstrip("/").rpartition("/")[0] or ("/" if path.startswith("/") else "")
-        if made:
-            self._filesystem.make_directory(made[0])
-        for directory in made:
-            parent = directory.rstrip("/").rpartition("/")[0]
-            self._filesystem.sync_directory(parent or ("/" if directory.startswith("/") else "."))
 
     def _require_one_directory(self) -> None:
         if self.is_released:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kavka.config.broker import BrokerConfig
-from kavka.filesystem import File, FileSystem
+from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.runtime.process import wall_ms
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
@@ -81,7 +81,7 @@ class ZooKeeperHost:
         Raises StorageError (LogDirectoryLocked) and AddressUnavailable; `stop` then.
         """
         place = self._place
-        self._filesystem.make_directory(place.directory)
+        make_durable_directory(self._filesystem, place.directory)
         self._lock = self._filesystem.lock(f"{place.directory}/{ZOOKEEPER_LOCK}")
         self._embedded = EmbeddedZooKeeper(
             Database.open(self._filesystem, place.directory, DatabaseSettings(sync=place.sync)),

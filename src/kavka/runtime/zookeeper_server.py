@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kavka.errors import InvariantViolation, KavkaError, ProtocolViolation
+from kavka.filesystem import make_durable_directory
 from kavka.logger import Logger
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop, raise_file_limit
@@ -422,7 +423,7 @@ async def _run(plan: ZooKeeperProcess, on_started: Callable[[str, int], None]) -
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     filesystem = LocalFileSystem()
-    filesystem.make_directory(plan.directory)
+    make_durable_directory(filesystem, plan.directory)
     lock = filesystem.lock(f"{plan.directory}/{LOCK}")
     workers = ThreadPoolExecutor(1, thread_name_prefix="kavka-zookeeper")
 

@@ -20,6 +20,7 @@ from kavka.broker.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision, RecordDecision, forget
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation, StorageError
+from kavka.filesystem import make_durable_directory
 from kavka.model import chunk_bytes
 from kavka.protocol.api import decode_request_header
 from kavka.protocol.connection import CLOSE_CONNECTION, ConnectionContext, Request, Response, ServerConnection, Slot
@@ -197,7 +198,7 @@ class SimulatedBroker:
     async def _begin(self, loop: NodeLoop) -> None:
         filesystem = self.disk.port(loop)
         for directory in self.log_directories:
-            filesystem.make_directory(directory)
+            make_durable_directory(filesystem, directory)
         config = BrokerConfig.from_properties(
             {
                 "broker.id": str(self.broker_id),

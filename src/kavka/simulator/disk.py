@@ -4,7 +4,9 @@ Decides what is left of a file after its process or its machine died, and which 
 the files mean. The FileSystem port's own words about durability are taken at their letter here:
 
     written, not synced       survives the process; at a power cut any suffix of it may be gone, cut anywhere (torn)
-    created, renamed, removed survives the process; at a power cut it may be undone until the directory is synced
+    created, renamed, removed survives the process; at a power cut it may be undone until the directory is synced, also
+                              where the file's own bytes are
+    a directory made          is gone with all that is in it, synced or not, until its parent is synced
     a file replaced atomically and durably is the old one or the new one
     a directory renamed       keeps its files, under one name or the other: what a power cut undoes are the last renames
                               that were not synced, with what took the old names' places since
@@ -83,8 +85,9 @@ class SimulatedDisk:
         self.directories: dict[str, None] = {"/": None}
         self._durable_names: dict[str, _Content] = {}
         """The names as of the last sync of their directories: what a power cut falls back to."""
-        self._renames: list[tuple[str, str]] = []
-        """Directories that were renamed since, oldest first: a file system's journal keeps their order."""
+        self._moves: list[tuple[str | None, str]] = []
+        """Directories that were renamed since, or made (None), oldest first: a file system's journal keeps their order.
+        """
         self.locks: dict[str, NodeLoop] = {}
         self._volumes: dict[str, Volume] = {}
         self._is_examined = False
@@ -126,19 +129,25 @@ class SimulatedDisk:
         """The machine died: of what was not synced, a part is gone."""
         self.crashes += 1
         random = self._random
-        if self._renames:
-            kept = int(random.random() * (len(self._renames) + 1))
-            while len(self._renames) > kept:
-                self._undo(*self._renames.pop())
-            self._renames.clear()
+        if self._moves:
+            kept = int(random.random() * (len(self._moves) + 1))
+            while len(self._moves) > kept:
+                source, target = self._moves.pop()
+                if source is None:
+                    self._forget(target)
+                else:
+                    self._undo(source, target)
+            self._moves.clear()
         names = dict(self.files)
+        named = {id(content) for content in self._durable_names.values()}
         for path, content in self._durable_names.items():
             if names.get(path) is not content and random.random() < 0.5:
                 # The rename or removal did not make it.
                 names = {other: held for other, held in names.items() if held is not content}
                 names[path] = content
         for path, content in list(names.items()):
-            if path not in self._durable_names and not content.synced and random.random() < 0.5:
+            # A rename of what has a durable name is done or not: it never loses both names.
+            if path not in self._durable_names and id(content) not in named and random.random() < 0.5:
                 del names[path]  # The creation did not make it.
                 continue
             if content.before is not None and random.random() < 0.5:
@@ -158,20 +167,32 @@ class SimulatedDisk:
 
     def _undo(self, source: str, target: str) -> None:
         """A rename of a directory did not make it, nor did what happened later under either name."""
-        for table in (self.files, self._durable_names):
-            for path in _below(source, table):
-                del table[path]
-        for path in [*_below(source, self.directories), source]:
-            self.directories.pop(path, None)
+        self._forget(source)
         for path in _below(target, self._durable_names):
             self.files.setdefault(path, self._durable_names[path])
         self.make_directory(target)
         self.move_directory(source=target, target=source)
 
-    def make_directory(self, path: str) -> None:
+    def _forget(self, directory: str) -> None:
+        """The directory is gone, with all that was in it."""
+        for table in (self.files, self._durable_names):
+            for path in _below(directory, table):
+                del table[path]
+        for path in [*_below(directory, self.directories), directory]:
+            self.directories.pop(path, None)
+
+    def make_directory(self, path: str) -> list[str]:
+        """Makes the directory and those above it; returns those that were not there."""
+        made = []
         while path not in self.directories:
             self.directories[path] = None
+            made.append(path)
             path = posixpath.dirname(path)
+        return made[::-1]
+
+    def note_made(self, directories: list[str]) -> None:
+        """A power cut may take these away again."""
+        self._moves.extend((None, directory) for directory in directories)
 
     def process_died(self, process: NodeLoop) -> None:
         """A killed process loses its locks; what it wrote is in the kernel's hands."""
@@ -189,7 +210,7 @@ class SimulatedDisk:
         for table in tables:
             for path in [path for path in table if path.startswith(prefix) and path != "/"]:
                 del table[path]
-        self._renames = [rename for rename in self._renames if not rename[0].startswith(prefix)]
+        self._moves = [move for move in self._moves if not move[1].startswith(prefix)]
         self.used_bytes = sum(len(content.data) for content in self.files.values())
 
     # -- for the port
@@ -222,11 +243,11 @@ class SimulatedDisk:
         self._durable_names |= {
             path: content for path, content in self.files.items() if _directory_of(path) == directory
         }
-        self._renames = [rename for rename in self._renames if _directory_of(rename[0]) != directory]
+        self._moves = [move for move in self._moves if (_directory_of(move[1]) or "/") != directory]
 
     def rename_directory(self, source: str, target: str) -> None:
         self.move_directory(source, target)
-        self._renames.append((source, target))
+        self._moves.append((source, target))
 
     def move_directory(self, source: str, target: str) -> None:
         """Gives the directory another name; what is durable in it stays so."""
@@ -366,7 +387,7 @@ class SimulatedFileSystem:
     def make_directory(self, path: str) -> None:
         path = _absolute(path)
         self._check(path, 0)
-        self._disk.make_directory(path)
+        self._disk.note_made(self._disk.make_directory(path))
 
     def remove(self, path: str) -> None:
         path = _absolute(path)

@@ -453,6 +453,12 @@ class Play:
         inside = f"/{which.topic}-{which.partition}/"
         return sorted(path for path in disk.files if inside in path and path.endswith(ending))
 
+    def contents(self, broker_id: BrokerId) -> dict[str, bytes]:
+        """All files of a replica that a restart does not remove, by path."""
+        disk = self.world.brokers[broker_id].disk
+        kept = (path for path in self.files(broker_id, "") if not path.endswith(".deleted"))
+        return {path: bytes(disk.files[path].data) for path in kept}
+
     def flip_bit(self, broker_id: BrokerId, offset: Offset, which: TopicPartition = PARTITION) -> None:
         """Flips a bit of the last byte of the batch that holds the record at `offset`."""
         disk = self.world.brokers[broker_id].disk

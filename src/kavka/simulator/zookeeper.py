@@ -14,6 +14,7 @@ import asyncio
 from typing import Final
 
 from kavka.errors import ConnectionFailed, ProtocolViolation
+from kavka.filesystem import make_durable_directory
 from kavka.simulator.disk import SimulatedDisk
 from kavka.simulator.network import Endpoint, SimulatedNetwork
 from kavka.simulator.scheduler import Scheduler
@@ -66,7 +67,7 @@ class SimulatedZooKeeper:
 
     async def _start(self) -> None:
         filesystem = self.disk.port(self.loop)
-        filesystem.make_directory(DIRECTORY)
+        make_durable_directory(filesystem, DIRECTORY)
         self.embedded = EmbeddedZooKeeper(
             Database.open(filesystem, DIRECTORY, DatabaseSettings()),
             now_ms=lambda: WALL_CLOCK_START_MS + self._scheduler.now_ms,

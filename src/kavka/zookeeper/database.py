@@ -34,7 +34,7 @@ from typing import Final
 from crc32c import crc32c
 
 from kavka.errors import InvariantViolation, StorageError
-from kavka.filesystem import File, FileSystem
+from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.zookeeper.port import MAX_REQUEST_BYTES, OPEN_ACL, Acl, AclList
 from kavka.zookeeper.tree import (
     AclChanged,
@@ -147,7 +147,7 @@ class Database:
         with the first transaction, or the log is damaged in the middle. Nothing is changed then.
         """
         settings = settings or DatabaseSettings()
-        filesystem.make_directory(directory)
+        make_durable_directory(filesystem, directory)
         names = filesystem.list_directory(directory)
         tree, passed_over = _load_newest_snapshot(filesystem, directory, names, settings)
         snapshot_zxid = tree.zxid

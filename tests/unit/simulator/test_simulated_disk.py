@@ -90,8 +90,8 @@ def test_a_directory_is_found_whole_under_one_of_its_names_after_a_power_cut() -
         disk = SimulatedDisk(Random(seed))
         port = disk.port(Scheduler(1).node("machine.1"))
         port.make_directory("/logs/a")
-        for directory in ("/logs", "/logs/a"):
-            file = port.open("/logs/a/0.log", create=True)
+        file = port.open("/logs/a/0.log", create=True)
+        for directory in ("/", "/logs", "/logs/a"):
             port.sync_directory(directory)
         file.append(b"old")
         file.sync()
@@ -117,9 +117,50 @@ def test_a_rename_that_was_synced_is_not_undone() -> None:
         port = disk.port(Scheduler(1).node("machine.1"))
         port.make_directory("/logs/a")
         port.open("/logs/a/0.log", create=True)
+        port.sync_directory("/")
         port.sync_directory("/logs/a")
         port.rename("/logs/a", "/logs/b")
         port.sync_directory("/logs")
         disk.power_cut()
         assert port.list_directory("/logs") == ["b"]
         assert port.list_directory("/logs/b") == ["0.log"]
+
+
+def test_a_new_name_is_durable_with_its_directory_and_not_with_its_bytes() -> None:
+    found = set()
+    for seed in range(40):
+        disk = SimulatedDisk(Random(seed))
+        port = disk.port(Scheduler(1).node("machine.1"))
+        port.make_directory("/logs")
+        port.sync_directory("/")
+        file = port.open("/logs/a", create=True)
+        file.append(b"abc")
+        file.sync()
+        disk.power_cut()
+        found.add(port.exists("/logs/a"))
+    assert found == {True, False}
+
+
+def test_a_new_directory_is_durable_with_its_parent_and_not_with_what_is_in_it() -> None:
+    found = set()
+    for seed in range(40):
+        disk = SimulatedDisk(Random(seed))
+        port = disk.port(Scheduler(1).node("machine.1"))
+        port.make_directory("/logs")
+        port.sync_directory("/")
+        port.make_directory("/logs/a")
+        port.make_directory("/logs/b")
+        port.sync_directory("/logs")
+        port.make_directory("/logs/c")
+        for name in "abc":
+            file = port.open(f"/logs/{name}/0.log", create=True)
+            file.append(b"abc")
+            file.sync()
+            port.sync_directory(f"/logs/{name}")
+        disk.power_cut()
+        left = port.list_directory("/logs")
+        assert left[:2] == ["a", "b"]
+        for name in left:
+            assert port.read(f"/logs/{name}/0.log") == b"abc"
+        found.add("c" in left)
+    assert found == {True, False}

@@ -6,6 +6,7 @@ Source: docs/design/known-bugs.md; rule R22.
 from __future__ import annotations
 
 from kavka.errors import ErrorCode
+from kavka.records.builder import ProducerStamp
 from kavka.simulator.play import OTHER, PARTITION, A, B, C, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
@@ -106,6 +107,46 @@ def _(seed: int) -> None:
     play.require(play.log_end(C) == 7, f"the log of C ends at {play.log_end(C)}: it was not looked at")
     play.heal(A, C)
     play.expect(leader=A, isr=(A, B, C))
+    play.finish()
+
+
+@scenario("S38: a power cut after a clean stop takes nothing, and the mark of the stop is believed once")
+def _(seed: int) -> None:
+    play = Play(seed, settings=SMALL_SEGMENTS)
+    disk = play.world.brokers[C].disk
+    for round_number in range(3):
+        for number in range(4):
+            stamp = ProducerStamp(7, 0, 4 * round_number + number)
+            answer = play.answer_of(play.begin_write(stamp=stamp))
+            play.require(answer.error is ErrorCode.NONE, f"{answer}")
+        play.stop(C)
+        play.until(lambda: not play.world.brokers[C].is_alive, "C has stopped")
+        before = play.contents(C)
+        play.require(any(path.endswith(".snapshot") for path in before), f"a producer is remembered: {list(before)}")
+        disk.power_cut()
+        play.require(play.contents(C) == before, "a power cut has taken something")
+        play.start(C)
+        play.write_ok(2)
+        play.power_cut(C)
+        play.require(not [path for path in disk.files if path.endswith(".kafka_cleanshutdown")], "the mark is back")
+        play.start(C)
+        play.expect(leader=A, isr=(A, B, C))
+    play.finish()
+
+
+@scenario("S38: a power cut a moment after the first records leaves no log that nobody knows the topic of")
+def _(seed: int) -> None:
+    play = Play(seed)
+    play.write_ok(3)
+    play.run_for(3.0)
+    for broker_id in (B, C):
+        play.power_cut(broker_id)
+        names = [path.rpartition("/")[2] for path in play.contents(broker_id)]
+        play.require("partition.metadata" in names, f"{names}")
+        play.start(broker_id)
+        log = play.partition(broker_id)
+        play.require(log is not None and log.log.topic_id is not None, "the log knows its topic")
+        play.expect(isr=(A, B, C))
     play.finish()
 
 
