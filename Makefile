@@ -5,8 +5,8 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # More workers than cores: most tests wait for a client, a timer or a process most of the time.
 WORKERS ?= 4
-# Of upstream; all where none is named.
-SUITES ?=
+SUITES ?= kafka-python aiokafka franz-go
+ECOSYSTEM_SUITES ?= kafka-go
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
@@ -48,8 +48,11 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
 
-ecosystem: setup ## Kafka Connect and MirrorMaker 2 as they are published, killed, on kavka and on Apache Kafka
-	@KAVKA_ECOSYSTEM=1 $(PYTHON) -m pytest tests/ecosystem
+ecosystem: setup ## Kafka Connect, MirrorMaker 2 and kafka-go's own tests as they are published, on kavka and on Apache Kafka
+	@KAVKA_ECOSYSTEM=1 $(PYTHON) -m pytest tests/ecosystem; status=$$?; \
+	  for against in kavka kafka; do \
+	    PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run --against $$against $(ECOSYSTEM_SUITES) || status=1; \
+	  done; exit $$status
 
 demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, a pipeline on Spark, nothing lost
 	@$(PYTHON) -m demo.demo
