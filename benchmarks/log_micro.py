@@ -9,6 +9,7 @@ temporary one by default), so it says what the code costs, not what the disk doe
 from __future__ import annotations
 
 import os
+import random
 import resource
 import shutil
 import sys
@@ -23,6 +24,7 @@ from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.builder import BatchBuilder, ProducerStamp
+from kavka.records.compression import Compression
 from kavka.runtime.disk import LocalFileSystem
 
 PARTITIONS = 1_000
@@ -48,6 +50,9 @@ def report(root: str) -> None:
         count = 20_000 if len(data) < 1000 else 2_000
         show(f"append, {name}", per_call(partial(append, log, data), count))
         show(f"read at the tail after an append, {name}", per_call(partial(tail, log, data), count // 2))
+    for name, data in looked_through().items():
+        log = logs.get_or_create(TopicPartition(f"looked-through-{len(data)}", 0), uuid.uuid4(), NOW_MS)
+        show(f"append, {name}, {len(data)} B", per_call(partial(append, log, data), 100))
     log = logs.get_or_create(TopicPartition("idempotent", 0), uuid.uuid4(), NOW_MS)
     sequence = iter(range(10_000_000))
     stamped = [batch(1, 100, next(sequence)) for _ in range(20_000)]
@@ -88,6 +93,29 @@ def many_logs(root: str) -> None:
 def manager(directory: str) -> LogManager:
     config = LogConfig(flush_messages=1 << 60)
     return LogManager(LocalFileSystem(), [directory], LogManagerSettings(1, "micro"), lambda topic: config)
+
+
+def looked_through() -> dict[str, bytearray]:
+    """Batches whose cost is that of looking at their records: alike, of many lengths, deflated."""
+    draw = random.Random(1)
+    sizes = {
+        "9,000 records of 100 B": [100] * 9_000,
+        "9,000 records of 20 to 180 B": [draw.randint(20, 180) for _ in range(9_000)],
+        "950 records of 1 KiB": [1_024] * 950,
+        "950 records of 200 to 1,800 B": [draw.randint(200, 1_800) for _ in range(950)],
+    }
+    batches = {name: bytearray(laid_out(each, Compression.NONE)) for name, each in sizes.items()}
+    for codec in list(Compression)[1:]:
+        name = f"950 records of 1 KiB, {codec.name.lower()}"
+        batches[name] = bytearray(laid_out(sizes["950 records of 1 KiB"], codec))
+    return batches
+
+
+def laid_out(sizes: list[int], codec: Compression) -> bytes:
+    builder = BatchBuilder(codec)
+    for number, size in enumerate(sizes):
+        builder.append(NOW_MS + number // 200, None, (b"%d sheep, and another one; " % number * 64)[:size])
+    return builder.build()
 
 
 def batch(records: int, size: int, sequence: int = -1) -> bytearray:

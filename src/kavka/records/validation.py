@@ -14,8 +14,12 @@ Invariants
 Source: Kafka's ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator, in their order;
 KIP-32 and KIP-937 (timestamps), KIP-110 (zstd), KIP-467 (which records were bad).
 
-What it costs: as in Kafka every batch is inflated and every record is looked at (`kavka.records.survey` says how, and
-how long that takes).
+What it costs: as in Kafka every batch is inflated and every record is looked at (`kavka.records.survey`). The append of
+a batch of 1 MB, in ms of processor time on a busy machine, with the records believed and with them looked at: 9,000 of
+100 B 0.2 and 0.5, 950 of 1 KiB 0.2 and 0.4; of lengths that differ, 9,000 records 0.2 and 6.5, 950 of them 0.2 and 1.0.
+Deflated, 950 records of 1 KiB: lz4 0.1 and 0.6, snappy 0.2 and 0.8, zstd 0.1 and 1.1, gzip 0.1 and 3.0
+(benchmarks/log_micro.py has the same batches). Many small records of lengths that differ pay most; a core still takes
+over a million of them a second.
 
 Where this is less than Kafka, and why. Kafka inflates in a stream, on a thread of its own. Here the event loop waits,
 so that a deflated batch of more than `INFLATED_RECORDS_BYTES`, which no producer makes with its default settings, is

@@ -512,6 +512,27 @@ def test_a_record_without_key_is_refused_by_a_compacted_topic(bootstrap: str, ma
     assert delivery_error(sender, topic, key=b"k", value=b"v") is None
 
 
+def test_the_good_records_of_a_refused_batch_are_not_called_bad(bootstrap: str, make_topic: MakeTopic) -> None:
+    """As librdkafka's own test 0011 asks it: one batch to a compacted topic, with every tenth record without a key."""
+    topic = make_topic(cleanup_policy="compact")
+    sender = producer(bootstrap, linger_ms=2000, retries=0)
+    errors: dict[int, int] = {}
+
+    def on_delivery(number: int) -> Callable[[KafkaError | None, Message], None]:
+        return lambda error, _message: errors.update({number: error.code() if error is not None else 0})
+
+    for number in range(100):
+        key = b"k%d" % number if number % 10 else None
+        sender.produce(topic, value=b"v", key=key, on_delivery=on_delivery(number))
+    assert sender.flush(TIMEOUT_S) == 0
+    # "Failed because other records of its batch are invalid"; the library gives it no name.
+    expected = {
+        number: KafkaError._INVALID_DIFFERENT_RECORD if number % 10 else KafkaError.INVALID_RECORD
+        for number in range(100)
+    }
+    assert errors == expected
+
+
 def test_an_unknown_partition_is_refused(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=1)
     error = delivery_error(producer(bootstrap, topic_metadata_refresh_interval_ms=1000), topic, value=b"x", partition=9)

@@ -17,6 +17,7 @@ from kavka.protocol.messages.list_offsets_request import ListOffsetsPartition, L
 from kavka.records.batch import read_header
 from kavka.records.builder import seal
 from kavka.records.compression import Compression
+from kavka.records.validation import INFLATED_RECORDS_BYTES
 from kavka_process import KavkaProcess
 
 HOUR_MS = 3_600_000
@@ -27,7 +28,8 @@ LATEST, LARGEST = -1, -3
 def unreadable() -> bytes:
     """A batch with a right checksum whose records inflate to noise."""
     header = read_header(batch(b"v"))
-    noise = random.Random(7).randbytes(300_000)
+    piece = random.Random(7).randbytes(30_000)
+    noise = piece * (INFLATED_RECORDS_BYTES // len(piece) + 1)
     fields = {"attributes": int(Compression.GZIP), "record_count": COUNT, "last_offset_delta": COUNT - 1}
     return seal(header._replace(**fields), gzip.compress(noise))
 
