@@ -37,12 +37,13 @@ from pathlib import Path
 import yaml
 from page import GIVEN, TAKES_MINUTES, Block, blocks, commands
 
-COMMAND_S, SERVER_S, STOP_S, LOOK_S = 120, 60, 60, 3
+COMMAND_S, SERVER_S, STOP_S = 120, 60, 60
+LOOK_S, LOOK_AT_SPARK_S = 3, 40
 SOON_S = 20
 """What a command is to show of a cluster may come a moment after the cause: so long it is asked again."""
 LOOKING = re.compile(r"^kavka (why|brokers|health)\b")
 SERVING = re.compile(r"^kavka (up|server|zookeeper|console)\b(?! user)")
-LIVE = re.compile(r"^kavka (top(?!.*--once)|pipeline watch)\b")
+LIVE = re.compile(r"^kavka (top(?!.*--once)|pipeline watch|pipeline run .*--continuous)")
 BROKERS = ("up", "server")
 READY = re.compile(r"\bis ready\b")
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
@@ -258,6 +259,8 @@ class Reader:
             self._serving.remove((kind, process, log))
 
     def _look(self, command: str) -> tuple[int, str]:
+        found = LIVE.match(command)
+        assert found is not None
         process = subprocess.Popen(
             shlex.split(command, comments=True),
             cwd=self._directory,
@@ -265,12 +268,13 @@ class Reader:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(timeout=LOOK_S)
+            printed, _ = process.communicate(timeout=LOOK_AT_SPARK_S if found[1].startswith("pipeline") else LOOK_S)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
-            printed, _ = process.communicate(timeout=STOP_S)
+            os.killpg(process.pid, signal.SIGINT)
+            printed, _ = process.communicate(timeout=COMMAND_S)
             return 0 if process.returncode in (0, 130, -signal.SIGINT) else process.returncode, printed.decode()
         return process.returncode, printed.decode()  # Without a terminal it may look once.
 
