@@ -1,15 +1,19 @@
 """Suite: tests that a client's authors wrote, where their sources come from, and which of their failures are explained.
 
-Decides nothing about a single suite; those are in python_suites.py and go_suites.py.
+Decides nothing about a single suite; those are in python_suites.py, go_suites.py and librdkafka.py.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+import tarfile
+import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -42,6 +46,8 @@ class Suite(NamedTuple):
     everywhere: Mapping[str, str] = {}
     now_and_then: tuple[str, ...] = ()
     against: tuple[str, ...] = ("kavka",)
+    sources: str = ""
+    """The name of its sources, where it shares them with another suite."""
     own_network: bool = False
     """Whether it wants the machine's ports for itself, such as 9092: it is run in a network namespace of its own."""
 
@@ -72,8 +78,27 @@ def go_module(path: str, version: str, *test_arguments: str) -> Callable[[Path],
             shutil.copytree(json.loads(said.stdout)["Dir"], unfinished)
             for place in (unfinished, *unfinished.rglob("*")):
                 place.chmod(place.stat().st_mode | 0o200)  # Go keeps its modules read-only
-            command = ["go", "test", "-mod=mod", "-run", "NONE", *test_arguments]
+            command = ["go", "test", "-mod=mod", "-exec", "true", *test_arguments]  # compiles only
             subprocess.run(command, cwd=unfinished, stdout=subprocess.DEVNULL, check=True)
+
+    return lay
+
+
+def crate(name: str, version: str, *, folder: str, sha256: str) -> Callable[[Path], None]:
+    """A folder of a package of Rust's registry."""
+
+    def lay(directory: Path) -> None:
+        address = f"https://static.crates.io/crates/{name}/{name}-{version}.crate"
+        with _whole(directory) as unfinished, tempfile.TemporaryDirectory() as place:
+            package = Path(place) / "package"
+            with urllib.request.urlopen(address, timeout=120) as answer:
+                package.write_bytes(answer.read())
+            found = hashlib.sha256(package.read_bytes()).hexdigest()
+            if found != sha256:
+                raise ValueError(f"{address} has the SHA-256 {found}, not {sha256}")
+            with tarfile.open(package) as archive:
+                archive.extractall(place, filter="data")
+            shutil.move(Path(place) / f"{name}-{version}" / folder, unfinished)
 
     return lay
 
