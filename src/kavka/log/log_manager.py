@@ -694,10 +694,19 @@ class LogManager:
         """Puts the copy in the place of the log's directory. Blocks for a few syncs. Raises `StorageError`."""
         log, partition = move.log, move.log.topic_partition
         source, target = self._home_of(log), self._homes[move.path.rpartition("/")[0]]
-        former = move.finish(f"{target.path}/{partition}")
+        # Where a power cut comes before the last of this, the copy is the log: its checkpoints must know it before, or
+        # records that were deleted are back. As long as it has not its name, what they say of it counts for nothing.
+        target.logs[partition] = log
+        try:
+            for name, offset_of in _CHECKPOINTS.items():
+                self.write_checkpoint(self._checkpoint(target, name, offset_of))
+            former = move.finish(f"{target.path}/{partition}")
+        except StorageError:
+            del target.logs[partition]
+            target.former[partition] = None
+            raise
         del self._moves[partition]
         source.logs.pop(partition, None)
-        target.logs[partition] = log
         deleted = f"{source.path}/{self._unique_name(partition, DELETE_SUFFIX)}"
         self._filesystem.rename(former, deleted)
         self._filesystem.sync_directory(source.path)

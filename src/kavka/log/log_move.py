@@ -8,7 +8,8 @@ The log itself stays the same object with all its state; what changes is where i
 TOPIC-PARTITION.ID-future, as with Kafka, and counts for nothing before `finish`.
 
     1. slices are copied and synced                            a restart removes the copy
-    2. nothing else runs: the rest is copied and synced, with indexes, snapshots, epochs and a mark
+    2. nothing else runs: the new directory's checkpoints take the log's offsets, which count for nothing yet; the rest
+       is copied and synced, with indexes, snapshots, epochs and a mark
     3. the copy gets the name TOPIC-PARTITION, and is synced   a restart takes the marked one, and removes the other
     4. the former directory is renamed, to be deleted later    the copy is all there is
     5. the mark is removed
@@ -136,8 +137,8 @@ class LogMove:
                 self._copy_indexes(copied, segment)()
         for name in filesystem.list_directory(former):
             if name.endswith(SNAPSHOT_SUFFIX) or name == PARTITION_METADATA:
-                data, must_last = filesystem.read(f"{former}/{name}"), name == PARTITION_METADATA
-                filesystem.write_atomically(f"{self.path}/{name}", data, durable=must_last)
+                # Durably: a clean stop takes a snapshot that is there for one that lasts.
+                filesystem.write_atomically(f"{self.path}/{name}", filesystem.read(f"{former}/{name}"))
         filesystem.write_atomically(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", format_epochs(log.epoch_entries))
         filesystem.write_atomically(f"{self.path}/{MOVED_MARK}", b"")
         filesystem.rename(self.path, path)
@@ -185,7 +186,7 @@ class LogMove:
                     data = filesystem.read(source)
                 except FileNotFoundError:
                     continue  # Indexes are built anew where they are missing, and not every segment has the third.
-                filesystem.write_atomically(f"{self.path}/{name}", data, durable=name.endswith(TXN_INDEX_SUFFIX))
+                filesystem.write_atomically(f"{self.path}/{name}", data)
             return 0
 
         return copy

@@ -124,3 +124,41 @@ def test_a_power_cut_while_a_log_is_copied_keeps_it(seed: int, monkeypatch: pyte
         assert records(disks.log) == before, f"step {step}"
         step += 1
     assert step > 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_power_cut_between_two_writes_of_the_end_of_a_move_keeps_where_the_log_begins(seed: int) -> None:
+    """The former directory's checkpoint is not the new one's: without it there, records that were deleted are back."""
+    fatal, ended = 0, False
+    while not ended:
+        disk = SimulatedDisk(random.Random(seed * 1_000 + fatal))
+        port = disk.port(process())
+        disks = Disks(Path("/machine"), port)
+        disks.fill(20)
+        disks.log.delete_records(7)
+        disks.log.flush(0)
+        disks.logs.checkpoint_log_start_offsets()
+        between = at_step(fatal)
+
+        def dying(name: str, port: Any = port, between: Callable[[], None] = between) -> None:
+            inner = getattr(port, name)
+
+            def change(*args: Any, **kwargs: Any) -> Any:
+                between()
+                return inner(*args, **kwargs)
+
+            setattr(port, name, change)
+
+        for name in ("rename", "remove", "write_atomically", "sync_directory"):
+            dying(name)
+        try:
+            disks.move(disks.second)
+            ended = True
+        except PowerCut:
+            pass
+        disk.power_cut()
+        disks.filesystem = disk.port(process())
+        disks.open()
+        assert disks.log.log_start_offset == 7, f"step {fatal}"
+        fatal += 1
+    assert fatal > 8
