@@ -318,7 +318,7 @@ def why(
 
 @app.command(rich_help_panel=LOOK)
 def brokers(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Show the brokers: what each leads, holds and is behind with, and which one is the controller.
+    """Show the brokers: what each leads and stores, what is out of sync, and which one is the controller.
 
     [bold]Examples[/bold]
 

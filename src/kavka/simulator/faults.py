@@ -13,7 +13,7 @@ can be given instead of a mix: then just these strike, and leaving one out leave
 
     I1  drawing changes nothing, striking draws nothing: the strikes that a run made, given to a run of the same seed
         and plan, make the same run
-    I2  a strike that must not be had when its time comes (a second dead broker) is passed over, drawn or given
+    I2  a strike not allowed at its scheduled time (a second dead broker) is skipped, drawn or given
 """
 
 from __future__ import annotations
