@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 # More workers than cores: most tests wait for a client, a timer or a process most of the time.
 WORKERS ?= 4
 SUITES ?= kafka-python aiokafka franz-go
-ECOSYSTEM_SUITES ?= kafka-go librdkafka-classic librdkafka-consumer
+ECOSYSTEM_SUITES ?= kafka-go sarama librdkafka-classic librdkafka-consumer
 # Of faults; CHAOS takes further arguments of chaos.run, such as --seed 7.
 CHAOS_SECONDS ?= 300
 CHAOS ?=
@@ -48,7 +48,7 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
 	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
 
-ecosystem: setup ## Kafka Connect, MirrorMaker 2, kafka-go's and librdkafka's own tests, as published, on kavka and on Apache Kafka
+ecosystem: setup ## Kafka Connect, MirrorMaker 2 and clients' own tests, as published, on kavka and on Apache Kafka
 	@KAVKA_ECOSYSTEM=1 $(PYTHON) -m pytest tests/ecosystem; status=$$?; \
 	  for against in kavka kafka; do \
 	    PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run --against $$against $(ECOSYSTEM_SUITES) || status=1; \

@@ -1,22 +1,37 @@
-"""The tests of Go's clients: franz-go, and kafka-go, which wants its broker at localhost:9092."""
+"""The tests of Go's clients: franz-go, kafka-go and sarama.
+
+kafka-go wants a broker at localhost:9092. sarama wants five behind a proxy, Toxiproxy, which it tells to cut
+connections: the proxies listen on 29091 to 29095, and it runs in a network of its own.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from conformance.upstream.suite import Outcome, one_broker
-from kavka_process import KavkaProcess
+from kavka_process import HOST, KavkaProcess, answers_metadata
+from process_cluster import ProcessCluster
 
 HERE: Final = Path(__file__).resolve().parent
 TIMEOUT_S: Final = 1_500.0
 OFFLINE: Final = {"GOFLAGS": "-mod=mod", "GOPROXY": "off"}
 """For what was compiled when its sources were laid."""
+
+TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
+TOXIPROXY_PORT: Final = 8474
+FIRST_PROXY_PORT, FIRST_BROKER_PORT, FIRST_INTERNAL_PORT = 29091, 39091, 19091
+SARAMA_BROKERS: Final = 5
 
 
 def franz_go(directory: Path, _against: str) -> list[Outcome]:
@@ -35,6 +50,128 @@ def kafka_go(directory: Path, against: str) -> list[Outcome]:
         one_broker(against, Path(place), port=9092, settings=settings),
     ):
         return go_test(directory, ["-timeout", "20m", "./..."], environment)
+
+
+def sarama(directory: Path, against: str) -> list[Outcome]:
+    """Its functional tests, with the settings of its authors' five brokers."""
+    # Of the release follows how old the versions of requests are that the tests use: kavka has those of 4.0.
+    version = "3.9.1" if against == "kafka" else "4.0.0"
+    environment = {**OFFLINE, "TOXIPROXY_ADDR": f"http://{HOST}:{TOXIPROXY_PORT}", "KAFKA_VERSION": version}
+    settings = {
+        "default.replication.factor": "2",
+        "offsets.topic.replication.factor": "2",
+        "transaction.state.log.replication.factor": "2",
+        # By default two, so that no transaction is begun while one of two brokers is stopped: some tests do both.
+        "transaction.state.log.min.isr": "1",
+        "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.connection.timeout.ms": "6000",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        "delete.topic.enable": "true",
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,LOCAL:PLAINTEXT",
+    }
+    own_settings = {index: _of_broker(index) for index in range(SARAMA_BROKERS)}
+    with tempfile.TemporaryDirectory(prefix="kavka-upstream-") as place, _toxiproxy(directory):
+        cluster = ProcessCluster(
+            Path(place), brokers=SARAMA_BROKERS, kind=against, zookeeper="apache" if against == "kafka" else "kavka",
+            defaults={}, settings=settings, own_settings=own_settings,
+        )  # fmt: skip
+        with cluster:
+            cluster.start_zookeeper()
+            for server in cluster.brokers.values():
+                server.start()
+            for index in range(SARAMA_BROKERS):
+                _wait_for_all(FIRST_BROKER_PORT + index)
+            with _compose(cluster, Path(place) / "compose") as compose:
+                return go_test(directory, [*_functional_tests(directory), "."], {**environment, **compose})
+
+
+@contextlib.contextmanager
+def _compose(cluster: ProcessCluster, requests: Path) -> Iterator[dict[str, str]]:
+    """Stops and starts brokers when the suite calls compose/docker; the environment for that."""
+    requests.mkdir()
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.wait(0.05):
+            for request in requests.iterdir():
+                what, _, number = request.name.partition("-kafka-")
+                server = cluster.brokers[int(number) - 1]
+                if what == "stop":
+                    server.stop()
+                elif not server.is_running:
+                    server.start()
+                request.unlink()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        path = os.pathsep.join([str(HERE / "compose"), os.environ["PATH"]])
+        yield {"KAVKA_COMPOSE": str(requests), "PATH": path}
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _functional_tests(directory: Path) -> list[str]:
+    """Those that want brokers; the others of the package speak with a mock."""
+    sources = [file.read_text() for file in directory.glob("*_test.go")]
+    wanted = [source for source in sources if source.startswith("//go:build functional")]
+    names = [name for source in wanted for name in re.findall(r"^func (Test\w+)\(t ", source, re.MULTILINE)]
+    return ["-timeout", "15m", "-tags", "functional", "-run", f"^({'|'.join(names)})$"]
+
+
+def _of_broker(index: int) -> dict[str, str]:
+    internal, local = f"INTERNAL://{HOST}:{FIRST_INTERNAL_PORT + index}", f"LOCAL://{HOST}:{FIRST_BROKER_PORT + index}"
+    return {
+        "broker.id": str(index + 1),
+        "broker.rack": str(index + 1),
+        "listeners": f"{internal},{local}",
+        "advertised.listeners": f"{internal},LOCAL://localhost:{FIRST_PROXY_PORT + index}",
+    }
+
+
+def _wait_for_all(port: int, *, timeout_s: float = 120.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not answers_metadata(port, brokers=SARAMA_BROKERS):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"port {port} does not tell of {SARAMA_BROKERS} brokers in {timeout_s} s")
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def _toxiproxy(directory: Path) -> Iterator[None]:
+    """Toxiproxy with a proxy for each of sarama's brokers."""
+    command = [directory / "toxiproxy" / "server", "-host", HOST, "-port", str(TOXIPROXY_PORT)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            for index in range(SARAMA_BROKERS):
+                _make_proxy(f"kafka{index + 1}", FIRST_PROXY_PORT + index, FIRST_BROKER_PORT + index)
+            yield
+        finally:
+            process.kill()
+
+
+def _make_proxy(name: str, port: int, upstream: int, *, timeout_s: float = 20.0) -> None:
+    proxy = {"name": name, "listen": f"{HOST}:{port}", "upstream": f"{HOST}:{upstream}", "enabled": True}
+    deadline = time.monotonic() + timeout_s
+    while True:
+        request = urllib.request.Request(f"http://{HOST}:{TOXIPROXY_PORT}/proxies", json.dumps(proxy).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def lay_toxiproxy(directory: Path) -> None:
+    """Compiles the proxy beside sarama's sources."""
+    environment = {**os.environ, "GOBIN": str(directory / "toxiproxy"), "GOFLAGS": "-mod=mod"}
+    subprocess.run(["go", "install", TOXIPROXY], env=environment, check=True)
 
 
 def go_test(directory: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> list[Outcome]:

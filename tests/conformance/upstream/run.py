@@ -1,5 +1,5 @@
 """The tests of clients as their authors wrote them, against kavka: kafka-python, aiokafka, franz-go, kafka-go,
-librdkafka.
+sarama, librdkafka.
 
     make upstream                            kafka-python, aiokafka and franz-go
     make upstream SUITES=aiokafka            one of them
@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from conformance.upstream.go_suites import franz_go, kafka_go
+from conformance.upstream.go_suites import franz_go, kafka_go, lay_toxiproxy, sarama
 from conformance.upstream.librdkafka import lay_librdkafka, librdkafka
 from conformance.upstream.python_suites import aiokafka, kafka_python
 from conformance.upstream.suite import BOTH, PROJECT, Outcome, Suite, cloned, go_module
@@ -92,6 +92,11 @@ def sources(name: str, suite: Suite) -> Path:
     return directory
 
 
+def _lay_sarama(directory: Path) -> None:
+    go_module("github.com/IBM/sarama", "v1.61.1", "-tags", "functional", ".")(directory)
+    lay_toxiproxy(directory)
+
+
 LIBRDKAFKA: Final = {
     "0052_msg_timestamps": NO_SCRIPTS,
     "0077_compaction": NO_SCRIPTS,
@@ -140,6 +145,17 @@ SUITES: Final[dict[str, Suite]] = {
         },
         now_and_then=("TestReaderConsumerGroup*",),
         against=BOTH,
+        own_network=True,
+    ),
+    "sarama": Suite(
+        _lay_sarama,
+        sarama,
+        {
+            "TestFuncAdminQuotas": NO_QUOTAS,
+            "TestFuncAdminUpdateFeatures": (
+                "made for KRaft, which refuses the whole request; on ZooKeeper, as here, each feature has its answer"
+            ),
+        },
         own_network=True,
     ),
     "librdkafka-classic": Suite(
