@@ -31,7 +31,7 @@ STRIKES: Mapping[str, Mapping[str, Argument]] = {
     "clock": {"broker": 3, "skew_ms": 60_000},
     "slow disk": {"broker": 2, "flush_ms": 300, "ms": 500},
     "resets": {"share": 0.5},
-    "member leaves": {"place": 0, "ms": 500},
+    "member leaves": {"place": 0, "ms": 5_000},  # It looks once a second whether it is to leave, and closes in order.
     "member crashes": {"place": 1, "ms": 500},
     "member pauses": {"place": 0, "ms": 500},
     "transactor crashes": {"place": 0, "ms": 500},
