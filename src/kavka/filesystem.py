@@ -71,6 +71,14 @@ class FileSystem(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file's content was last changed, by the wall clock. A power cut may bring back an earlier time."""
+        ...
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Has the file's content be as old as another's that it was made of."""
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """Names in the directory, sorted."""
         ...

@@ -38,7 +38,7 @@ from kavka.log.cleaner_offsets import OffsetMap
 from kavka.log.cleaner_pass import CleaningPass, Retention, Source, remove_files
 from kavka.log.index import CorruptIndex
 from kavka.log.log_manager import LogManager
-from kavka.log.segment import LogDirectory, OpenSegments, Segment
+from kavka.log.segment import LOG_SUFFIX, LogDirectory, OpenSegments, Segment
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import Offset
@@ -276,6 +276,7 @@ class LogCleaner:
         except (_GivenUp, *_DAMAGE):
             remove_files(self._filesystem, cleaned)
             raise
+        self._keep_age(group[-1], cleaned)
         sync = partial(self._filesystem.sync_directory, log.directory)
         log.begin_swap(cleaned)
         await self._run_blocking(sync)
@@ -287,6 +288,15 @@ class LogCleaner:
         log.finish_swap()
         await self._run_blocking(sync)
         log.remove_later(removals)
+
+    def _keep_age(self, latest: Segment, cleaned: Segment) -> None:
+        """Retention goes by when a segment was written, where its records have no timestamps. Raises `StorageError`."""
+        path = latest.path(LOG_SUFFIX)
+        try:
+            modified_ms = self._filesystem.modified_ms(path)
+        except FileNotFoundError as error:
+            raise StorageError(path, "is gone") from error
+        self._filesystem.set_modified_ms(cleaned.path(LOG_SUFFIX), modified_ms)
 
     async def _take(self, steps: Iterator[int], is_same: Callable[[], bool]) -> None:
         """Has a worker take all steps, a slice at a time. Raises _GivenUp, and what they raise."""

@@ -52,7 +52,7 @@ class LogToClean(NamedTuple):
 def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
     """How dirty a log is, whose cleanup.policy says compact. May read the first batch of a segment and time indexes.
 
-    Raises `CorruptRecords` where those are damaged.
+    Raises `CorruptRecords` where those are damaged, and `StorageError`.
     """
     config = log.config
     segments = log.segments
@@ -64,7 +64,7 @@ def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
     bound = min(log.last_stable_offset, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
-        bound = min(bound, *(segment.base_offset for segment in dirty if segment.max_timestamp > youngest), NEVER)
+        bound = min(bound, *(segment.base_offset for segment in dirty if segment.age_from_ms > youngest), NEVER)
     uncleanable_from = max(
         (segment.base_offset for segment in segments if segment.base_offset <= max(bound, first_dirty)),
         default=segments[0].base_offset,

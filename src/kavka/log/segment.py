@@ -148,7 +148,8 @@ class OpenSegments:
 
 
 class Segment:
-    """One segment. `size` is in bytes; `max_timestamp` the largest of its batches, -1 without any."""
+    """One segment. `size` is in bytes; `max_timestamp` the largest of its batches, -1 without any; `created_ms` when it
+    was made or loaded, by the wall clock."""
 
     __slots__ = (
         "_aborted",
@@ -388,6 +389,21 @@ class Segment:
     @property
     def max_timestamp(self) -> int:
         return (self._max or self._load_max()).timestamp
+
+    @property
+    def age_from_ms(self) -> int:
+        """From when the segment ages: its largest timestamp, or where no batch has one, the last write to the .log.
+
+        Raises `StorageError`. Source: Kafka's LogSegment.largestTimestamp.
+        """
+        latest = self.max_timestamp
+        if latest >= 0:
+            return latest
+        path = self.path(LOG_SUFFIX)
+        try:
+            return self._directory.filesystem.modified_ms(path)
+        except FileNotFoundError as error:
+            raise StorageError(path, "is gone") from error
 
     @property
     def offset_of_max_timestamp(self) -> Offset:

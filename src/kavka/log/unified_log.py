@@ -761,9 +761,7 @@ class UnifiedLog:
             if not segment.size:
                 # Compaction emptied it: it has no age, and goes with the next one that goes.
                 continue
-            # A segment without any timestamp ages from when it was made or loaded.
-            latest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
-            if now_ms - latest <= retention_ms:
+            if now_ms - segment.age_from_ms <= retention_ms:
                 break
             count = number
         return count

@@ -187,6 +187,23 @@ class LocalFileSystem:
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
 
+    def modified_ms(self, path: str) -> int:
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _storage_error(path, error) from error
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        modified_ns = modified_ms * 1_000_000
+        try:
+            os.utime(path, ns=(modified_ns, modified_ns))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _storage_error(path, error) from error
+
     def list_directory(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(path))

@@ -77,7 +77,7 @@ class SimulatedBroker:
         self.log_directories = tuple(self._settings["log.dirs"].split(","))
         self._bugs = bugs
         self._halts = halts
-        self.disk = SimulatedDisk(scheduler.new_random())
+        self.disk = SimulatedDisk(scheduler.new_random(), wall_ms=self._wall_ms)
         self.disk_delay_s = 0.0
         self.clock_skew_ms = 0
         self.is_given_up = False

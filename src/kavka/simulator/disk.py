@@ -26,7 +26,7 @@ Rebello et al. (ATC 2020) for what file systems do after a failed fsync.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -47,6 +47,8 @@ class _Content:
     synced: int = 0
     before: bytes | None = None
     """What a truncation or replacement that is not synced yet took away: what a power cut may bring back."""
+    modified_ms: int = 0
+    """When `data` was last changed, by the machine's wall clock."""
     never_durable: int = UNLIMITED
     """Where the bytes begin that a failed sync left in memory alone (I4)."""
 
@@ -77,8 +79,12 @@ def _directory_of(path: str) -> str:
 class SimulatedDisk:
     """One machine's disk; it outlives the processes that use it."""
 
-    def __init__(self, random: Random, *, capacity_bytes: int = UNLIMITED) -> None:
+    def __init__(
+        self, random: Random, *, capacity_bytes: int = UNLIMITED, wall_ms: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`wall_ms` is the machine's clock: what files say of when they were written goes by it."""
         self._random = random
+        self.wall_ms = wall_ms
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self.files: dict[str, _Content] = {}
@@ -288,9 +294,11 @@ class SimulatedFile:
             if not self._process.is_killed:
                 written = memoryview(data)[: self._disk.part_written(len(data))]
                 self._content.data += written
+                self._content.modified_ms = self._disk.wall_ms()
                 self._disk.used_bytes += len(written)
             raise
         self._content.data += data
+        self._content.modified_ms = self._disk.wall_ms()
         self._disk.used_bytes += len(data)
 
     def append_many(self, parts: Sequence[Buffer]) -> None:
@@ -307,6 +315,7 @@ class SimulatedFile:
             content.never_durable = UNLIMITED
         self._disk.used_bytes -= max(len(content.data) - size, 0)
         del content.data[size:]
+        content.modified_ms = self._disk.wall_ms()
 
     def preallocate(self, size: int) -> bool:
         self._check(0)
@@ -344,7 +353,7 @@ class SimulatedFileSystem:
                 raise FileNotFoundError(path)
             self._check(path, 0)
             self._require_parent(path)
-            content = self._disk.files[path] = _Content()
+            content = self._disk.files[path] = _Content(modified_ms=self._disk.wall_ms())
         return SimulatedFile(self._disk, self._process, path, content)
 
     def read(self, path: str) -> bytes:
@@ -362,7 +371,7 @@ class SimulatedFileSystem:
         if durable:
             self._disk.check_sync(path)
         old = self._disk.files.get(path)
-        new = _Content(bytearray(data), len(data) if durable else 0)
+        new = _Content(bytearray(data), len(data) if durable else 0, modified_ms=self._disk.wall_ms())
         self._disk.files[path] = new
         self._disk.used_bytes += len(data) - (len(old.data) if old is not None else 0)
         if durable:
@@ -371,6 +380,19 @@ class SimulatedFileSystem:
     def exists(self, path: str) -> bool:
         path = _absolute(path)
         return path in self._disk.files or path in self._disk.directories
+
+    def modified_ms(self, path: str) -> int:
+        return self._content(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._check(_absolute(path), 0)
+        self._content(path).modified_ms = modified_ms
+
+    def _content(self, path: str) -> _Content:
+        content = self._disk.files.get(_absolute(path))
+        if content is None:
+            raise FileNotFoundError(path)
+        return content
 
     def list_directory(self, path: str) -> list[str]:
         path = _absolute(path)

@@ -50,6 +50,14 @@ class Disk:
         self._life.require()
         return self._inner.exists(path)
 
+    def modified_ms(self, path: str) -> int:
+        self._life.require()
+        return self._inner.modified_ms(path)
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._life.use_disk()
+        self._inner.set_modified_ms(path, modified_ms)
+
     def list_directory(self, path: str) -> list[str]:
         self._life.require()
         return self._inner.list_directory(path)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from compaction_support import COMPACTED, RETENTION_MS, Store, committed, pairs_batch, table
+from compaction_support import COMPACTED, RETENTION_MS, Pair, Store, committed, pairs_batch, table
 from killable_disk import KillableFileSystem, Killed
 from log_support import NOW_MS, PARTITION
 
@@ -18,6 +18,7 @@ from kavka.errors import StorageError
 from kavka.log.cleaner_choice import filthiest, look_at
 from kavka.log.cleaner_offsets import DIRECT_KEY_BYTES, OffsetMap
 from kavka.log.log_config import LogConfig
+from kavka.log.segment import LOG_SUFFIX
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_TIMESTAMP
 from kavka.records.batch import HEADER_SIZE, BatchHeader, batch_at, iterate_batches
@@ -164,11 +165,40 @@ def test_an_empty_segment_does_not_hold_up_retention(store: Store) -> None:
     store.roll()
     store.clean()
     store.now_ms += 1_000
-    store.log.segments[0].created_ms = store.now_ms
+    store.filesystem.set_modified_ms(store.log.segments[0].path(LOG_SUFFIX), store.now_ms)
     assert store.log.delete_old_segments(store.now_ms) == []
     store.now_ms += 1
     (deleted,) = store.log.delete_old_segments(store.now_ms)
     assert deleted.base_offsets == (0, 4)
+
+
+def put_without_timestamps(store: Store, *pairs: Pair) -> None:
+    """In a segment that was last written 2 s before now."""
+    store.log.append_as_leader(pairs_batch(pairs, NO_TIMESTAMP), 0, store.now_ms)
+    store.log.advance_high_watermark(store.log.log_end_offset)
+    store.roll()
+    written_ms = store.now_ms - 2_000
+    store.filesystem.set_modified_ms(store.log.segments[-2].path(LOG_SUFFIX), written_ms)
+
+
+def test_compaction_makes_segments_without_timestamps_no_younger(store: Store) -> None:
+    store.log.reconfigure(replace(COMPACTED, cleanup_delete=True, retention_ms=1_999))
+    put_without_timestamps(store, (b"k", b"1"))
+    put_without_timestamps(store, (b"k", b"2"))
+    store.clean()
+    assert offsets(store) == [1]
+    store.logs.close(store.now_ms)
+    store.config = store.log.config
+    store.open()
+    (deleted,) = store.log.delete_old_segments(store.now_ms)
+    assert deleted.base_offsets == (0,)
+
+
+def test_the_last_write_decides_where_min_compaction_lag_ms_finds_no_timestamps(store: Store) -> None:
+    put_without_timestamps(store, (b"k", b"1"))
+    for lag_ms, is_cleanable in ((2_000, True), (2_001, False)):
+        store.log.reconfigure(replace(COMPACTED, min_compaction_lag_ms=lag_ms))
+        assert bool(look_at(store.log, store.now_ms).cleanable_bytes) is is_cleanable
 
 
 def test_headers_that_stood_in_for_lost_batches_go_with_the_next_pass(store: Store) -> None:

@@ -5,6 +5,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,30 @@ def test_a_part_that_the_kernel_leaves_over_is_written_too(tmp_path: Path, monke
     assert file.read_at(0, 100) == b"0123456789abcdefghi"
 
 
+def test_a_file_tells_when_it_was_last_written(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = DISK.open(path, create=True)
+    before_ms = time.time_ns() // 1_000_000 - 10  # The kernel's clock for files has steps of some milliseconds.
+    file.append(b"abc")
+    assert before_ms <= DISK.modified_ms(path) <= time.time_ns() // 1_000_000
+    DISK.set_modified_ms(path, 1_700_000_000_123)
+    assert DISK.modified_ms(path) == 1_700_000_000_123
+    assert (DISK.read(path), DISK.modified_ms(path)) == (b"abc", 1_700_000_000_123)
+    DISK.rename(path, path + "2")
+    assert DISK.modified_ms(path + "2") == 1_700_000_000_123
+    file.append(b"d")
+    assert DISK.modified_ms(path + "2") >= before_ms
+
+
 def test_a_missing_file_is_file_not_found(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     for call in (DISK.open, DISK.read, DISK.remove, DISK.remove_directory, DISK.list_directory, DISK.sync_directory):
         with pytest.raises(FileNotFoundError):
             call(missing)
+    with pytest.raises(FileNotFoundError):
+        DISK.modified_ms(missing)
+    with pytest.raises(FileNotFoundError):
+        DISK.set_modified_ms(missing, 0)
     with pytest.raises(FileNotFoundError):
         DISK.rename(missing, missing + "2")
     assert not DISK.exists(missing)

@@ -1,5 +1,6 @@
 """One partition's log: append, roll, read, look up, truncate, retain."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,14 @@ from kavka.errors import (
     StorageError,
 )
 from kavka.log.producer_state import AppendOrigin
+from kavka.log.segment import LOG_SUFFIX
 from kavka.log.unified_log import READ_POSITIONS, TAIL_POSITIONS, UnifiedLog
 from kavka.records.batch import TimestampType, iterate_batches
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
 from kavka.runtime.disk import LocalFileSystem
 
+HOUR_MS = 3_600_000
 SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}
 
 
@@ -640,6 +643,73 @@ def test_the_active_segment_goes_by_age_too_and_an_empty_one_follows(tmp_path: P
     assert log.delete_old_segments(NOW_MS + 9 * DAY_MS) == []
     append(log, batch())
     assert offsets(log) == [3]
+
+
+def written_at(log: UnifiedLog, *, age_ms: int) -> None:
+    """Has the disk say that every .log was last written `age_ms` before NOW_MS."""
+    for segment in log.segments:
+        log_path = segment.path(LOG_SUFFIX)
+        os.utime(log_path, ns=((NOW_MS - age_ms) * 1_000_000,) * 2)
+
+
+def test_segments_without_timestamps_age_from_their_last_write_whenever_the_broker_was_started(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=len(batch()), retention_ms=HOUR_MS)
+    append(log, *(batch(timestamp=-1) for _ in range(3)))
+    log.close(NOW_MS)
+    written_at(log, age_ms=2 * HOUR_MS)
+    again = reopen(log, was_clean=True, recovery_point=3)
+    assert [group.base_offsets for group in again.delete_old_segments(NOW_MS)] == [(0, 1, 2)]
+    assert (again.log_start_offset, again.log_end_offset) == (3, 3)
+
+
+def test_of_segments_without_timestamps_recovery_makes_none_younger(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=len(batch()), retention_ms=HOUR_MS)
+    append(log, *(batch(timestamp=-1) for _ in range(3)))
+    log.close(NOW_MS)
+    written_at(log, age_ms=2 * HOUR_MS)
+    assert [group.base_offsets for group in reopen(log).delete_old_segments(NOW_MS)] == [(0, 1, 2)]
+
+
+def test_a_segment_without_timestamps_that_is_still_written_to_stays(tmp_path: Path) -> None:
+    log = new_log(tmp_path, retention_ms=HOUR_MS)
+    append(log, batch(timestamp=-1), batch(timestamp=-1))
+    written_at(log, age_ms=HOUR_MS)
+    assert log.delete_old_segments(NOW_MS) == []
+    later = NOW_MS + 5 * HOUR_MS
+    written_at(log, age_ms=-5 * HOUR_MS)
+    assert log.delete_old_segments(later) == []
+    assert [group.base_offsets for group in log.delete_old_segments(later + HOUR_MS + 1)] == [(0,)]
+
+
+def test_a_segment_with_one_timestamp_ages_by_it_not_by_its_file(tmp_path: Path) -> None:
+    log = new_log(tmp_path, retention_ms=HOUR_MS)
+    append(log, batch(timestamp=NOW_MS), batch(timestamp=-1))
+    written_at(log, age_ms=2 * HOUR_MS)
+    assert log.delete_old_segments(NOW_MS) == []
+    written_at(log, age_ms=-2 * HOUR_MS)
+    assert [group.base_offsets for group in log.delete_old_segments(NOW_MS + HOUR_MS + 1)] == [(0,)]
+
+
+def test_retention_of_a_segment_whose_file_is_gone_fails_the_disk(tmp_path: Path) -> None:
+    log = new_log(tmp_path, retention_ms=HOUR_MS)
+    append(log, batch(timestamp=-1))
+    os.remove(log.segments[0].path(LOG_SUFFIX))
+    with pytest.raises(StorageError, match="is gone"):
+        log.delete_old_segments(NOW_MS)
+
+
+def test_a_segment_without_timestamps_is_rolled_by_its_age_since_the_start_whatever_its_file_says(
+    tmp_path: Path,
+) -> None:
+    """So does Apache Kafka: LogSegment.timeWaitedForRoll goes by when it opened the segment."""
+    log = new_log(tmp_path, segment_ms=HOUR_MS)
+    append(log, batch(timestamp=-1))
+    log.close(NOW_MS)
+    written_at(log, age_ms=2 * HOUR_MS)
+    again = reopen(log, was_clean=True, recovery_point=1)
+    again.append_as_leader(batch(timestamp=-1), 0, NOW_MS + HOUR_MS)
+    again.append_as_leader(batch(timestamp=-1), 0, NOW_MS + HOUR_MS + 1)
+    assert [segment.base_offset for segment in again.segments] == [0, 2]
 
 
 def test_nothing_above_the_high_watermark_goes(tmp_path: Path) -> None:

@@ -29,6 +29,32 @@ def test_one_volume_fails_and_the_other_does_not() -> None:
     port.open("/logs/a", create=True).append(b"abc")
 
 
+def test_a_file_tells_when_it_was_last_written() -> None:
+    now_ms = 5
+    disk = SimulatedDisk(Random(1), wall_ms=lambda: now_ms)
+    port = disk.port(Scheduler(1).node("machine.1"))
+    port.make_directory("/logs")
+    file = port.open("/logs/a", create=True)
+    assert port.modified_ms("/logs/a") == 5
+    now_ms = 7
+    file.append(b"abc")
+    assert port.modified_ms("/logs/a") == 7
+    now_ms = 8
+    assert (file.read_at(0, 3), port.modified_ms("/logs/a")) == (b"abc", 7)
+    port.rename("/logs/a", "/logs/b")
+    assert port.modified_ms("/logs/b") == 7
+    file.truncate(1)
+    assert port.modified_ms("/logs/b") == 8
+    port.set_modified_ms("/logs/b", 3)
+    assert port.modified_ms("/logs/b") == 3
+    port.write_atomically("/logs/b", b"")
+    assert port.modified_ms("/logs/b") == 8
+    with pytest.raises(FileNotFoundError):
+        port.modified_ms("/logs/a")
+    with pytest.raises(FileNotFoundError):
+        port.set_modified_ms("/logs/a", 3)
+
+
 def test_a_full_volume_takes_no_byte_and_still_gives_what_it_has() -> None:
     disk, port = _disk()
     file = port.open("/logs/a", create=True)

@@ -90,6 +90,13 @@ class MemoryDisk:
     def exists(self, path: str) -> bool:
         return path in self.files
 
+    def modified_ms(self, path: str) -> int:
+        """It has no clock, and a database asks for none."""
+        raise NotImplementedError
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        raise NotImplementedError
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(name.removeprefix(f"{path}/") for name in self.files if name.startswith(f"{path}/"))
 
