@@ -70,7 +70,7 @@ chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a che
 	@PYTHONPATH=tests $(PYTHON) -m chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
 
 simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step; figures and targets
-	@$(PYTHON) -m kavka.simulator.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests/simulation/mutant_report.py \
+	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests/simulation/mutant_report.py \
 	  $(SIMULATE)
 
 fuzz: setup ## malformed requests for every API, from the message schemas

@@ -17,7 +17,7 @@ from contextlib import redirect_stdout
 from mutants import MUTANTS
 from mutation import hunt
 
-from kavka.simulator.shrink import be_quiet
+from kavka.simulator.runs.shrink import be_quiet
 
 
 def main() -> None:

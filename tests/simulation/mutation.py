@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from kavka.simulator.runs.swarm import run_seed
 from kavka.simulator.scenarios import SCENARIOS, play
-from kavka.simulator.swarm import run_seed
 
 
 @dataclass(frozen=True, slots=True)

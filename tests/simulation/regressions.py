@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mutants import FOLLOWED, Change, Mutant
 
-from kavka.simulator.regression import Regression, regression, strike
-from kavka.simulator.swarm import Plan
+from kavka.simulator.runs.regression import Regression, regression, strike
+from kavka.simulator.runs.swarm import Plan
 
 
 class Entry(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from kavka.simulator.fault_group import Argument
-from kavka.simulator.faults import KINDS, Strike
-from kavka.simulator.swarm import Plan, run_plan
+from kavka.simulator.faults.fault_group import Argument
+from kavka.simulator.faults.mix import KINDS, Strike
+from kavka.simulator.runs.swarm import Plan, run_plan
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),

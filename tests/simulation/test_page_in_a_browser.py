@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from browser import BROWSER, dump_dom
-from kavka.simulator.page import render
-from kavka.simulator.recorded_run import Wish, run
+from kavka.simulator.runs.page import render
+from kavka.simulator.runs.recorded_run import Wish, run
 
 PROBE = """<script>
 addEventListener("load", () => {

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from kavka.simulator.faults import FaultMix
+from kavka.simulator.faults.mix import FaultMix
 from kavka.simulator.world import World
 
 pytestmark = [

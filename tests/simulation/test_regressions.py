@@ -9,7 +9,7 @@ import pytest
 from mutants import put_back
 from regressions import REGRESSIONS, Entry
 
-from kavka.simulator.swarm import SeedResult
+from kavka.simulator.runs.swarm import SeedResult
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 

@@ -19,8 +19,8 @@ from kavka.flight.format import FLIGHT_FILES
 from kavka.flight.ring import FlightRing, find_rings
 from kavka.model import TopicPartition
 from kavka.replay.cluster_replay import ReplayedCluster, replay_cluster
-from kavka.simulator.faults import FaultMix
-from kavka.simulator.page import render
+from kavka.simulator.faults.mix import FaultMix
+from kavka.simulator.runs.page import render
 from kavka.simulator.world import World
 
 # Coroutines of killed brokers are dropped where they stood: that is what killed means.

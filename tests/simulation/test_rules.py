@@ -33,8 +33,8 @@ from kavka.protocol.peer import PeerConnection
 from kavka.protocol.schema import Message
 from kavka.records.builder import BatchBuilder
 from kavka.replication.partition import Partition
-from kavka.simulator.broker import PORT, SimulatedBroker
-from kavka.simulator.replica_view import Violation
+from kavka.simulator.host.broker import PORT, SimulatedBroker
+from kavka.simulator.rules.replica_view import Violation
 from kavka.simulator.world import TOPIC, World
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.znodes import PartitionState, partition_state_path

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from kavka.simulator.invariants import Violation
-from kavka.simulator.play import Unexpected
+from kavka.simulator.rules.invariants import Violation
 from kavka.simulator.scenarios import SCENARIOS, lose_last_standing, play
+from kavka.simulator.scenarios.play import Unexpected
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 

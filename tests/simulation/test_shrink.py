@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from mutants import MUTANTS, put_back
 
-from kavka.simulator.faults import KINDS, Strike
-from kavka.simulator.regression import NotARegression, Regression, parse, regression, strike
-from kavka.simulator.shrink import Outcome, shrink
-from kavka.simulator.swarm import Plan, SeedResult, run_plan, run_seed
+from kavka.simulator.faults.mix import KINDS, Strike
+from kavka.simulator.runs.regression import NotARegression, Regression, parse, regression, strike
+from kavka.simulator.runs.shrink import Outcome, shrink
+from kavka.simulator.runs.swarm import Plan, SeedResult, run_plan, run_seed
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
@@ -160,7 +160,7 @@ def test_what_is_written_is_read_again() -> None:
 
 def test_what_is_written_is_python() -> None:
     space: dict[str, object] = {}
-    exec(f"from kavka.simulator.regression import *; from kavka.simulator.swarm import Plan; it = {WRITTEN.as_python()}", space)  # noqa: E501  # fmt: skip
+    exec(f"from kavka.simulator.runs.regression import *; from kavka.simulator.runs.swarm import Plan; it = {WRITTEN.as_python()}", space)  # noqa: E501  # fmt: skip
 
     assert space["it"] == WRITTEN
 

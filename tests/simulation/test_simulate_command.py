@@ -14,11 +14,11 @@ import pytest
 from mutants import MUTANTS, put_back
 
 from kavka.cli.app import run
-from kavka.simulator.play import PARTITION, Play
-from kavka.simulator.recorded_run import Wish, find_scenarios, parse_faults
-from kavka.simulator.regression import parse
+from kavka.simulator.host.trace import recording
+from kavka.simulator.runs.recorded_run import Wish, find_scenarios, parse_faults
+from kavka.simulator.runs.regression import parse
 from kavka.simulator.scenarios import SCENARIOS
-from kavka.simulator.trace import recording
+from kavka.simulator.scenarios.play import PARTITION, Play
 from kavka.simulator.world import World
 
 HOURS = "0.01"

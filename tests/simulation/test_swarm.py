@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from kavka.simulator import twins
-from kavka.simulator.states import STATES
-from kavka.simulator.swarm import Plan, run_plan, run_seed
-from kavka.simulator.twins import Run, compare, run_twins
+from kavka.simulator.runs import twins
+from kavka.simulator.runs.states import STATES
+from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
+from kavka.simulator.runs.twins import Run, compare, run_twins
 
 HOURS = 0.05
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"

@@ -1,7 +1,7 @@
 """`kavka replay`: what the brokers of a cluster recorded is decided again, compared, and shown step by step.
 
 Decides what is replayed and the form of the answer. What is decided again, and where it differs, is
-`replay.broker_replay`'s; the page is `simulator.page`'s, as for a simulated run.
+`replay.broker_replay`'s; the page is `simulator.runs.page`'s, as for a simulated run.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kavka.flight.ring import FlightRing
     from kavka.model import TopicPartition
     from kavka.replay.cluster_replay import ReplayedCluster
-    from kavka.simulator.recorded_run import Finding
-    from kavka.simulator.trace import Event, Trace
+    from kavka.simulator.host.trace import Event, Trace
+    from kavka.simulator.runs.recorded_run import Finding
 
 MAX_DIFFERENCES = 20
 MAX_CHANGES = 40
@@ -62,7 +62,7 @@ def replay(
     if trace is not None:
         write_file(trace, (f"{line}\n" for line in replayed.trace.lines()))
     if page is not None:
-        from kavka.simulator.page import render
+        from kavka.simulator.runs.page import render
 
         write_file(page, [render(shown)])
     if as_json:
@@ -77,7 +77,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A replay as `simulator.page.Shown`."""
+    """A replay as `simulator.runs.page.Shown`."""
 
     replayed: ReplayedCluster
     command: str
@@ -92,7 +92,7 @@ class Replay:
 
     @property
     def finding(self) -> Finding | None:
-        from kavka.simulator.recorded_run import Finding
+        from kavka.simulator.runs.recorded_run import Finding
 
         differences = self.replayed.differences
         if not differences:

@@ -1,7 +1,7 @@
 """`kavka simulate`: a whole cluster under faults in virtual time, from a seed or a named scenario, and what came of it.
 
-Decides what is asked of the simulator, and the form of the answer. What is run is `simulator.recorded_run`'s, the page
-`simulator.page`'s.
+Decides what is asked of the simulator, and the form of the answer. What is run is `simulator.runs.recorded_run`'s,
+the page `simulator.runs.page`'s.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kavka.cli.output import FAILED, Failure, Table, note, require_writable, show, usage, write_file
 
 if TYPE_CHECKING:
-    from kavka.simulator.recorded_run import RecordedRun, Wish
+    from kavka.simulator.runs.recorded_run import RecordedRun, Wish
 
 SEEDS = 1_000_000
 """A seed that nobody chose is below this: short enough to be read out."""
@@ -56,7 +56,7 @@ def simulate(
     if trace is not None:
         write_file(trace, (f"{line}\n" for line in run.trace.lines()))
     if page is not None:
-        from kavka.simulator.page import render
+        from kavka.simulator.runs.page import render
 
         write_file(page, [render(run)])
     if as_json:
@@ -86,9 +86,9 @@ def list_scenarios(*, as_json: bool) -> None:
 
 
 def _wish(seed: int | None, scenario: str | None, brokers: int | None, hours: float | None, faults: str | None) -> Wish:
-    from kavka.simulator.faults import KINDS
-    from kavka.simulator.recorded_run import NO_FAULTS, Wish, find_scenarios, parse_faults
-    from kavka.simulator.swarm import HOURS
+    from kavka.simulator.faults.mix import KINDS
+    from kavka.simulator.runs.recorded_run import NO_FAULTS, Wish, find_scenarios, parse_faults
+    from kavka.simulator.runs.swarm import HOURS
 
     if scenario is not None:
         if brokers is not None or hours is not None or faults is not None:
@@ -110,8 +110,8 @@ def _wish(seed: int | None, scenario: str | None, brokers: int | None, hours: fl
 
 
 def _written_down(path: str) -> Wish:
-    from kavka.simulator.recorded_run import Wish
-    from kavka.simulator.regression import NotARegression, parse
+    from kavka.simulator.runs.recorded_run import Wish
+    from kavka.simulator.runs.regression import NotARegression, parse
 
     try:
         with open(path, encoding="utf-8") as file:
@@ -124,8 +124,8 @@ def _written_down(path: str) -> Wish:
 
 
 def _run(wish: Wish) -> RecordedRun:
-    from kavka.simulator.recorded_run import run
-    from kavka.simulator.shrink import be_quiet
+    from kavka.simulator.runs.recorded_run import run
+    from kavka.simulator.runs.shrink import be_quiet
 
     be_quiet()
     return run(wish)
@@ -133,7 +133,7 @@ def _run(wish: Wish) -> RecordedRun:
 
 def _shrink(run: RecordedRun, path: str, *, tell: Callable[[str], None]) -> str | None:
     """Makes a run that broke a rule smaller, and writes down what is left; None if there is nothing to write."""
-    from kavka.simulator.shrink import MAX_SECONDS, shrink
+    from kavka.simulator.runs.shrink import MAX_SECONDS, shrink
 
     if run.finding is None:
         tell("\nNo rule is broken: there is nothing to make smaller.")
@@ -177,7 +177,7 @@ def _tell_finding(run: RecordedRun, tell: Callable[[str], None]) -> None:
     finding = run.finding
     if finding is None:
         return
-    from kavka.simulator.trace import COLUMNS
+    from kavka.simulator.host.trace import COLUMNS
 
     promise = f": {finding.promise}" if finding.promise else ""
     tell(f"\nBroken: {finding.rule}, at {finding.at_ms / 1000:.3f} s of virtual time{promise}\n    {finding.what}\n")

@@ -30,7 +30,7 @@ from kavka.flight.format import REFUSED, REPEATED, Check, Fetch, broker_ids, sta
 from kavka.flight.ring import FlightRing, Gap
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.broker_replay import BrokerReplay, Difference, Happened, ReplayedPartition
-from kavka.simulator.trace import SIMULATOR, ZOOKEEPER, ReplicaLook, Trace
+from kavka.simulator.host.trace import SIMULATOR, ZOOKEEPER, ReplicaLook, Trace
 from kavka.zookeeper.znodes import PartitionState
 
 AROUND_MS: Final = 60_000

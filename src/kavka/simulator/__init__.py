@@ -1,6 +1,10 @@
 """The simulator: the very code of brokers, controller, ZooKeeper and clients in one process, with virtual time.
 
-scheduler   an event loop for each node, all driven by one seeded order of steps
-network     links with delay, loss, cuts; the Network port of each node, and who listens
-disk        files whose unsynced bytes a power cut takes away; the FileSystem port of each node
+host/       time, links, disks, ZooKeeper: what the code runs on
+clients/    who produces and consumes
+faults/     what goes wrong
+rules/      what must hold after every step
+world       all of it together, from one seed
+runs/       seeds, campaigns, recordings, failing runs made smaller
+scenarios/  named stories, and the words in which they are told
 """

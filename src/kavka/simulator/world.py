@@ -18,21 +18,21 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode, KavkaError
 from kavka.model import TopicPartition
-from kavka.simulator.broker import PORT, Halt, SimulatedBroker
-from kavka.simulator.faults import FaultMix, Faults, Strike
-from kavka.simulator.invariants import Observer, Violation
-from kavka.simulator.liveness import Liveness
-from kavka.simulator.members import GROUP, Members
-from kavka.simulator.network import Link, SimulatedNetwork
-from kavka.simulator.scheduler import Scheduler, SimulationStuck
-from kavka.simulator.trace import current_trace
-from kavka.simulator.transaction_rules import LEDGER
-from kavka.simulator.transactors import GROUP as TRANSFORMERS
-from kavka.simulator.transactors import PARTITIONS as LEDGER_PARTITIONS
-from kavka.simulator.transactors import Transactors
-from kavka.simulator.wire import Wire
-from kavka.simulator.workload import Clients
-from kavka.simulator.zookeeper import SimulatedZooKeeper
+from kavka.simulator.clients.members import GROUP, Members
+from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
+from kavka.simulator.clients.transactors import PARTITIONS as LEDGER_PARTITIONS
+from kavka.simulator.clients.transactors import Transactors
+from kavka.simulator.clients.workload import Clients
+from kavka.simulator.faults.mix import FaultMix, Faults, Strike
+from kavka.simulator.host.broker import PORT, Halt, SimulatedBroker
+from kavka.simulator.host.network import Link, SimulatedNetwork
+from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
+from kavka.simulator.host.trace import current_trace
+from kavka.simulator.host.zookeeper import SimulatedZooKeeper
+from kavka.simulator.rules.invariants import Observer, Violation
+from kavka.simulator.rules.transaction_rules import LEDGER
+from kavka.simulator.rules.wire import Wire
+from kavka.simulator.runs.liveness import Liveness
 from kavka.zookeeper.client import ZooKeeperClient
 
 T = TypeVar("T")

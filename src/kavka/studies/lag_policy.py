@@ -42,8 +42,8 @@ from kavka.model import BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.records.builder import BatchBuilder
 from kavka.replication.isr import IsrProposal
 from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
-from kavka.simulator.disk import SimulatedDisk
-from kavka.simulator.scheduler import Scheduler
+from kavka.simulator.host.disk import SimulatedDisk
+from kavka.simulator.host.scheduler import Scheduler
 from kavka.studies.lag_outcome import Choice, Outcome, Seen, Span, percentile
 from kavka.studies.lag_workload import FOLLOWERS, LEADER, REPLICAS, Ailment, AilmentKind, Traffic, Workload
 

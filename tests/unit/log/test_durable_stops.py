@@ -21,7 +21,7 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.batch import batch_at
 from kavka.records.control import ControlType
-from kavka.simulator.disk import SimulatedDisk
+from kavka.simulator.host.disk import SimulatedDisk
 
 ORDERS = TopicPartition("orders", 0)
 FORMER, LATER = uuid.UUID(int=1), uuid.UUID(int=2)

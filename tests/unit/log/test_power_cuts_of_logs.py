@@ -17,7 +17,7 @@ from log_support import PARTITION, records
 from test_log_moves import Disks
 
 from kavka.log import log_move
-from kavka.simulator.disk import SimulatedDisk
+from kavka.simulator.host.disk import SimulatedDisk
 
 SEEDS = range(12)
 

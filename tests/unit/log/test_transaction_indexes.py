@@ -16,7 +16,7 @@ from kavka.log.producer_state import AppendOrigin
 from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType
-from kavka.simulator.disk import SimulatedDisk
+from kavka.simulator.host.disk import SimulatedDisk
 
 FIRST, SECOND, THIRD = (1, 0, 6, 7), (2, 7, 13, 14), (3, 14, 20, 21)
 END = 21

@@ -19,8 +19,8 @@ from kavka.protocol.messages import (
 )
 from kavka.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
 from kavka.protocol.peer import MAX_PENDING_REQUESTS, PeerConnection
-from kavka.simulator.network import Endpoint, SimulatedNetwork
-from kavka.simulator.scheduler import Scheduler
+from kavka.simulator.host.network import Endpoint, SimulatedNetwork
+from kavka.simulator.host.scheduler import Scheduler
 
 PORT = 9092
 VERSION = 3

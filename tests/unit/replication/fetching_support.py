@@ -29,9 +29,9 @@ from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, Fetc
 from kavka.replication.partition import Partition, PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.replication.throttle import Throttle
-from kavka.simulator.disk import SimulatedDisk
-from kavka.simulator.network import Endpoint, SimulatedNetwork
-from kavka.simulator.scheduler import Scheduler
+from kavka.simulator.host.disk import SimulatedDisk
+from kavka.simulator.host.network import Endpoint, SimulatedNetwork
+from kavka.simulator.host.scheduler import Scheduler
 
 PORT = 9092
 NOW_MS = 1_700_000_000_000

@@ -17,8 +17,8 @@ from kavka.protocol.messages.group_metadata_value import GroupMetadataValue
 from kavka.records.batch import RecordBatch, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
-from kavka.simulator.group_rules import TOPIC, GroupRules
-from kavka.simulator.replica_view import Stored, View, Violation
+from kavka.simulator.rules.group_rules import TOPIC, GroupRules
+from kavka.simulator.rules.replica_view import Stored, View, Violation
 from kavka.zookeeper.znodes import PartitionState
 
 HOME, ORDERS = TopicPartition(TOPIC, 0), TopicPartition("orders", 0)

@@ -11,9 +11,9 @@ import pytest
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
-from kavka.simulator import page
-from kavka.simulator.recorded_run import Finding, RecordedRun, Wish
-from kavka.simulator.trace import ReplicaLook, Trace
+from kavka.simulator.host.trace import ReplicaLook, Trace
+from kavka.simulator.runs import page
+from kavka.simulator.runs.recorded_run import Finding, RecordedRun, Wish
 from kavka.zookeeper.znodes import PartitionState
 
 PARTITION = TopicPartition("orders", 0)

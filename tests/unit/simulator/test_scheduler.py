@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from kavka.simulator.scheduler import Scheduler, SimulationStuck
+from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
 
 Trace = list[tuple[str, int, float]]
 
 TRACED = """
 import asyncio
-from kavka.simulator.scheduler import Scheduler
+from kavka.simulator.host.scheduler import Scheduler
 
 def run(seed):
     scheduler = Scheduler(seed)

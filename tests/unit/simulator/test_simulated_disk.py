@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from kavka.errors import StorageError
-from kavka.simulator.disk import SimulatedDisk, SimulatedFileSystem
-from kavka.simulator.scheduler import Scheduler
+from kavka.simulator.host.disk import SimulatedDisk, SimulatedFileSystem
+from kavka.simulator.host.scheduler import Scheduler
 
 
 def _disk() -> tuple[SimulatedDisk, SimulatedFileSystem]:

@@ -6,8 +6,8 @@ import pytest
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
-from kavka.simulator import trace as trace_module
-from kavka.simulator.trace import ReplicaLook, Trace, current_trace, recording
+from kavka.simulator.host import trace as trace_module
+from kavka.simulator.host.trace import ReplicaLook, Trace, current_trace, recording
 from kavka.zookeeper.znodes import PartitionState
 
 PARTITION = TopicPartition("orders", 0)

@@ -11,8 +11,8 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.records.batch import RecordBatch, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
-from kavka.simulator.replica_view import View, Violation
-from kavka.simulator.transaction_rules import LEDGER, Entry, TransactionRules, _Fence
+from kavka.simulator.rules.replica_view import View, Violation
+from kavka.simulator.rules.transaction_rules import LEDGER, Entry, TransactionRules, _Fence
 
 ONE, TWO = TopicPartition(LEDGER, 0), TopicPartition(LEDGER, 1)
 INPUT = TopicPartition("orders", 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.simulator.network import SimulatedNetwork
-from kavka.simulator.scheduler import NodeLoop, Scheduler
-from kavka.simulator.zookeeper import NODE, SimulatedZooKeeper, wait_until_serving
+from kavka.simulator.host.network import SimulatedNetwork
+from kavka.simulator.host.scheduler import NodeLoop, Scheduler
+from kavka.simulator.host.zookeeper import NODE, SimulatedZooKeeper, wait_until_serving
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.port import ConnectionLoss, CreateMode, Event, SessionEvent, SessionExpired, SessionState
 

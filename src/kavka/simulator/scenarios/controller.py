@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
-from kavka.simulator.broker import Halt
-from kavka.simulator.play import OFFSETS, ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.host.broker import Halt
+from kavka.simulator.scenarios.play import OFFSETS, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 

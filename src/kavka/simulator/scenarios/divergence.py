@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, LeaderEpoch
-from kavka.simulator.play import ZOOKEEPER, A, B, C, D, Play, Reader
+from kavka.simulator.scenarios.play import ZOOKEEPER, A, B, C, D, Play, Reader
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 

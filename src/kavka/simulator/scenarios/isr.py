@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId
-from kavka.simulator.play import OTHER, ZOOKEEPER, A, B, C, D, Play
+from kavka.simulator.scenarios.play import OTHER, ZOOKEEPER, A, B, C, D, Play
 from kavka.simulator.scenarios.registry import scenario
 
 

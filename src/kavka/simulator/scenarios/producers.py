@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.records.builder import ProducerStamp
-from kavka.simulator.play import ZOOKEEPER, A, Answer, B, C, D, Play
+from kavka.simulator.scenarios.play import ZOOKEEPER, A, Answer, B, C, D, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 PRODUCER = 7

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.errors import ErrorCode
 from kavka.records.builder import ProducerStamp
-from kavka.simulator.play import OTHER, PARTITION, A, B, C, Play
+from kavka.simulator.scenarios.play import OTHER, PARTITION, A, B, C, Play
 from kavka.simulator.scenarios.registry import LAGGING, scenario
 
 SMALL_SEGMENTS = {"log.segment.bytes": "400"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kavka.client.producer import Producer
 from kavka.client.transactions import GroupMetadata, ProducerFenced
-from kavka.simulator.play import PARTITION, TRANSACTIONS, A, B, C, Play, Writer
+from kavka.simulator.scenarios.play import PARTITION, TRANSACTIONS, A, B, C, Play, Writer
 from kavka.simulator.scenarios.registry import scenario
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "transaction.state.log.replication.factor": "3"}

@@ -1,0 +1,185 @@
+"""Members of a simulated consumer group, and what befalls them.
+
+    member leaves    one closes its consumer in order and comes back later
+    member crashes   its process dies without a word and another is started later
+    member pauses    it does nothing for a while, sometimes longer than its session lasts
+
+Members are kavka's own consumers: they read "orders", and commit what they were given, every now and then. They are
+strikes as faults are, so that a failing run can be made smaller by leaving them out. A member is a place: who takes it
+after a crash is another process, another consumer, another member id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from kavka.client.consumer import Consumer
+from kavka.client.settings import ConsumerSettings, OffsetReset
+from kavka.errors import KavkaError
+from kavka.model import TopicPartition
+from kavka.simulator.clients.workload import FETCH_WAIT_MS
+from kavka.simulator.faults.fault_group import FaultGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from random import Random
+
+    from kavka.simulator.faults.fault_group import Arguments
+    from kavka.simulator.host.scheduler import NodeLoop
+    from kavka.simulator.world import World
+
+KINDS: Final = ("member leaves", "member crashes", "member pauses")
+GROUP: Final = "readers"
+SETTINGS: Final = ConsumerSettings(
+    group_id=GROUP,
+    auto_offset_reset=OffsetReset.EARLIEST,
+    enable_auto_commit=False,
+    session_timeout_ms=8_000,
+    rebalance_timeout_ms=12_000,
+    heartbeat_interval_ms=2_000,
+    fetch_max_wait_ms=FETCH_WAIT_MS,
+)
+RETRY_S: Final = 0.5
+
+
+class Members:
+    """The places of one group, and who is there."""
+
+    def __init__(self, world: World, topic: str) -> None:
+        self._world = world
+        self._topic = topic
+        self._loops: list[NodeLoop | None] = []
+        self._consumers: list[Consumer | None] = []
+        self._leaving: list[bool] = []
+
+    def __len__(self) -> int:
+        return len(self._loops)
+
+    def add(self) -> None:
+        """Another place, taken at once."""
+        self._loops.append(None)
+        self._consumers.append(None)
+        self._leaving.append(False)
+        self.join(len(self._loops) - 1)
+
+    def loop(self, place: int) -> NodeLoop | None:
+        """The process there; None while nobody is."""
+        return self._loops[place] if place < len(self._loops) else None
+
+    def join(self, place: int) -> None:
+        """Takes the place, if nobody has it."""
+        if self._loops[place] is None:
+            clients = self._world.clients
+            loop = self._loops[place] = clients.node("member")
+            self._leaving[place] = False
+            work = self._live(place, loop, self._world.scheduler.new_random())
+            clients.watch(loop.create_task(work))
+
+    def leave(self, place: int) -> None:
+        """The member closes its consumer when it looks next."""
+        self._leaving[place] = True
+
+    def crash(self, place: int) -> None:
+        loop = self._loops[place]
+        if loop is not None:
+            loop.kill()
+            self._world.network.process_died(loop)
+            self._loops[place] = self._consumers[place] = None
+
+    def heal(self) -> None:
+        """Everybody is there and awake."""
+        for place, loop in enumerate(self._loops):
+            if loop is not None and loop.is_paused:
+                loop.resume()
+            self._leaving[place] = False
+            self.join(place)
+
+    def missing(self, expected: list[TopicPartition]) -> list[str]:
+        """G6: what is missing for the group to have come together, in words."""
+        if not self._loops:
+            return []
+        given = [partition for consumer in self._consumers if consumer is not None for partition in consumer.assignment]
+        generations = {consumer.membership for consumer in self._consumers if consumer is not None}
+        if sorted(given) == sorted(expected) and len({generation for _, generation in generations}) == 1:
+            return []
+        return [f"group {GROUP}: {given} of {expected} given, members {sorted(generations)}"]
+
+    async def _live(self, place: int, loop: NodeLoop, random: Random) -> None:
+        while not self._leaving[place]:
+            try:
+                async with (
+                    self._world.clients.cluster(loop) as cluster,
+                    Consumer(cluster, SETTINGS) as consumer,
+                ):
+                    self._consumers[place] = consumer
+                    await self._read(place, consumer, random)
+            except KavkaError:
+                await asyncio.sleep(RETRY_S)
+        self._loops[place] = self._consumers[place] = None
+
+    async def _read(self, place: int, consumer: Consumer, random: Random) -> None:
+        rules = self._world.observer.groups
+        await consumer.subscribe([self._topic])
+        is_committed = True
+        while not self._leaving[place]:
+            for record in await consumer.poll(timeout_ms=1_000):
+                is_committed = False
+                key = (GROUP, TopicPartition(record.topic, record.partition))
+                rules.delivered.setdefault(key, {})[record.offset] = None
+            if not is_committed and random.random() < 0.5:
+                try:
+                    await consumer.commit()
+                    is_committed = True
+                except KavkaError:
+                    pass  # Its outcome is open; what was given is given again to whoever has the partition next.
+
+
+class MemberFaults(FaultGroup):
+    """See the module."""
+
+    def heal(self, brokers: Collection[int]) -> None:
+        self.world.members.heal()
+
+    def _draw_place(self) -> int | None:
+        count = len(self.world.members)
+        return int(self.random.random() * count) if count else None
+
+    def _draw(self) -> Arguments | None:
+        place = self._draw_place()
+        return None if place is None else {"place": place, "ms": self.draw_ms(0.1, 20.0)}
+
+    def _awake(self, place: int) -> NodeLoop | None:
+        loop = self.world.members.loop(place)
+        return None if loop is None or loop.is_paused else loop
+
+    def draw_member_leaves(self) -> Arguments | None:
+        return self._draw()
+
+    def member_leaves(self, place: int, ms: int) -> bool:
+        if self._awake(place) is None:
+            return False
+        self.world.members.leave(place)
+        self.later(lambda: self.world.members.join(place), ms)
+        return True
+
+    def draw_member_crashes(self) -> Arguments | None:
+        return self._draw()
+
+    def member_crashes(self, place: int, ms: int) -> bool:
+        if self._awake(place) is None:
+            return False
+        self.world.members.crash(place)
+        self.later(lambda: self.world.members.join(place), ms)
+        return True
+
+    def draw_member_pauses(self) -> Arguments | None:
+        return self._draw()
+
+    def member_pauses(self, place: int, ms: int) -> bool:
+        loop = self._awake(place)
+        if loop is None:
+            return False
+        loop.pause()
+        self.later(loop.resume, ms, lambda: loop.is_paused)
+        return True

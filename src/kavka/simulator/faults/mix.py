@@ -1,0 +1,193 @@
+"""Faults of a simulated cluster, drawn by lot: which, when, for how long; each seed draws its own mix.
+
+Decides what goes wrong. It keeps within what acknowledged records must survive: at any moment at most `bearable`
+brokers have lost what was not synced, or a disk, for replication factor 3 and min.insync.replicas 2 that is one.
+Pauses, cuts, kills and lost sessions may hit all of them at once: they cost availability, not records.
+
+The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), of members of a
+consumer group (`members`), of transactional producers (`transactors`), and what administrators do in the middle of it
+(`operations`).
+
+A fault is a `Strike`: when, which kind, and everything about it that was left to chance. What strikes is recorded, and
+can be given instead of a mix: then just these strike, and leaving one out leaves the others as they are (`shrink`).
+
+    I1  drawing changes nothing, striking draws nothing: the strikes that a run made, given to a run of the same seed
+        and plan, make the same run
+    I2  a strike not allowed at its scheduled time (a second dead broker) is skipped, drawn or given
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from kavka.simulator.clients import members, transactors
+from kavka.simulator.clients.members import MemberFaults
+from kavka.simulator.clients.transactors import TransactorFaults
+from kavka.simulator.faults import broker_faults, network_faults, operations
+from kavka.simulator.faults.broker_faults import BrokerFaults
+from kavka.simulator.faults.fault_group import Argument, Arguments, FaultGroup
+from kavka.simulator.faults.network_faults import NetworkFaults
+from kavka.simulator.faults.operations import Operations
+from kavka.simulator.host.trace import SIMULATOR
+
+if TYPE_CHECKING:
+    from kavka.simulator.world import World
+
+KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS, *members.KINDS, *transactors.KINDS)
+FIRST: Final = 0.0
+"""The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault. `at_ms` counts from the moment when faults began; `arguments` are values that JSON has."""
+
+    at_ms: int
+    kind: str
+    arguments: Arguments
+
+    def __str__(self) -> str:
+        """Kind and arguments, as a trace tells them."""
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.kind} ({arguments})" if arguments else self.kind
+
+    def as_json(self) -> dict[str, object]:
+        return {"at_ms": self.at_ms, "kind": self.kind, **self.arguments}
+
+    @staticmethod
+    def from_json(values: Mapping[str, object]) -> Strike:
+        """Raises ValueError."""
+        rest = {name: value for name, value in values.items() if name not in ("at_ms", "kind")}
+        at_ms, kind = values.get("at_ms"), values.get("kind")
+        if not isinstance(at_ms, int) or kind not in KINDS:
+            raise ValueError(f"no strike: {dict(values)}")
+        return Strike(at_ms, str(kind), rest)  # type: ignore[arg-type]  # what they are, the kind checks
+
+
+@dataclass(frozen=True, slots=True)
+class FaultMix:
+    """How often each kind happens, as weights, and how long it is between two faults on average."""
+
+    weights: dict[str, float]
+    mean_pause_s: float
+
+    @staticmethod
+    def draw(random: Random, kinds: tuple[str, ...] = KINDS) -> FaultMix:
+        """A mix of its own for each seed: some kinds never, some often."""
+        weights = {kind: random.random() ** 3 if random.random() < 0.7 else 0.0 for kind in kinds}
+        if not any(weights.values()):
+            weights[kinds[int(random.random() * len(kinds))]] = 1.0
+        return FaultMix(weights, 2.0 + random.random() * 15.0)
+
+    def __str__(self) -> str:
+        """The frequent ones first; who is below half a percent is not named."""
+        total = sum(self.weights.values())
+        shares = {kind: 100 * weight / total for kind, weight in self.weights.items() if 200 * weight >= total}
+        named = sorted(shares.items(), key=lambda share: -share[1])
+        return f"every {self.mean_pause_s:.1f} s: {', '.join(f'{kind} {share:.0f} %' for kind, share in named)}"
+
+
+class Faults:
+    """Makes faults in a world from `start` to `stop`; `heal` undoes what still is.
+
+    `schedule`: these strikes, in order of time, instead of what the mix would draw.
+    """
+
+    def __init__(
+        self, world: World, mix: FaultMix, *, bearable: int = 1, schedule: Sequence[Strike] | None = None
+    ) -> None:
+        self._world = world
+        self._mix = mix
+        self._schedule = schedule
+        self._random = world.scheduler.new_random()
+        network = NetworkFaults(world, self._random, bearable)
+        brokers = BrokerFaults(world, self._random, bearable)
+        administrators = Operations(world, self._random, bearable)
+        readers = MemberFaults(world, self._random, bearable)
+        writers = TransactorFaults(world, self._random, bearable)
+        self._groups: tuple[FaultGroup, ...] = (network, brokers, administrators, readers, writers)
+        self._group_of: dict[str, FaultGroup] = {
+            **dict.fromkeys(network_faults.KINDS, network),
+            **dict.fromkeys(broker_faults.KINDS, brokers),
+            **dict.fromkeys(operations.KINDS, administrators),
+            **dict.fromkeys(members.KINDS, readers),
+            **dict.fromkeys(transactors.KINDS, writers),
+        }
+        self._active = False
+        self._began_ns = 0
+        self._at_ms = 0
+        self._played = 0
+        """How many of the schedule had their time."""
+        self.counts: Counter[str] = Counter()
+        self.struck: list[Strike] = []
+
+    def start(self) -> None:
+        self._active = True
+        self._began_ns = self._world.scheduler.now_ns
+        self._next()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since they began; 0.0 before."""
+        return (self._world.scheduler.now_ns - self._began_ns) / 1e9 if self._began_ns else 0.0
+
+    def stop(self) -> None:
+        self._active = False
+
+    @property
+    def is_active(self) -> bool:
+        """Between `start` and `stop`."""
+        return self._active
+
+    def heal(self, brokers: Collection[int] | None = None) -> None:
+        """Everybody, or of the brokers these, runs, hears everybody, and has a disk that is quick and whole."""
+        self.stop()
+        chosen = self._world.brokers if brokers is None else brokers
+        for group in self._groups:
+            group.heal(chosen)
+
+    def heal_surroundings(self) -> None:
+        """The network, ZooKeeper and clients are well; brokers are as they are."""
+        self.heal(())
+
+    def _next(self) -> None:
+        if self._schedule is None:
+            # Whole milliseconds, as a strike is told in them.
+            self._at_ms += max(round(1_000 * self._random.expovariate(1 / self._mix.mean_pause_s)), 1)
+        elif self._played < len(self._schedule):
+            self._at_ms = self._schedule[self._played].at_ms
+        else:
+            return
+        scheduler = self._world.scheduler
+        due_ns = self._began_ns + 1_000_000 * self._at_ms
+        scheduler.after((due_ns - scheduler.now_ns) / 1e9, self._strike, lot=FIRST)
+
+    def _strike(self) -> None:
+        if not self._active:
+            return
+        strike = self._draw() if self._schedule is None else self._schedule[self._played]
+        self._played += 1
+        if strike is not None and self._make(strike):
+            self.struck.append(strike)
+            self.counts[strike.kind] += 1
+            self._world.note(f"fault: {strike.kind}")
+            self._world.tell(SIMULATOR, "fault", str(strike))
+        self._next()
+
+    def _draw(self) -> Strike | None:
+        kinds = list(self._mix.weights)
+        kind = self._random.choices(kinds, [self._mix.weights[name] for name in kinds])[0]
+        draw: Callable[[], Arguments | None] = getattr(self._group_of[kind], f"draw_{kind.replace(' ', '_')}")
+        arguments = draw()
+        return None if arguments is None else Strike(self._at_ms, kind, arguments)
+
+    def _make(self, strike: Strike) -> bool:
+        act: Callable[..., bool] = getattr(self._group_of[strike.kind], strike.kind.replace(" ", "_"))
+        return act(**strike.arguments)
+
+
+__all__ = ["KINDS", "Argument", "Arguments", "FaultMix", "Faults", "Strike"]

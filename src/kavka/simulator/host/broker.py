@@ -1,0 +1,395 @@
+"""A simulated broker: the production Broker and Dispatcher on a node's loop, with simulated ports.
+
+Decides only how a broker's process begins, ends and is talked to; `runtime.server` and `runtime.processor` do the same
+with sockets. A broker has many lives on one machine: each is a node loop of its own, over one disk.
+
+    I1  requests of one connection are handled in order, answers leave in the order of their requests
+    I2  a bug (an exception that a handler or a task lets through) is kept in `bugs`: the simulation fails with it
+    I3  a broker that halts (an invariant, no log directory left) is dead like one that was killed, and says why
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from kavka.broker.broker import Broker, Ports
+from kavka.broker.dispatcher import Dispatcher
+from kavka.broker.metadata_cache import Endpoint as BrokerAddress
+from kavka.config.broker import BrokerConfig
+from kavka.decisions import Decision, RecordDecision, forget
+from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation, StorageError
+from kavka.filesystem import make_durable_directory
+from kavka.model import chunk_bytes
+from kavka.protocol.api import decode_request_header
+from kavka.protocol.connection import CLOSE_CONNECTION, ConnectionContext, Request, Response, ServerConnection, Slot
+from kavka.protocol.frames import BufferPool
+from kavka.simulator.host.disk import SimulatedDisk
+from kavka.simulator.host.network import Endpoint, SimulatedNetwork
+from kavka.simulator.host.scheduler import NodeLoop, Scheduler
+from kavka.simulator.host.trace import Trace
+from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
+from kavka.simulator.rules.wire import Exchange, Wire
+from kavka.zookeeper.client import ZooKeeperClient
+
+LISTENER: Final = "PLAINTEXT"
+PORT: Final = 9092
+LOG_DIRECTORIES: Final = "/logs"
+"""Where a broker's settings say nothing else; each directory is a volume of its own."""
+MAX_OPEN_SEGMENTS: Final = 1_000
+RESTART_S: Final = 5.0
+"""A broker that halted is started again after so long."""
+FRAME_BYTES: Final = 4
+"""The length in front of a frame, which the simulated wire does not carry."""
+
+
+class Halt(NamedTuple):
+    """A broker that ended itself."""
+
+    at_ms: int
+    broker_id: int
+    why: str
+
+
+class SimulatedBroker:
+    """One broker of a simulation, through its lives. `bugs` and `halts` are shared by all of a world."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        network: SimulatedNetwork,
+        broker_id: int,
+        *,
+        connect_string: str,
+        settings: Mapping[str, str],
+        bugs: list[BaseException],
+        halts: list[Halt],
+        trace: Trace | None = None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._trace = trace
+        self._network = network
+        self.broker_id = broker_id
+        self.node = f"broker-{broker_id}"
+        self._connect_string = connect_string
+        self._settings = {"log.dirs": LOG_DIRECTORIES, **settings}
+        self.log_directories = tuple(self._settings["log.dirs"].split(","))
+        self._bugs = bugs
+        self._halts = halts
+        self.disk = SimulatedDisk(scheduler.new_random(), wall_ms=self._wall_ms)
+        self.disk_delay_s = 0.0
+        self.clock_skew_ms = 0
+        self.is_given_up = False
+        """Nobody starts or wakes it any more, whatever was planned before."""
+        self.clock_rate = 1.0
+        """How much faster its clocks go than time does."""
+        self.life = 0
+        self.is_serving = False
+        self.loop: NodeLoop | None = None
+        self.broker: Broker | None = None
+        """The broker of this life, to look into; None while it is dead or starting."""
+        self._connections: dict[Endpoint, None] = {}
+        """What clients of this life have open."""
+        self.hosted: Broker | None = None
+        """The same from the beginning of its start on, for those who watch its logs."""
+        self.wire: Wire | None = None
+        """Is told what this broker is asked and what it answers."""
+        self.on_decision: RecordDecision = forget
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self.loop is not None and not self.loop.is_killed
+
+    @property
+    def is_paused(self) -> bool:
+        return self.loop is not None and self.loop.is_paused
+
+    @property
+    def has_offline_directory(self) -> bool:
+        """Whether it gave up a log directory in this life."""
+        return self.broker is not None and bool(self.broker.logs.offline_directories)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it serves and has all of its disks."""
+        return self.is_serving and not self.disk.is_broken and not self.has_offline_directory
+
+    # -- lives
+
+    def start(self) -> None:
+        """Begins another life on the same disk; it serves some time later."""
+        assert not self.is_alive, f"{self.node} runs already"
+        if self.is_given_up:
+            return
+        self.life += 1
+        self._connections = {}
+        if self._trace is not None:
+            self._trace.on_broker_began(self.node, f"life {self.life}")
+        self.loop = self._scheduler.node(f"{self.node}.{self.life}")
+        self.loop.owner = self.broker_id
+        self.loop.rate = self.clock_rate
+        self._network.machine_up(self.node)
+        self.loop.create_task(self._begin(self.loop)).add_done_callback(self._on_begun)
+
+    def kill(self) -> None:
+        """As SIGKILL: what was written is in the kernel's hands, connections are reset."""
+        self._die("killed")
+
+    def power_cut(self) -> None:
+        """The machine dies: unsynced writes are lost or torn, and nobody is told."""
+        loop = self._end("power lost")
+        self.disk.process_died(loop)
+        self.disk.power_cut()
+        self._network.machine_died(self.node, loop)
+
+    def stop(self) -> asyncio.Task[None]:
+        """As SIGTERM: controlled shutdown, then a clean end. The task is done when the process is gone."""
+        assert self.loop is not None
+        self._tell("stopping", "in order: a controlled shutdown")
+        return self.loop.create_task(self._stop())
+
+    def pause(self) -> None:
+        assert self.loop is not None
+        self._tell("paused")
+        self.loop.pause()
+
+    def resume(self) -> None:
+        assert self.loop is not None
+        if self.is_given_up:
+            return
+        self._tell("resumed")
+        self.loop.resume()
+
+    def _tell(self, kind: str, text: str = "") -> None:
+        if self._trace is not None:
+            self._trace.on_node(self.node, kind, text)
+
+    def _on_decision(self, decision: Decision) -> None:
+        self.on_decision(decision)
+        if self._trace is not None:
+            self._trace.on_decision(self.node, decision)
+
+    def _die(self, how: str) -> None:
+        loop = self._end(how)
+        self.disk.process_died(loop)
+        self._network.process_died(loop)
+
+    def _end(self, how: str) -> NodeLoop:
+        loop = self.loop
+        assert loop is not None
+        self._tell(how)
+        self.collect_bugs()
+        loop.kill()
+        self.broker = self.hosted = None
+        self.is_serving = False
+        return loop
+
+    def collect_bugs(self) -> None:
+        """Moves what this life's tasks and callbacks let through into `bugs`."""
+        if self.loop is None:
+            return
+        for context in self.loop.failures:
+            failure = context.get("exception")
+            self._bugs.append(failure if isinstance(failure, BaseException) else RuntimeError(str(context)))
+        self.loop.failures.clear()
+
+    async def _begin(self, loop: NodeLoop) -> None:
+        filesystem = self.disk.port(loop)
+        for directory in self.log_directories:
+            make_durable_directory(filesystem, directory)
+        config = BrokerConfig.from_properties(
+            {
+                "broker.id": str(self.broker_id),
+                "listeners": f"{LISTENER}://{self.node}:{PORT}",
+                "zookeeper.connect": self._connect_string,
+                "kavka.flight.recorder.enable": "false",  # the trace tells more, of all nodes at once
+                **self._settings,
+            }
+        )
+        network = self._network.port_of(self.node, loop)
+        rng = self._scheduler.new_random()
+        zookeeper = await ZooKeeperClient.connect(
+            network,
+            self._connect_string,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_time_ms,
+            rng=rng,
+            max_in_flight=config.zookeeper_requests_in_flight,
+        )
+        ports = Ports(
+            zookeeper,
+            filesystem,
+            rng,
+            self._wall_ms,
+            self._run_blocking,
+            self._halt,
+            MAX_OPEN_SEGMENTS,
+            lambda config: None,
+            network,
+            is_alone=False,
+            on_decision=self._on_decision,
+            place=f"boot-{self.disk.crashes}/here",
+        )
+        broker = Broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
+        self.hosted = broker
+        await broker.start()
+        self.broker = broker
+        dispatcher = Dispatcher(broker)
+        network.listen(PORT, lambda endpoint: self._on_connection(loop, endpoint, dispatcher))
+        await broker.await_metadata(5.0)
+        self.is_serving = True
+        self._tell("serves")
+
+    def _on_begun(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (failure := task.exception()) is None:
+            return
+        if isinstance(failure, KavkaError):
+            self._halt(f"did not start: {failure!r}")
+        else:
+            self._bugs.append(failure)
+
+    async def _stop(self) -> None:
+        broker, loop = self.broker, self.loop
+        assert broker is not None
+        assert loop is not None
+        await broker.leave_cluster()
+        broker.answer_waiting()
+        self._network.port_of(self.node, loop).close_listener(PORT)
+        for endpoint in list(self._connections):  # As runtime.server: nobody is heard any more.
+            endpoint.close()
+        await broker.stop()
+        self._scheduler.after(0, self._exited)
+
+    def _exited(self) -> None:
+        if self.is_alive:
+            self._die("stopped")
+
+    # -- ports
+
+    def _wall_ms(self) -> int:
+        return WALL_CLOCK_START_MS + round(self._scheduler.now_ms * self.clock_rate) + self.clock_skew_ms
+
+    async def _run_blocking(self, work: Callable[[], None]) -> None:
+        await asyncio.sleep(self.disk_delay_s)
+        work()
+
+    def _halt(self, why: str) -> None:
+        self._halts.append(Halt(self._scheduler.now_ms, self.broker_id, why))
+        self._tell("halts", why)
+        if self.is_alive:
+            self.kill()
+        # As whoever supervises processes does.
+        self._scheduler.after(RESTART_S, lambda: None if self.is_alive else self.start())
+
+    # -- connections
+
+    def _on_connection(self, loop: NodeLoop, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
+        connection = _Connection(endpoint, dispatcher, self, on_bug=self._bugs.append, on_violation=self._on_violation)
+        self._connections[endpoint] = None
+        loop.create_task(connection.run(loop)).add_done_callback(lambda _task: self._connections.pop(endpoint, None))
+
+    def _on_violation(self, violation: InvariantViolation) -> None:
+        self._bugs.append(violation)
+        self._halt(f"an invariant is broken: {violation}")
+
+
+class _Connection:
+    """One client's connection."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dispatcher: Dispatcher,
+        broker: SimulatedBroker,
+        *,
+        on_bug: Callable[[BaseException], None],
+        on_violation: Callable[[InvariantViolation], None],
+    ) -> None:
+        host, port = endpoint.address
+        self._endpoint = endpoint
+        self._dispatcher = dispatcher
+        self._broker = broker
+        self._on_bug = on_bug
+        self._on_violation = on_violation
+        self._context = ConnectionContext(f"{host}:{port}", host, port, LISTENER)
+        self._slots = ServerConnection(self._context, BufferPool(), 0)
+
+    async def run(self, loop: NodeLoop) -> None:
+        try:
+            while not self._slots.closing:
+                frame = memoryview(bytearray(await self._endpoint.receive_frame()))
+                header, body = decode_request_header(frame)
+                request = Request(header, frame[body:], self._context)
+                try:
+                    exchange = (
+                        None if self._broker.wire is None else self._broker.wire.on_request(self._broker, request)
+                    )
+                    outcome = self._dispatcher.handle(request)
+                except ProtocolViolation:
+                    return
+                except InvariantViolation as violation:
+                    self._on_violation(violation)
+                    return
+                except Exception as bug:  # the boundary of a handler, as in runtime.processor
+                    self._on_bug(bug)
+                    return
+                if isinstance(outcome, Response):
+                    self._tell(exchange, outcome)
+                    self._slots.answer(header, outcome)
+                    self._send()
+                else:
+                    task: asyncio.Future[Response] = asyncio.ensure_future(outcome, loop=loop)
+                    slot = self._slots.defer(header)
+                    self._context.hold(task)
+                    task.add_done_callback(lambda task, slot=slot, told=exchange: self._complete(slot, task, told))  # type: ignore[misc]
+        except ConnectionFailed:
+            pass  # The client is gone.
+        finally:
+            self._slots.close()
+            self._endpoint.close()
+            # Not at once: a handler that is cancelled before it began leaves a coroutine that nobody awaits, of which
+            # Python warns whenever it is collected; in the frame of a NamedTuple that warning itself fails.
+            loop.call_soon(self._context.end)
+
+    def _tell(self, exchange: Exchange | None, response: Response) -> None:
+        """Whoever watches the wire hears of the answer; that a rule was broken ends the simulation."""
+        if exchange is not None and self._broker.wire is not None:
+            try:
+                self._broker.wire.on_answer(exchange, response)
+            except Exception as violation:
+                self._on_bug(violation)
+
+    def _complete(self, slot: Slot, task: asyncio.Future[Response], exchange: Exchange | None) -> None:
+        self._context.release(task)
+        if task.cancelled() or self._slots.closing:
+            return
+        failure = task.exception()
+        if failure is None:
+            self._tell(exchange, task.result())
+            self._slots.complete(slot, task.result())
+        elif isinstance(failure, InvariantViolation):
+            self._on_violation(failure)
+            return
+        else:
+            if not isinstance(failure, ProtocolViolation):
+                self._on_bug(failure)
+            self._slots.complete(slot, CLOSE_CONNECTION)
+        self._send()
+
+    def _send(self) -> None:
+        """Sends the answers that are ready: each is a head with its length, then its chunks."""
+        try:
+            stream = b"".join(map(chunk_bytes, self._slots.take_output()))
+        except StorageError:  # As runtime.processor: what cannot be read ends the connection.
+            self._endpoint.close()
+            return
+        position = 0
+        while position < len(stream):
+            size = int.from_bytes(stream[position : position + FRAME_BYTES], "big")
+            end = position + FRAME_BYTES + size
+            self._endpoint.send_frame((stream[position + FRAME_BYTES : end],))
+            position = end
+        if self._slots.closing:
+            self._endpoint.close()

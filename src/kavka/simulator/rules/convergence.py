@@ -1,0 +1,119 @@
+"""R20: what is missing for a cluster that was left alone to have come together, in words.
+
+Decides nothing about when it must have: `liveness` asks until nothing is missing or the time is up. Of a core (the
+brokers that run while the rest is broken) less can be asked than of all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.model import NO_LEADER
+from kavka.simulator.rules.log_mirror import differ
+from kavka.zookeeper.znodes import DELETE_TOPICS_PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kavka.broker.metadata_cache import PartitionMetadata
+    from kavka.model import Offset, TopicPartition
+    from kavka.simulator.host.broker import SimulatedBroker
+    from kavka.simulator.rules.invariants import Observer
+    from kavka.simulator.rules.log_mirror import LogMirror
+
+
+def missing_of_core(observer: Observer, brokers: Mapping[int, SimulatedBroker], core: Collection[int]) -> list[str]:
+    """Every partition is led from within the core by one who knows, all of the core's replicas are in sync and nobody
+    else is."""
+    missing = []
+    for partition, stored in observer.stored.items():
+        here = set(observer.assigned[partition]) & set(core)
+        if stored.state.leader not in here or set(stored.state.isr) != here:
+            missing.append(f"{partition}: {stored.state}, replicas {observer.assigned[partition]}, the core is {core}")
+            continue
+        running = brokers[stored.state.leader].broker
+        found = running.replicas.partition(*partition) if running is not None else None
+        if found is None or not found.is_leader:
+            missing.append(f"{partition}: broker {stored.state.leader} does not know that it leads")
+    return missing
+
+
+def missing(observer: Observer, brokers: Mapping[int, SimulatedBroker]) -> list[str]:
+    """All replicas in sync, all logs equal, nothing half-done, and every broker knows what ZooKeeper knows."""
+    found = [f"{partition}: is still being reassigned" for partition in observer.reassignments]
+    found += [f"{path} is still there" for path in observer.paths_below(DELETE_TOPICS_PATH)]
+    for partition, stored in observer.stored.items():
+        replicas = observer.assigned[partition]
+        if stored.state.leader == NO_LEADER or set(stored.state.isr) != set(replicas):
+            found.append(f"{partition}: leader {stored.state.leader}, ISR {stored.state.isr} of {replicas}")
+        else:
+            found += _missing_of_logs(observer, brokers, partition)
+    for broker in brokers.values():
+        found += _missing_at(observer, broker)
+    return found
+
+
+def _missing_of_logs(
+    observer: Observer, brokers: Mapping[int, SimulatedBroker], partition: TopicPartition
+) -> list[str]:
+    ends: dict[int, tuple[Offset, Offset]] = {}
+    mirrors: list[LogMirror] = []
+    for replica in observer.assigned[partition]:
+        observer.check_broker(brokers[replica], observer.now_ms)
+        running = brokers[replica].broker
+        found = running.replicas.partition(*partition) if running is not None else None
+        if found is None:
+            return [f"{partition}: not at broker {replica}"]
+        seen = observer.replicas[partition][replica]
+        seen.follow()
+        mirrors.append(seen.mirror)
+        ends[replica] = (found.log.log_end_offset, found.log.high_watermark)
+        is_open = found.is_leader and found.log.last_stable_offset < found.log.high_watermark
+        if is_open and not observer.stands_last:
+            return [f"{partition}: a transaction is open at {found.log.last_stable_offset}"]
+    if len(set(ends.values())) > 1 or any(differ(mirrors[0], each, each.end) for each in mirrors):
+        return [f"{partition}: logs differ: {ends}"]
+    return []
+
+
+def _missing_at(observer: Observer, broker: SimulatedBroker) -> list[str]:
+    """What one broker tells its clients that is not so.
+
+    That it hosts no replica that is not its own any more is not asked: as in Apache Kafka a broker that is not reached
+    while a reassignment ends, and then has another controller, keeps what it was not told to delete.
+    """
+    running = broker.broker
+    if running is None:
+        return [f"{broker.node} does not run"]
+    found = []
+    if running.metadata.controller_id != observer.controller:
+        found.append(f"{broker.node} takes {running.metadata.controller_id} for the controller")
+    known: dict[TopicPartition, PartitionMetadata] = {}
+    for partition in observer.stored:
+        told = running.metadata.partition(partition.topic, partition.partition)
+        if told is not None:
+            known[partition] = told
+    for partition, stored in observer.stored.items():
+        told = known.get(partition)
+        stored_state = (stored.state.leader, stored.state.leader_epoch, set(stored.state.isr))
+        if told is None or (told.state.leader, told.state.leader_epoch, set(told.state.isr)) != stored_state:
+            found.append(f"{broker.node} tells of {partition} {told}, stored is {stored.state}")
+        elif tuple(told.replicas) != observer.assigned[partition]:
+            found.append(f"{broker.node} tells of {partition} {told}, replicas are {observer.assigned[partition]}")
+    gone = [topic.name for topic in running.metadata.topics() if observer.topic_id(topic.name) != topic.topic_id]
+    return found + [f"{broker.node} tells of topic {name}, which is gone" for name in gone]
+
+
+def differing_bytes(observer: Observer) -> list[str]:
+    """Partitions whose replicas do not hold the same bytes, where all have some."""
+    found = []
+    for partition, assigned in observer.assigned.items():
+        replicas = [observer.replicas[partition][broker_id] for broker_id in assigned]
+        start = max(seen.partition.log.log_start_offset for seen in replicas)
+        held = {
+            seen.name: b"".join(bytes(batch.view) for batch in seen.batches(start, seen.partition.log.log_end_offset))
+            for seen in replicas
+        }
+        if len(set(held.values())) > 1:
+            found.append(f"{partition}: { ({name: len(data) for name, data in held.items()}) } bytes from {start} on")
+    return found

@@ -1,0 +1,197 @@
+"""One seed's whole simulation: a cluster, knobs and faults of its own, then healing, then the final check.
+
+Decides what a seed stands for, and puts what came of it into a `SeedResult`. Two runs of a seed with one program are
+the same, step by step: their digests are equal.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Final
+
+from kavka.logger import Level, LogLevels, levels, sink
+from kavka.simulator.faults.mix import FaultMix, Strike
+from kavka.simulator.host.scheduler import Milestone, SimulationStuck
+from kavka.simulator.rules.invariants import Violation
+from kavka.simulator.world import BrokerBug, World
+
+HOURS: Final = 1 / 6
+"""What one seed simulates, if nobody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a seed draws before its world begins. `mean_pause_s`: between two writes of a producer.
+
+    The defaults are those of a calm world: a failing plan is made smaller towards them.
+    """
+
+    seed: int
+    brokers: int = 3
+    partitions: int = 1
+    producers: int = 1
+    mean_pause_s: float = 1.0
+    settings: dict[str, str] = field(default_factory=dict)
+    clock_drift: float = 0.0
+    members: int = 0
+    transactors: int = 0
+    core_first: bool = False
+    hasty: bool = False
+
+    @staticmethod
+    def draw(seed: int, *, brokers: int | None = None) -> Plan:
+        """Small values where they make rare things frequent: short lags, small segments, few in flight."""
+        random = Random(f"plan {seed}")
+        count = random.choices((3, 5, 2), (0.75, 0.15, 0.10))[0]
+        count = count if brokers is None else brokers
+        settings = {
+            "min.insync.replicas": "1" if count < 3 or random.random() < 0.1 else "2",
+            "replica.lag.time.max.ms": str(random.choice((5_000, 10_000, 30_000))),
+            "replica.fetch.wait.max.ms": str(random.choice((1_000, 2_000, 3_000))),
+            "num.replica.fetchers": str(random.choice((1, 1, 2))),
+            "zookeeper.session.timeout.ms": str(random.choice((4_000, 6_000, 12_000))),
+            "log.segment.bytes": str(random.choice((16_384, 65_536, 1_048_576))),
+            "unclean.leader.election.enable": "false",
+            "kavka.controller.fast.failover": random.choice(("true", "true", "false")),
+            "kavka.eligible.leader.replicas.enable": random.choice(("true", "true", "true", "false")),
+            "transaction.state.log.num.partitions": "2",
+            "transaction.state.log.replication.factor": str(min(3, count)),
+            "transaction.state.log.min.isr": str(max(1, min(2, count - 1))),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "4000",
+            "offsets.topic.num.partitions": str(random.choice((1, 2, 4))),
+            "offsets.topic.replication.factor": str(min(3, count)),
+            "log.retention.check.interval.ms": "20000",
+            "log.dirs": random.choice(("/logs", "/logs", "/logs,/logs2")),
+        }
+        return Plan(
+            seed,
+            brokers=count,
+            partitions=random.choice((1, 3, 3, 6)),
+            producers=random.choice((1, 2, 2)),
+            mean_pause_s=random.choice((2.0, 3.0, 5.0)),
+            settings=settings,
+            clock_drift=random.choice((0.0, 0.000_1, 0.02)),
+            members=random.choice((0, 0, 0, 2, 3)),
+            transactors=random.choice((0, 0, 0, 0, 0, 0, 0, 0, 2, 3)),
+            core_first=random.random() < 0.5,
+            hasty=random.random() < 0.3,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """What became of a seed. `violation` is empty if all went as it must."""
+
+    seed: int
+    digest: str
+    simulated_hours: float
+    events_checked: int
+    changes_checked: int
+    acknowledged: int
+    consumed: int
+    wall_seconds: float
+    mix: str
+    faults: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    violation: str = ""
+    rule: str = ""
+    """The name of the rule that was broken; of what is no rule the exception's."""
+    detail: str = ""
+    plan: Plan | None = None
+    strikes: tuple[Strike, ...] = ()
+    """The faults that it made, to be had again or in part."""
+    swarm_seconds: float = 0.0
+    """How long there were faults and writes before all was healed or a rule was broken."""
+    milestones: tuple[Milestone, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def run_seed(seed: int, *, hours: float = HOURS, brokers: int | None = None, mix: FaultMix | None = None) -> SeedResult:
+    """Runs a seed to its end, or to the first rule that it breaks. `mix`: other faults than the seed would draw."""
+    return run_plan(Plan.draw(seed, brokers=brokers), hours=hours, mix=mix)
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    hours: float = HOURS,
+    mix: FaultMix | None = None,
+    schedule: Sequence[Strike] | None = None,
+    closely: range = range(0),
+) -> SeedResult:
+    """Runs a plan as `run_seed` does. `schedule`: these faults and no others. `closely`: steps that are milestones."""
+    began_s = time.perf_counter()
+    seed = plan.seed
+    world = World(
+        seed,
+        brokers=plan.brokers,
+        partitions=plan.partitions,
+        settings=plan.settings,
+        mix=mix,
+        schedule=schedule,
+        clock_drift=plan.clock_drift,
+    )
+    world.scheduler.look_closely(closely)
+    violation = detail = rule = ""
+    lines = sink.set(world.observer.states.on_line)
+    all_lines = levels.set(LogLevels(Level.DEBUG))
+    try:
+        world.start()
+        world.run_swarm(
+            hours=hours,
+            producers=plan.producers,
+            mean_pause_s=plan.mean_pause_s,
+            hasty=plan.hasty,
+            members=plan.members,
+            transactors=plan.transactors,
+        )
+        world.settle(core_first=plan.core_first)
+    except (Violation, BrokerBug) as failure:
+        violation, rule, detail = str(failure), rule_of(failure), _trace_of(failure, world)
+    except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
+        violation, rule = f"{type(failure).__name__}: {failure}", rule_of(failure)
+        detail = _trace_of(failure, world)
+    finally:
+        sink.reset(lines)
+        levels.reset(all_lines)
+    return SeedResult(
+        seed=seed,
+        digest=world.digest,
+        simulated_hours=world.scheduler.now_ns / 3.6e12,
+        events_checked=world.observer.events_checked,
+        changes_checked=world.observer.changes_checked,
+        acknowledged=world.clients.acked,
+        consumed=world.clients.consumed,
+        wall_seconds=time.perf_counter() - began_s,
+        mix=str(world.mix),
+        faults=dict(world.faults.counts),
+        states=dict(world.observer.states.counts),
+        violation=violation,
+        rule=rule,
+        detail=detail,
+        plan=plan,
+        strikes=tuple(world.faults.struck),
+        swarm_seconds=min(world.faults.elapsed_s, 3_600 * hours),
+        milestones=tuple(world.scheduler.milestones),
+    )
+
+
+def rule_of(failure: BaseException) -> str:
+    """The rule that an exception says was broken: of a Violation its own, R20 (all comes together) of a run that got
+    stuck, else the exception's name."""
+    if isinstance(failure, Violation):
+        return failure.rule
+    return "R20" if isinstance(failure, SimulationStuck) else type(failure).__name__
+
+
+def _trace_of(failure: BaseException, world: World) -> str:
+    lines = traceback.format_exception(failure)[-12:]
+    if failure.__cause__ is not None:
+        lines += traceback.format_exception(failure.__cause__)[-12:]
+    return "".join(lines) + "\n".join(world.trace[-20:])

@@ -1,0 +1,659 @@
+"""The words in which a scenario is told: who leads, who crashes, who is cut off, what is written, what must be.
+
+    play = Play(seed=1)
+    play.write()                            # acknowledged by all in sync
+    play.kill(play.b)
+    play.expect(leader=play.a, isr=(play.a, play.c))
+    play.finish()                           # healed: everything comes together, nothing acknowledged is lost
+
+One partition with replicas on brokers A, B and C (1, 2, 3), of which A leads; broker D (4) has no replica and is the
+controller. Every rule is checked after every step, as in a swarm. Decides nothing of its own: the words are those of
+`World`, its network and its brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from kavka.client.admin import Admin, ElectionType, NewTopic, ResourceType
+from kavka.client.cluster import Cluster
+from kavka.decisions import Decision, DecisionKind, RecordDecision
+from kavka.errors import ErrorCode, KavkaError
+from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicPartition
+from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from kavka.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kavka.records.batch import iterate_batches
+from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from kavka.replication.fetch_state import Stage
+from kavka.replication.partition import Partition
+from kavka.simulator.faults.mix import FaultMix
+from kavka.simulator.host.broker import Halt, SimulatedBroker
+from kavka.simulator.host.scheduler import SimulationStuck
+from kavka.simulator.host.zookeeper import NODE as ZOOKEEPER
+from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
+from kavka.simulator.scenarios.play_clients import PARTITION, Reader, Writer
+from kavka.simulator.scenarios.play_wire import Answer, Fetched, WireClient
+from kavka.simulator.world import SETTINGS as WORLD_SETTINGS
+from kavka.simulator.world import TOPIC, World
+from kavka.zookeeper.znodes import (
+    CONTROLLER_EPOCH_PATH,
+    CONTROLLER_PATH,
+    PartitionState,
+    broker_path,
+    decode_controller_epoch,
+)
+
+OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
+"""Where groups' offsets are."""
+TRANSACTIONS: Final = TopicPartition("__transaction_state", 0)
+"""Where transactions are."""
+OTHER: Final = TopicPartition(TOPIC, 1)
+"""Where a scenario needs a second partition, on the same brokers."""
+A: Final = BrokerId(1)
+B: Final = BrokerId(2)
+C: Final = BrokerId(3)
+D: Final = BrokerId(4)
+FETCH_BYTES: Final = 1024 * 1024
+SETTINGS: Final[Mapping[str, str]] = {
+    "replica.lag.time.max.ms": "2000",
+    "replica.socket.timeout.ms": "3000",
+    "zookeeper.session.timeout.ms": "3000",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class Unexpected(Exception):
+    """A scenario did not go as it must."""
+
+
+class Play:
+    """A scenario while it is played."""
+
+    def __init__(
+        self,
+        seed: int = 1,
+        *,
+        settings: Mapping[str, str] | None = None,
+        replicas: Sequence[BrokerId] = (A, B, C),
+        controller: BrokerId = D,
+        partitions: int = 1,
+        topic: Mapping[str, str] | None = None,
+        allow_loss: bool = False,
+    ) -> None:
+        """`settings` of all brokers, `topic` those of the topic."""
+        self._settings = {**SETTINGS, **(settings or {})}
+        calm = FaultMix({"kill": 1.0}, 1.0)  # never started
+        self.world = World(
+            seed,
+            brokers=max(D, controller),
+            partitions=partitions,
+            settings=self._settings,
+            mix=calm,
+            replicas=len(replicas),
+            allow_loss=allow_loss,
+        )
+        self._written = 0
+        self._asked: list[asyncio.Task[None]] = []
+        """Questions that nobody waits for."""
+        self._client = WireClient(self.world)
+        self._damaged: dict[BrokerId, None] = {}
+        self.decisions: list[Decision] = []
+        """What brokers decided, and why, as they recorded it."""
+        brokers = self.world.brokers
+        for broker in brokers.values():
+            broker.on_decision = self._keep(broker.on_decision)
+        brokers[controller].start()
+        self.until(lambda: brokers[controller].is_serving, "the controller serves")
+        for broker_id in sorted(brokers):
+            if broker_id != controller:
+                brokers[broker_id].start()
+        self.until(self.world.is_healthy, "all brokers serve")
+        self.run_for(1.0)
+        self._replicas = tuple(replicas)
+        self._topic_settings = dict(topic or {})
+        self.create_topic()
+
+    def create_topic(self) -> None:
+        assignments = [self._replicas] * len(self.world.partitions)
+        topic = NewTopic(TOPIC, assignments=assignments, configs=self._topic_settings)
+        self.admin(lambda admin: admin.create_topics([topic]))
+        self.until(lambda: self.leader == self._replicas[0], "the topic is there")
+        self.until(lambda: self.partition(self.leader) is not None, "the leader knows")
+
+    def _keep(self, told: RecordDecision) -> RecordDecision:
+        def keep(decision: Decision) -> None:
+            self.decisions.append(decision)
+            told(decision)
+
+        return keep
+
+    # -- what an administrator asks for
+
+    def delete_topic(self) -> None:
+        """Asks for it; it is gone when every replica is."""
+        self.admin(lambda admin: admin.delete_topics([TOPIC]))
+
+    def set_topic(self, **settings: str) -> None:
+        """Changes settings of the topic, with _ for their dots. The controller is asked."""
+        configs = [AlterableConfig(name=name.replace("_", "."), value=value) for name, value in settings.items()]
+        resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=TOPIC, configs=configs)
+        task = self._client.loop.create_task(
+            self._client.alter(self.controller, IncrementalAlterConfigsRequest(resources=[resource]))
+        )
+        self.until(task.done, "settings are changed")
+        (result,) = task.result().responses
+        self.require(not result.error_code, f"{settings}: {result}")
+
+    def reassign(self, *replicas: BrokerId, which: TopicPartition = PARTITION, wait: bool = True) -> None:
+        """The partition is to move to these brokers; it is under way then, not done. Without `wait` it is only asked
+        for."""
+        if wait:
+            self.admin(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
+        else:
+            self._ask(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
+
+    def elect_preferred(self, which: TopicPartition = PARTITION) -> None:
+        self.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [which]))
+
+    def hand_over(self, *replicas: BrokerId, which: TopicPartition = PARTITION) -> None:
+        """The first of the replicas is stored as the leader, in order: nobody dies."""
+        self.reassign(*replicas, which=which)
+        self.run_for(0.5)
+        self.elect_preferred(which)
+        self.until(lambda: self.state(which).leader == replicas[0], f"{replicas[0]} is elected")
+
+    def delete_records(self, before: Offset) -> None:
+        """Asks for it, and waits for the leader's log to begin there: the others hear of it with their next fetch."""
+        self.world.observer.on_delete_records(PARTITION, before)
+        self._ask(lambda admin: admin.delete_records({PARTITION: before}))
+        self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
+
+    def _ask(self, work: Callable[[Admin], Awaitable[object]]) -> None:
+        """Asks, and waits for nothing."""
+        loop = self.world.clients.node("admin")
+
+        async def run() -> None:
+            try:
+                async with self.world.clients.cluster(loop) as cluster:
+                    await work(Admin(cluster))
+            except KavkaError:
+                pass  # Whether it came to pass is asked of the cluster.
+
+        self._asked.append(loop.create_task(run()))
+
+    @property
+    def has_topic(self) -> bool:
+        return PARTITION in self.world.observer.stored
+
+    # -- time
+
+    def run_for(self, seconds: float) -> None:
+        self.world.run_for(seconds)
+
+    def until(self, condition: Callable[[], bool], what: str, *, within_s: float = 30.0) -> None:
+        """Runs until something holds; it is looked at after every step."""
+        try:
+            self.world.run_until(condition, within_s=within_s)
+        except SimulationStuck as stuck:
+            raise Unexpected(f"{what}: {stuck}; stored is {self.stored}") from stuck
+
+    # -- what is
+
+    @property
+    def stored(self) -> tuple[BrokerId, tuple[BrokerId, ...]]:
+        """(leader, ISR) as the state znode has them."""
+        found = self.world.observer.stored.get(PARTITION)
+        if found is None:
+            return NO_LEADER, ()
+        return found.state.leader, tuple(found.state.isr)
+
+    @property
+    def leader(self) -> BrokerId:
+        return self.stored[0]
+
+    @property
+    def epoch(self) -> int:
+        """The stored leader epoch."""
+        return self.state().leader_epoch
+
+    @property
+    def version(self) -> int:
+        """The state znode's: it rises with every change of leader or ISR."""
+        return self.world.observer.stored[PARTITION].version
+
+    def state(self, which: TopicPartition = PARTITION) -> PartitionState:
+        """What the state znode holds."""
+        return self.world.observer.stored[which].state
+
+    @property
+    def controller(self) -> BrokerId:
+        """Who holds the controller's seat, -1 for nobody."""
+        return BrokerId(self.world.observer.controller)
+
+    @property
+    def controller_epoch(self) -> int:
+        return decode_controller_epoch(self.world.zookeeper.embedded.database.tree.by_path[CONTROLLER_EPOCH_PATH].data)
+
+    def registration(self, broker_id: BrokerId) -> int:
+        """The broker epoch that the broker is registered with; -1 while it is not."""
+        node = self.world.zookeeper.embedded.database.tree.by_path.get(broker_path(broker_id))
+        return node.czxid if node is not None else -1
+
+    def partition(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> Partition | None:
+        """The replica as its broker sees it; None while it hosts none."""
+        broker = self.world.brokers[broker_id].broker
+        return broker.replicas.partition(*which) if broker is not None else None
+
+    def leads(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> bool:
+        """Whether the broker itself thinks that it leads."""
+        found = self.partition(broker_id, which) if broker_id != NO_LEADER else None
+        return found is not None and found.is_leader
+
+    def told(self, broker_id: BrokerId) -> tuple[BrokerId, LeaderEpoch]:
+        """(leader, leader epoch) as the broker tells its clients."""
+        broker = self.world.brokers[broker_id].broker
+        found = broker.metadata.partition(*PARTITION) if broker is not None else None
+        return (found.state.leader, found.state.leader_epoch) if found is not None else (NO_LEADER, NO_EPOCH)
+
+    def known_epoch(self, broker_id: BrokerId) -> LeaderEpoch:
+        """The leader epoch that the broker is in."""
+        found = self.partition(broker_id)
+        return found.leader_epoch if found is not None else NO_EPOCH
+
+    def epochs(self, broker_id: BrokerId) -> list[tuple[LeaderEpoch, Offset]]:
+        """Which epochs the replica's log knows, and where each began."""
+        found = self.partition(broker_id)
+        return [(each.epoch, each.start_offset) for each in found.log.epoch_entries] if found is not None else []
+
+    def committed_truncations(self, broker_id: BrokerId) -> int:
+        """How often the broker said that it cut a log below its high watermark."""
+        return sum(
+            decision.kind is DecisionKind.LOG_TRUNCATED
+            and decision.broker_id == broker_id
+            and decision.evidence["below_high_watermark"] is True
+            for decision in self.decisions
+        )
+
+    def is_asking_offsets(self, broker_id: BrokerId) -> bool:
+        """Whether the follower waits to hear where its leader's log begins and ends."""
+        broker = self.world.brokers[broker_id].broker
+        state = broker.following(PARTITION) if broker is not None else None
+        return state is not None and state.stage is Stage.ASKING_OFFSETS
+
+    def log_start(self, broker_id: BrokerId) -> Offset:
+        found = self.partition(broker_id)
+        return found.log.log_start_offset if found is not None else -1
+
+    def log_end(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> Offset:
+        found = self.partition(broker_id, which)
+        return found.log.log_end_offset if found is not None else -1
+
+    def high_watermark(self, broker_id: BrokerId) -> Offset:
+        found = self.partition(broker_id)
+        return found.log.high_watermark if found is not None else -1
+
+    # -- what must be
+
+    def expect(self, *, leader: BrokerId | None = None, isr: Sequence[BrokerId] | None = None) -> None:
+        """The stored state becomes this (an ISR in any order) and stays so for a moment."""
+
+        def holds() -> bool:
+            stored_leader, stored_isr = self.stored
+            return leader in (None, stored_leader) and (isr is None or sorted(isr) == sorted(stored_isr))
+
+        self.until(holds, f"leader {leader}, ISR {isr}")
+        self.run_for(0.2)
+        self.require(holds(), f"leader {leader}, ISR {isr} did not last: {self.stored}")
+
+    def another_leader(self, former: BrokerId, which: TopicPartition = PARTITION) -> BrokerId:
+        """Who leads, as soon as it is stored that somebody else than `former` does."""
+        self.until(lambda: self.state(which).leader not in (former, NO_LEADER), f"another leader than {former}")
+        return self.state(which).leader
+
+    def require(self, condition: bool, what: str) -> None:
+        if not condition:
+            raise Unexpected(f"at {self.world.scheduler.now_ms} ms: {what}")
+
+    def finish(self) -> None:
+        """Heals all there is; everything comes together and every acknowledged record is there."""
+        self.world.settle()
+
+    # -- faults
+
+    def kill(self, *broker_ids: BrokerId) -> None:
+        """kill -9, all in one instant."""
+        for broker_id in broker_ids:
+            self._note("kill", broker_id)
+            self.world.brokers[broker_id].kill()
+            if broker_id in self._damaged:
+                del self._damaged[broker_id]
+                self.world.observer.on_power_cut(broker_id)
+
+    def power_cut(self, *broker_ids: BrokerId) -> None:
+        for broker_id in broker_ids:
+            self._note("power cut", broker_id)
+            self.world.brokers[broker_id].power_cut()
+            self.world.observer.on_power_cut(broker_id)
+
+    def start(self, *broker_ids: BrokerId) -> None:
+        """Starts brokers and waits until they serve."""
+        self.start_only(*broker_ids)
+        self.until(lambda: all(self.world.brokers[each].is_serving for each in broker_ids), f"{broker_ids} serve")
+
+    def start_only(self, *broker_ids: BrokerId) -> None:
+        for broker_id in broker_ids:
+            self._note("start", broker_id)
+            self.world.brokers[broker_id].start()
+
+    def start_twin(self, broker_id: BrokerId, halts: list[Halt]) -> SimulatedBroker:
+        """Starts another broker with the same id, on a machine of its own; `halts` is told when it gives up."""
+        world = self.world
+        twin = SimulatedBroker(
+            world.scheduler,
+            world.network,
+            broker_id,
+            connect_string=world.zookeeper.connect_string,
+            settings={**WORLD_SETTINGS, **self._settings},
+            bugs=world.bugs,
+            halts=halts,
+        )
+        twin.node = f"twin-{broker_id}"
+        twin.start()
+        return twin
+
+    def stop(self, broker_id: BrokerId) -> asyncio.Task[None]:
+        """SIGTERM."""
+        self._note("stop", broker_id)
+        return self.world.brokers[broker_id].stop()
+
+    def pause(self, broker_id: BrokerId) -> None:
+        self._note("pause", broker_id)
+        self.world.brokers[broker_id].pause()
+
+    def resume(self, broker_id: BrokerId) -> None:
+        self._note("resume", broker_id)
+        self.world.brokers[broker_id].resume()
+
+    def cut(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
+        """Nothing goes from `one` to `other` (nor back, if `both`)."""
+        self.world.network.cut(_node(one), _node(other), both=both)
+
+    def heal(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
+        self.world.network.heal(_node(one), _node(other), both=both)
+
+    def slow(self, source: BrokerId | str, target: BrokerId | str, delay_s: float) -> None:
+        """Whatever goes this way takes at least so long."""
+        self.world.network.link(_node(source), _node(target)).least_delay_s = delay_s
+
+    def hold_answers(self, source: BrokerId, target: BrokerId) -> None:
+        """What `source` answers to `target` waits until `release`; what it asks gets through."""
+        self.world.network.hold(_node(source), _node(target), answers=True)
+
+    def hold_requests(self, source: BrokerId, target: BrokerId) -> None:
+        """What `source` asks `target` waits until `release`; what it answers gets through."""
+        self.world.network.hold(_node(source), _node(target), answers=False)
+
+    def release(self, source: BrokerId, target: BrokerId) -> None:
+        self.world.network.release(_node(source), _node(target))
+
+    def keep_out(self, broker_id: BrokerId) -> None:
+        """The replica lags until the leader throws it out of the ISR; it stays alive, and hears the controller.
+
+        One record is written for it: a replica that lacks nothing does not lag (KAFKA-7152).
+        """
+        leader, isr = self.stored
+        for other in (A, B, C):
+            if other != broker_id:
+                self.cut(broker_id, other)
+        self.write_ok(acks=1)
+        self.expect(leader=leader, isr=[each for each in isr if each != broker_id])
+
+    def let_in(self, broker_id: BrokerId) -> None:
+        for other in (A, B, C):
+            if other != broker_id:
+                self.heal(broker_id, other)
+
+    def jump(self, broker_id: BrokerId, seconds: float) -> None:
+        """The wall clock of the broker's machine is set."""
+        self._note(f"clock set by {seconds} s,", broker_id)
+        self.world.brokers[broker_id].clock_skew_ms += round(seconds * 1_000)
+
+    def lose_session(self, broker_id: BrokerId) -> None:
+        """ZooKeeper ends the broker's session."""
+        broker = self.world.brokers[broker_id].broker
+        assert broker is not None
+        self.world.zookeeper.expire(broker.session_id)
+
+    def delete_controller_node(self) -> None:
+        """Somebody deletes /controller by hand, and no session ends."""
+        server = self.world.zookeeper
+
+        async def delete() -> None:
+            await (await server.embedded.connect()).delete(CONTROLLER_PATH)
+
+        task = server.loop.create_task(delete())
+        self.until(task.done, "the node is deleted")
+        task.result()
+
+    def _note(self, what: str, broker_id: BrokerId) -> None:
+        self.world.note(f"{what} broker {broker_id}")
+
+    # -- disks
+
+    def files(self, broker_id: BrokerId, ending: str, which: TopicPartition = PARTITION) -> list[str]:
+        """Paths of the files of a replica whose names end so, in order."""
+        disk = self.world.brokers[broker_id].disk
+        inside = f"/{which.topic}-{which.partition}/"
+        return sorted(path for path in disk.files if inside in path and path.endswith(ending))
+
+    def contents(self, broker_id: BrokerId) -> dict[str, bytes]:
+        """All files of a replica that a restart does not remove, by path."""
+        disk = self.world.brokers[broker_id].disk
+        kept = (path for path in self.files(broker_id, "") if not path.endswith(".deleted"))
+        return {path: bytes(disk.files[path].data) for path in kept}
+
+    def flip_bit(self, broker_id: BrokerId, offset: Offset, which: TopicPartition = PARTITION) -> None:
+        """Flips a bit of the last byte of the batch that holds the record at `offset`."""
+        disk = self.world.brokers[broker_id].disk
+        for path in self.files(broker_id, ".log", which):
+            position = 0
+            for batch in iterate_batches(memoryview(bytes(disk.files[path].data))):
+                position += len(batch.view)
+                if batch.header.base_offset <= offset <= batch.header.last_offset:
+                    disk.damage(path, position - 1)
+                    self._on_damage(broker_id)
+                    return
+        raise Unexpected(f"broker {broker_id} has no record at {offset}")
+
+    def tear(self, broker_id: BrokerId, size_bytes: int) -> None:
+        """Takes the last bytes of a replica's log away."""
+        data = self.world.brokers[broker_id].disk.files[self.files(broker_id, ".log")[-1]].data
+        del data[-size_bytes:]
+        self._on_damage(broker_id)
+
+    def _on_damage(self, broker_id: BrokerId) -> None:
+        """What the broker comes back with is not known any more."""
+        if self.world.brokers[broker_id].is_alive:
+            self._damaged[broker_id] = None
+        else:
+            self.world.observer.on_power_cut(broker_id)
+
+    def overwrite(self, broker_id: BrokerId, path: str, data: bytes) -> None:
+        """Somebody, or a file system after a crash, put something else into a file."""
+        self.world.brokers[broker_id].disk.files[path].data[:] = data
+        self._on_damage(broker_id)
+
+    def remove(self, broker_id: BrokerId, path: str) -> None:
+        del self.world.brokers[broker_id].disk.files[path]
+
+    # -- clients
+
+    def write(
+        self, count: int = 1, *, acks: int = -1, to: BrokerId | None = None, which: TopicPartition = PARTITION
+    ) -> list[Answer]:
+        """Writes single records, one after another, and returns what was answered. `to`: else to the stored leader, as
+        soon as it knows that it leads."""
+        if to is None:
+            self.until(lambda: self.leads(self.state(which).leader, which), "the stored leader knows that it leads")
+        return [self.answer_of(self.begin_write(acks=acks, to=to, which=which)) for _ in range(count)]
+
+    def write_ok(self, count: int = 1, *, acks: int = -1, which: TopicPartition = PARTITION) -> None:
+        for answer in self.write(count, acks=acks, which=which):
+            self.require(answer.is_acknowledged, f"{answer}")
+
+    def write_refused(self, *expected: ErrorCode | None, acks: int = -1, to: BrokerId | None = None) -> None:
+        (answer,) = self.write(acks=acks, to=to)
+        self.require(answer.error in expected, f"{answer}, expected {expected}")
+
+    def begin_write(
+        self,
+        *,
+        acks: int = -1,
+        to: BrokerId | None = None,
+        timeout_ms: int = 1_000,
+        which: TopicPartition = PARTITION,
+        stamp: ProducerStamp = NO_STAMP,
+        value: bytes | None = None,
+        transactional_id: str | None = None,
+    ) -> asyncio.Task[Answer]:
+        """Sends a record; ask `answer_of` what became of it. `stamp` and `value`: of an idempotent producer that sends
+        one again; `transactional_id`: in a transaction of its."""
+        if value is None:
+            self._written += 1
+            value = f"record {self._written}".encode()
+        builder = BatchBuilder()
+        builder.append(WALL_CLOCK_START_MS + self.world.scheduler.now_ms, None, value)
+        part = PartitionProduceData(index=which.partition, records=memoryview(builder.build(stamp)))
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[TopicProduceData(name=TOPIC, partition_data=[part])],
+        )
+        broker_id = self.state(which).leader if to is None else to
+        return self._client.loop.create_task(self._client.write(broker_id, which, value, request))
+
+    def answer_of(self, task: asyncio.Task[Answer]) -> Answer:
+        self.until(task.done, "an answer")
+        return task.result()
+
+    def fetch(
+        self,
+        offset: Offset,
+        *,
+        to: BrokerId | None = None,
+        epoch: LeaderEpoch = NO_EPOCH,
+        last_epoch: LeaderEpoch = NO_EPOCH,
+    ) -> Fetched:
+        """What a reader is given at `offset` that takes `epoch` for the present one, and has read records up to there
+        whose last one is of `last_epoch`."""
+        broker_id = self.leader if to is None else to
+        part = FetchPartition(
+            partition=PARTITION.partition,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            partition_max_bytes=FETCH_BYTES,
+        )
+        request = FetchRequest(max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=TOPIC, partitions=[part])])
+        task = self._client.loop.create_task(self._client.fetch(broker_id, request))
+        self.until(task.done, "an answer")
+        return task.result()
+
+    def lose_answers(self, broker_id: BrokerId) -> None:
+        """What the broker answers to `write` does not arrive."""
+        self.world.network.cut(_node(broker_id), self._client.loop.name, both=False)
+
+    def read(self) -> dict[Offset, bytes]:
+        """What a reader that begins at the beginning finds now."""
+        loop = self.world.clients.node("reader")
+        task = loop.create_task(self.world.clients.read_all(loop))
+        self.until(task.done, "a reader reaches the end")
+        return task.result()[PARTITION]
+
+    def reader(self, *, committed: bool = False, group: str | None = None) -> Reader:
+        """A consumer that begins at the beginning, or where its `group` is; `committed`: of what transactions wrote
+        only what is committed."""
+        return Reader(self, committed=committed, group=group)
+
+    def stamp_at(self, offset: Offset) -> ProducerStamp:
+        """Who wrote the record at `offset`."""
+        found = self.partition(self.leader)
+        assert found is not None
+        result = found.log.read(offset, 1, max_offset=found.log.log_end_offset, min_one_batch=True)
+        (chunk,) = result.chunks
+        header = next(iterate_batches(memoryview(chunk.tobytes()))).header
+        return ProducerStamp(
+            header.producer_id, header.producer_epoch, header.base_sequence, is_transactional=header.is_transactional
+        )
+
+    def last_stable_offset(self, broker_id: BrokerId) -> Offset:
+        found = self.partition(broker_id)
+        return found.log.last_stable_offset if found is not None else -1
+
+    def read_acknowledged(self) -> None:
+        """Every acknowledged record can be read."""
+        found = self.read()
+        for offset, value in self.world.observer.acked.get(PARTITION, {}).items():
+            self.require(found.get(offset) == value, f"offset {offset} is {found.get(offset)!r}, not {value!r}")
+
+    def is_unreadable(self) -> None:
+        """Nobody leads: a reader is told so, by whoever lives."""
+        loop = self.world.clients.node("reader")
+        task = loop.create_task(self.world.clients.read_all(loop))
+        self.run_for(3.0)
+        answered = task.done() and task.exception() is None
+        self.require(not answered, "a partition without a leader was read")
+
+    def commit(self, group: str, offset: Offset) -> None:
+        """Commits an offset of the partition for a group, as one that has read everything below it."""
+        self.world.observer.groups.delivered[group, PARTITION] = dict.fromkeys(range(offset))
+        answer = self.admin(lambda admin: admin.groups.set_offsets(group, {PARTITION: offset}))
+        self.require(answer is None, f"commit of {offset}: {answer!r}")
+
+    def committed(self, group: str) -> Offset:
+        found = self.admin(lambda admin: admin.groups.offsets(group))
+        if not isinstance(found, dict):
+            raise Unexpected(f"offsets of {group}: {found!r}")
+        return found[PARTITION].offset if PARTITION in found else -1
+
+    def admin(self, work: Callable[[Admin], object]) -> object:
+        """Asks the cluster as an administrator does; a failure is returned, not raised."""
+
+        async def run(cluster: Cluster) -> object:
+            try:
+                return await work(Admin(cluster))  # type: ignore[misc]  # whatever the question returns
+            except KavkaError as failure:
+                return failure
+
+        return self.world.run_in_client("admin", run)
+
+
+def _node(name: BrokerId | str) -> str:
+    return name if isinstance(name, str) else f"broker-{name}"
+
+
+__all__ = [
+    "OFFSETS",
+    "OTHER",
+    "PARTITION",
+    "TRANSACTIONS",
+    "ZOOKEEPER",
+    "A",
+    "Answer",
+    "B",
+    "C",
+    "D",
+    "Fetched",
+    "Play",
+    "Reader",
+    "Unexpected",
+    "Writer",
+]
