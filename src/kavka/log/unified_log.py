@@ -54,7 +54,7 @@ from kavka.records.batch import HEADER_SIZE, RecordBatch, TimestampType, assign_
 from kavka.records.builder import recompress
 from kavka.records.compression import Compression
 from kavka.records.control import EndTransactionMarker, read_marker
-from kavka.records.validation import validate_produced, validate_replicated
+from kavka.records.validation import most_parts, validate_produced, validate_replicated
 
 TAIL_POSITIONS = 32
 """Batches at the end of the active segment whose positions are remembered: where readers of the tail are."""
@@ -361,7 +361,9 @@ class UnifiedLog:
         return batch
 
     def _recompressed(self, batch: RecordBatch, codec: Compression) -> RecordBatch:
-        changed = batch_at(memoryview(bytearray(recompress(batch, codec, level=self._config.compression_level))))
+        level = self._config.compression_level
+        laid_out = recompress(batch, codec, level=level, most_parts=most_parts(batch.header))
+        changed = batch_at(memoryview(bytearray(laid_out)))
         assert changed is not None
         if len(changed.view) > self._config.max_message_bytes:
             raise RecordsError(

@@ -38,7 +38,17 @@ from kavka.records.batch import (
     RecordBatch,
 )
 from kavka.records.compression import MAX_INFLATED_BYTES, Buffer, Compression, compress, decompress
-from kavka.records.record import VARINTS, Header, Record, add_timestamps, encode_record, iterate_records, varint
+from kavka.records.record import (
+    UNBOUNDED,
+    VARINTS,
+    Header,
+    Record,
+    add_timestamps,
+    encode_record,
+    iterate_records,
+    varint,
+    walk_records,
+)
 from kavka.records.survey import survey
 
 _TABLED = len(VARINTS)
@@ -228,15 +238,18 @@ def recompress(
     *,
     level: int | None = None,
     max_inflated_bytes: int = MAX_INFLATED_BYTES,
+    most_parts: int = UNBOUNDED,
 ) -> bytes:
     """The same batch with its records deflated by another codec, for topics whose compression.type names one.
 
     Offsets that do not count up are made to, as Kafka makes them. Blocks; raises as `compression.decompress` and
-    `survey` do.
+    `survey` do, and as `walk_records` where offsets do not count up.
     """
     header = batch.header
     payload = decompress(header.compression, batch.payload, max_size=max_inflated_bytes)
-    if not survey(payload, header.record_count).counts_up:
+    if not survey(payload, header.record_count, most_parts=most_parts).counts_up:
+        for _ in walk_records(payload, header.record_count, most_parts=most_parts):
+            pass
         payload = _renumbered(payload, header.record_count)
     attributes = header.attributes & ~CODEC_MASK | compression
     return seal(header._replace(attributes=attributes), compress(compression, payload, level=level))

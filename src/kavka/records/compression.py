@@ -42,6 +42,10 @@ _SNAPPY_MAX_RATIO = 24
 UNTOLD = 1 << 62
 """Answer of `check_frame` where the blocks are too many to be looked at."""
 _GZIP_MIN_BYTES = 18
+_GZIP_PIECE_BYTES = 512
+_GZIP_PIECE_GROWTH = 4
+"""What a member is given at first, and how much more each time: zlib copies what it does not take, so that thousands of
+small members that are given all that is there would take as many copies of it."""
 _GZIP_MAX_RATIO = 1032
 """Deflate's limit: 258 bytes for two bits."""
 
@@ -142,24 +146,30 @@ def _too_large(codec: str, max_size: int) -> RecordsError:
 
 def _inflate_gzip(data: Buffer, max_size: int) -> Buffer:
     """All members of a gzip file, one behind another; what follows the last is ignored, as Java's reader does."""
+    view = memoryview(data)
     parts: list[bytes] = []
     left = max_size
-    rest: Buffer = data
+    # One member is the rule: it is given all.
+    position, piece_bytes = 0, len(view)
     while True:
         inflater = zlib.decompressobj(31)
-        try:
-            part = inflater.decompress(rest, left + 1)
-        except zlib.error as failure:
-            raise CorruptRecords(f"gzip records: {failure}") from failure
-        if len(part) > left:
-            raise _too_large("gzip", max_size)
-        if not inflater.eof:
-            raise CorruptRecords(f"gzip records end early after {len(data)} bytes")
-        parts.append(part)
-        left -= len(part)
-        rest = inflater.unused_data
-        if not rest.startswith(b"\x1f\x8b"):
+        while not inflater.eof:
+            if position >= len(view):
+                raise CorruptRecords(f"gzip records end early after {len(data)} bytes")
+            piece = view[position : position + piece_bytes]
+            try:
+                part = inflater.decompress(piece, left + 1)
+            except zlib.error as failure:
+                raise CorruptRecords(f"gzip records: {failure}") from failure
+            if len(part) > left:
+                raise _too_large("gzip", max_size)
+            parts.append(part)
+            left -= len(part)
+            position += len(piece) - len(inflater.unused_data)
+            piece_bytes *= _GZIP_PIECE_GROWTH
+        if bytes(view[position : position + 2]) != b"\x1f\x8b":
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        piece_bytes = _GZIP_PIECE_BYTES
 
 
 def _compress_xerial(data: Buffer) -> bytes:

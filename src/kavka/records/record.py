@@ -24,6 +24,8 @@ Header: TypeAlias = tuple[str, bytes | None]
 
 MIN_RECORD_SIZE = 7
 """Length, attributes, two deltas, null key, null value, no headers: one byte each."""
+UNBOUNDED = 1 << 62
+"""Bound on records and headers that bounds nothing."""
 _SAFE_BASE = 1 << 62
 _LONG_SPAN = 1 << 64
 _LONG_HALF = 1 << 63
@@ -206,14 +208,16 @@ def iterate_records(
         )
 
 
-def walk_records(payload: Buffer, count: int) -> Iterator[tuple[int, int, bool]]:
+def walk_records(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> Iterator[tuple[int, int, bool]]:
     """(offset delta, timestamp delta, has a key) of each record, without making keys, values or headers.
 
-    Checks and raises as `iterate_records` does.
+    Checks and raises as `iterate_records` does, and `RecordsError(MESSAGE_TOO_LARGE)` behind `most_parts` records and
+    headers.
     """
     data = bytes(payload)
     end = len(data)
     position = 0
+    parts_left = most_parts
     _check_count(count, end)
     for index in range(count):
         try:
@@ -226,6 +230,9 @@ def walk_records(payload: Buffer, count: int) -> Iterator[tuple[int, int, bool]]
             key_size, position = read_varint(data, position)
             value_size, position = read_varint(data, position + max(key_size, 0))
             position += max(value_size, 0)
+            parts_left -= 1 + possible_headers(data, position, record_end)
+            if parts_left < 0:
+                raise too_many_parts(index)
             position = skip_headers(data, position, record_end, index)
         except IndexError:
             raise malformed(index, "a field reaches behind the end of the records") from None
@@ -300,6 +307,11 @@ def skip_headers(data: bytes, position: int, record_end: int, index: int) -> int
     return position
 
 
+def possible_headers(data: bytes, position: int, record_end: int) -> int:
+    """How many headers the count at `position` tells of, as far as there is room for them."""
+    return max(min(read_varint(data, position)[0], (record_end - position) // 2), 0)
+
+
 def _check_count(count: int, size: int) -> None:
     if not 0 <= count * MIN_RECORD_SIZE <= size:
         raise RecordsError(ErrorCode.INVALID_RECORD, f"{count} records cannot fit into {size} bytes")
@@ -308,3 +320,10 @@ def _check_count(count: int, size: int) -> None:
 def malformed(index: int, message: str) -> RecordsError:
     """The refusal of a batch whose record `index` is malformed."""
     return RecordsError(ErrorCode.INVALID_RECORD, f"record {index} of the batch: {message}")
+
+
+def too_many_parts(index: int) -> RecordsError:
+    """The refusal of a batch that is not looked at beyond record `index`."""
+    return RecordsError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"the batch has more records and headers than are looked at: {index} of them were"
+    )

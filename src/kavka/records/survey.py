@@ -12,7 +12,8 @@ tried together as long as they are alike, and few again where they were not, so 
 
 Invariants
   I1  What `survey` accepts, and what it answers, is what `walk_records` reads.
-  I2  Time and memory are linear in the payload, whatever its bytes are.
+  I2  Time and memory are linear in the payload, whatever its bytes are. Payloads that are deflated very small can still
+      keep a broker for seconds, so that it may bound how many records and headers are looked at one by one.
 
 Source: as `kavka.records.record`; Kafka's DefaultRecord.readFrom for what is malformed.
 """
@@ -24,7 +25,15 @@ from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RecordsError
 from kavka.records.compression import Buffer
-from kavka.records.record import MIN_RECORD_SIZE, malformed, read_varint, skip_headers
+from kavka.records.record import (
+    MIN_RECORD_SIZE,
+    UNBOUNDED,
+    malformed,
+    possible_headers,
+    read_varint,
+    skip_headers,
+    too_many_parts,
+)
 
 LEAST_ALIKE = 24
 """Fewer records than so many are walked: to find out that they are alike takes longer."""
@@ -70,29 +79,36 @@ class _Layout(NamedTuple):
 class _Walk:
     """`position` is where record `index` starts."""
 
-    __slots__ = ("all_have_keys", "counts_up", "data", "index", "max_delta", "min_delta", "position")
+    __slots__ = ("all_have_keys", "counts_up", "data", "index", "max_delta", "min_delta", "parts_left", "position")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, most_parts: int) -> None:
         self.data = data
+        self.parts_left = most_parts
         self.position = self.index = 0
         self.min_delta, self.max_delta = _LONG_MAX, ~_LONG_MAX
         self.all_have_keys = self.counts_up = True
 
 
-def survey(payload: Buffer, count: int) -> RecordsSurvey:
+def survey(payload: Buffer, count: int, *, most_parts: int = UNBOUNDED) -> RecordsSurvey:
     """Of `count` records, at least one, that should fill `payload`.
 
-    Raises `RecordsError(INVALID_RECORD)` where a record is malformed, or where there are more or fewer.
+    Raises `RecordsError(INVALID_RECORD)` where a record is malformed, or where there are more or fewer, and
+    `RecordsError(MESSAGE_TOO_LARGE)` behind `most_parts` records and headers that are not laid out alike.
     """
     data = bytes(payload)
     end = len(data)
     if not 0 < count * MIN_RECORD_SIZE <= end:
         raise RecordsError(ErrorCode.INVALID_RECORD, f"{count} records cannot fit into {end} bytes")
-    walk = _Walk(data)
+    walk = _Walk(data, most_parts)
     window = WALKED_AT_ONCE
     while walk.index < count:
         tried = min(window, count - walk.index)
         taken = _take_alike(walk, tried) if tried >= LEAST_ALIKE else 0
+        if taken != tried:
+            # A try that ends early takes as long as a walk.
+            walk.parts_left -= WALKED_AT_ONCE
+            if walk.parts_left < 0:
+                raise too_many_parts(walk.index)
         if not taken:
             _walk_singly(walk, min(count, walk.index + WALKED_AT_ONCE))
         window = window * WINDOW_GROWTH if taken == tried else WALKED_AT_ONCE
@@ -280,6 +296,9 @@ def _walk_singly(walk: _Walk, stop: int) -> None:
             elif not size & 1:
                 position += size >> 1
             if data[position]:
+                walk.parts_left -= possible_headers(data, position, record_end)
+                if walk.parts_left < 0:
+                    raise too_many_parts(index)
                 position = skip_headers(data, position, record_end, index)
             else:
                 position += 1

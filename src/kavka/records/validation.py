@@ -6,10 +6,11 @@ requests or producers' state (sequences and epochs are the log's matter), and it
 Invariants
   I1  What is accepted is readable: so many well-formed records as the header says, in a stream that its codec reads.
       Its CRC is right, and its timestamp type and largest timestamp are what readers of its records find. But for a
-      deflated batch of more than `INFLATED_RECORDS_BYTES`, which is believed (see below).
+      deflated batch of more than `INFLATED_RECORDS_BYTES` or `LOOKED_AT_PARTS`, which is believed (see below).
   I2  What is refused is unchanged.
   I3  Time and memory are linear in the batch's bytes, inflated to `INFLATED_RECORDS_BYTES` at most, and to
-      `MAX_INFLATED_BYTES` where the topic must know every record.
+      `MAX_INFLATED_BYTES` where the topic must know every record; of a deflated batch `LOOKED_AT_PARTS` records and
+      headers are looked at one by one.
 
 Source: Kafka's ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator, in their order;
 KIP-32 and KIP-937 (timestamps), KIP-110 (zstd), KIP-467 (which records were bad).
@@ -25,7 +26,10 @@ Where this is less than Kafka, and why. Kafka inflates in a stream, on a thread 
 so that a deflated batch of more than `INFLATED_RECORDS_BYTES`, which no producer makes with its default settings, is
 inflated only where the topic needs it: compacted topics, where each record must have a key, and topics that bound how
 old a record may be. Of others its frame and the headers of its blocks are looked at, and its header is believed. A
-producer that lies about these harms the readers of its own batch and nobody else's records.
+producer that lies about these harms the readers of its own batch and nobody else's records. The same holds behind
+`LOOKED_AT_PARTS` records and headers of lengths that differ: 16 MiB of the smallest ones deflate to a few KiB, and
+looking at all of them takes over a second. Where the topic needs them all such a batch is MESSAGE_TOO_LARGE, which
+clients answer with smaller ones.
 Where this is more than Kafka: Kafka does not compare the length of a deflated record with its fields, and accepts what
 its own consumer then fails on, for good. A length of more than five bytes, or offsets of deflated records that do not
 count up, are exceptions that nobody catches there, and answered with UNKNOWN_SERVER_ERROR; here with INVALID_RECORD.
@@ -53,11 +57,13 @@ from kavka.records.batch import (
     set_timestamp_type,
 )
 from kavka.records.compression import MAX_INFLATED_BYTES, Buffer, Compression, check_frame
-from kavka.records.record import MIN_RECORD_SIZE, add_timestamps, walk_records
+from kavka.records.record import MIN_RECORD_SIZE, UNBOUNDED, add_timestamps, walk_records
 from kavka.records.survey import RecordsSurvey, survey
 
 INFLATED_RECORDS_BYTES = 16 * 1024 * 1024
 """What any deflated batch may inflate to on the event loop: 10 to 60 ms, by codec."""
+LOOKED_AT_PARTS = 1 << 18
+"""Records and headers of a deflated batch that are looked at one by one: 0.2 s, and 0.5 s where bad ones are named."""
 LOOKED_AT_BLOCKS = 64
 """Blocks of a larger one whose headers are looked at, under 1 us each."""
 LISTED_RECORDS = 10_000
@@ -171,6 +177,11 @@ def single_batch(records: memoryview) -> RecordBatch:
     return batch
 
 
+def most_parts(header: BatchHeader) -> int:
+    """The bound on what is looked at one by one; max.message.bytes bounds it in batches that are not deflated."""
+    return LOOKED_AT_PARTS if header.attributes & CODEC_MASK else UNBOUNDED
+
+
 def _check_header(header: BatchHeader) -> None:
     count = header.record_count
     if header.last_offset_delta < 0:
@@ -189,12 +200,12 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
     """The largest timestamp (ms) that readers find in the batch, -1 where there is none, unless it is refused."""
     header = batch.header
     payload = _inflated(batch, rules)
-    if payload is None:
+    found = None if payload is None else _surveyed(payload, header, rules)
+    if payload is None or found is None:
         fault = _timestamp_fault(header.max_timestamp, header, rules, now_ms)
         if fault is not None:
             raise RecordsError(ErrorCode.INVALID_TIMESTAMP, fault)
         return header.max_timestamp
-    found = survey(payload, header.record_count)
     if not found.counts_up and header.attributes & CODEC_MASK and rules.codec in (None, header.codec_id):
         raise _invalid("the offsets of the batch's records do not count up from 0")
     least, greatest = _timestamp_span(payload, header, found)
@@ -210,6 +221,16 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> int:
     return max(greatest, NO_TIMESTAMP)
 
 
+def _surveyed(payload: Buffer, header: BatchHeader, rules: ProduceRules) -> RecordsSurvey | None:
+    """What the records say; None for those of a batch that is believed."""
+    try:
+        return survey(payload, header.record_count, most_parts=most_parts(header))
+    except RecordsError as failure:
+        if failure.code is not ErrorCode.MESSAGE_TOO_LARGE or _must_know_every_record(rules):
+            raise
+        return None
+
+
 def _timestamp_span(payload: Buffer, header: BatchHeader, found: RecordsSurvey) -> tuple[int, int]:
     """The least and the greatest timestamp (ms) of the records."""
     if header.attributes & LOG_APPEND_TIME_FLAG:
@@ -219,16 +240,16 @@ def _timestamp_span(payload: Buffer, header: BatchHeader, found: RecordsSurvey) 
     if least >= LONG_MIN and greatest <= LONG_MAX:
         return least, greatest
     # Behind the largest comes the smallest, so that the deltas' order is not that of the timestamps.
-    timestamps = [
-        add_timestamps(header.base_timestamp, delta) for _, delta, _ in walk_records(payload, header.record_count)
-    ]
+    walk = walk_records(payload, header.record_count, most_parts=most_parts(header))
+    timestamps = [add_timestamps(header.base_timestamp, delta) for _, delta, _ in walk]
     return min(timestamps), max(timestamps)
 
 
 def _refuse_bad_records(payload: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
     """Raises with a list of the records that the topic does not take; returns where it takes them all."""
     bad: list[BadRecord] = []
-    for index, (_, delta, has_key) in enumerate(walk_records(payload, header.record_count)):
+    walk = walk_records(payload, header.record_count, most_parts=most_parts(header))
+    for index, (_, delta, has_key) in enumerate(walk):
         if len(bad) == LISTED_RECORDS:
             break
         if rules.compacted and not has_key:

@@ -9,14 +9,16 @@ import pytest
 
 from kavka.errors import ErrorCode, RecordsError
 from kavka.records.batch import BatchHeader, TimestampType, batch_at, read_header
-from kavka.records.builder import BatchBuilder, ProducerStamp, seal
+from kavka.records.builder import BatchBuilder, ProducerStamp, recompress, seal
 from kavka.records.compression import MAX_INFLATED_BYTES, Compression, compress
 from kavka.records.record import encode_record
 from kavka.records.validation import (
     INFLATED_RECORDS_BYTES,
     LISTED_RECORDS,
+    LOOKED_AT_PARTS,
     ProduceRules,
     check_produce_version,
+    most_parts,
     validate_produced,
     validate_replicated,
 )
@@ -286,6 +288,72 @@ def test_what_inflates_beyond_every_bound_is_refused_where_records_must_be_known
     payload = compress(Compression.ZSTD, encode_record(0, 0, b"k", bytes(MAX_INFLATED_BYTES)))
     records = seal(header_of(1)._replace(attributes=Compression.ZSTD), payload)
     assert answer(records, RULES._replace(compacted=True)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def deflated(
+    payload: bytes, count: int, *, codec: Compression = Compression.ZSTD, base_timestamp: int = NOW_MS
+) -> bytes:
+    header = header_of(1)._replace(
+        attributes=codec, record_count=count, last_offset_delta=count - 1, base_timestamp=base_timestamp
+    )
+    return seal(header, compress(codec, payload))
+
+
+def unlike(count: int, *, key: bytes | None = b"") -> bytes:
+    """The smallest records of two lengths, in turn, which a survey has to walk; the last one with `key`."""
+    return b"".join(
+        encode_record(index, 0, key if index == count - 1 else b"", b"v" * (index % 2)) for index in range(count)
+    )
+
+
+TOO_MANY = LOOKED_AT_PARTS + 1000
+TOO_MANY_PARTS = {
+    "records": (unlike(TOO_MANY, key=None) + b"?", TOO_MANY),
+    "headers": (encode_record(0, 0, None, b"", [("", None)] * TOO_MANY) + b"?", 1),
+}
+
+
+@pytest.mark.parametrize(("payload", "count"), TOO_MANY_PARTS.values(), ids=TOO_MANY_PARTS)
+def test_deflated_records_are_looked_at_one_by_one_up_to_a_bound(payload: bytes, count: int) -> None:
+    """A second and more would pass for 16 MiB of them, which deflate to a few KiB."""
+    assert answer(deflated(payload, count)) is ErrorCode.NONE
+    assert answer(deflated(payload, count), RULES._replace(compacted=True)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert answer(deflated(payload, count), NARROW) is ErrorCode.MESSAGE_TOO_LARGE
+    open_to_all = RULES._replace(max_message_bytes=1 << 30)
+    assert answer(deflated(payload, count, codec=Compression.NONE), open_to_all) is ErrorCode.INVALID_RECORD
+
+
+def test_what_is_malformed_before_the_bound_is_refused() -> None:
+    payload = unlike(1000) + b"\x01" + unlike(TOO_MANY)
+    assert answer(deflated(payload, TOO_MANY)) is ErrorCode.INVALID_RECORD
+
+
+def test_records_that_are_alike_are_all_looked_at_whatever_their_number() -> None:
+    alike = b"".join(encode_record(index, 0, b"k", b"") for index in range(TOO_MANY))
+    assert answer(deflated(alike, TOO_MANY), RULES._replace(compacted=True)) is ErrorCode.NONE
+    assert answer(deflated(alike + b"?", TOO_MANY)) is ErrorCode.INVALID_RECORD
+
+
+def test_bad_records_behind_the_bound_are_not_looked_for() -> None:
+    """The batch comes again in smaller ones, and those are answered with their bad records."""
+    alike = b"".join(encode_record(index, index // TOO_MANY, None, b"") for index in range(TOO_MANY))
+    assert refusal_of(deflated(alike, TOO_MANY), RULES._replace(compacted=True)).code is ErrorCode.INVALID_RECORD
+    late = b"".join(encode_record(index, 0, b"k", b"") for index in range(TOO_MANY)) + encode_record(
+        TOO_MANY, 0, None, b""
+    )
+    refusal = refusal_of(deflated(late, TOO_MANY + 1), RULES._replace(compacted=True))
+    assert refusal.code is ErrorCode.MESSAGE_TOO_LARGE
+    around = b"".join(encode_record(index, -1, b"k", b"") for index in range(TOO_MANY))
+    assert answer(deflated(around, TOO_MANY, base_timestamp=-(1 << 63))) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_offsets_are_counted_up_anew_to_the_same_bound() -> None:
+    payload = encode_record(0, 0, b"k", b"") * TOO_MANY
+    batch = batch_at(memoryview(deflated(payload, TOO_MANY)))
+    assert batch is not None
+    with pytest.raises(RecordsError) as refusal:
+        recompress(batch, Compression.LZ4, most_parts=most_parts(batch.header))
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("compression", list(Compression))

@@ -2,8 +2,10 @@
 
 import gzip
 import os
+import random
 import subprocess
 import sys
+import time
 
 import cramjam
 import pytest
@@ -38,6 +40,26 @@ def test_a_torn_stream_is_corrupt(codec: Compression) -> None:
     for length in (1, 7, 20, len(deflated) // 2, len(deflated) - 1):
         with pytest.raises(CorruptRecords):
             decompress(codec, deflated[:length])
+
+
+def test_gzip_members_of_all_sizes_are_read_one_behind_another() -> None:
+    draw = random.Random(7)
+    for _ in range(200):
+        parts = [draw.randbytes(draw.choice([0, 1, 400, 490, 2_000, 12_000])) for _ in range(draw.randrange(1, 12))]
+        deflated = b"".join(gzip.compress(part) for part in parts) + draw.choice([b"", b"\x1f", b"?"])
+        assert bytes(decompress(Compression.GZIP, deflated)) == b"".join(parts)
+
+
+def test_many_small_gzip_members_take_time_in_proportion() -> None:
+    member = gzip.compress(b"")
+
+    def seconds(count: int) -> float:
+        began = time.process_time()
+        decompress(Compression.GZIP, member * count)
+        return time.process_time() - began
+
+    few = min(seconds(10_000) for _ in range(3))
+    assert seconds(160_000) < 60 * few, "16 times as many should take 16 times as long, not 256 times"
 
 
 def test_streams_of_other_writers_are_read() -> None:
