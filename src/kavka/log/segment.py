@@ -276,8 +276,17 @@ class Segment:
 
     # -- appending
 
+    def prepare_append(self, size: int, index_interval_bytes: int) -> None:
+        """Opens and loads what an append of `size` bytes will need: it can then fail in its write alone. Raises
+        `StorageError`, with nothing written."""
+        if self._file is None:
+            self._open_file()
+        if self._offset_index is None and (self._max is None or self._bytes_since_entry + size > index_interval_bytes):
+            self._load_indexes()
+
     def append(self, batch: Buffer, last_offset: Offset, max_timestamp: int, index_interval_bytes: int) -> None:
-        """Writes one batch at the end; the caller has checked that it fits. StorageError leaves `size` as it was."""
+        """Writes one batch at the end; the caller has checked that it fits. Whatever is raised leaves `size` as it was,
+        and the file's end unknown."""
         position = self.size
         (self._file or self._open_file()).append(batch)
         size = len(batch)
@@ -287,7 +296,7 @@ class Segment:
     def append_many(
         self, data: Buffer, batches: list[RecordBatch], first: int, end: int, index_interval_bytes: int
     ) -> None:
-        """Writes `batches[first:end]`, whose bytes are `data`, with one call."""
+        """Writes `batches[first:end]`, whose bytes are `data`, with one call. Raises as `append`."""
         position = self.size
         self.file.append(data)
         for batch in batches[first:end]:

@@ -9,7 +9,8 @@ Invariants
   I2  Offsets only grow along the file. `append_as_leader` leaves no gap; `append_as_follower` keeps the leader's.
   I3  A batch is in the file whole before the log end offset passes it; nothing behind the log end offset is ever read.
   I4  What a refused append leaves behind is nothing: no byte, no sequence, no epoch.
-  I5  After an input/output error on a write nothing more is accepted (`failure`): the file's end is unknown.
+  I5  After a write that did not end, for whatever reason, nothing more is accepted (`failure`): the file's end is
+      unknown. What can fail before it (reading an index, a marker) is done before it.
   I6  A read costs no search where a reader goes on from where it was (or at the tail), and never one per batch.
 
 Source: Kafka's UnifiedLog and LocalLog, 3.9; KIP-98 (producers), KIP-101 (epochs), KIP-107 (delete records).
@@ -26,8 +27,8 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from kavka.errors import (
     CorruptRecords,
@@ -43,14 +44,14 @@ from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, fo
 from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction, CorruptIndex
 from kavka.log.leader_epoch import EpochEntry
 from kavka.log.log_config import LogConfig
-from kavka.log.log_loader import LoadedLog, note_producer, rebuild_aborted, replay_producers
+from kavka.log.log_loader import LoadedLog, rebuild_aborted, replay_producers
 from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
 from kavka.log.record_scan import scan_headers
 from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, LogDirectory, RollLimits, Segment
 from kavka.log.timestamp_search import TimestampSearch
 from kavka.logger import Logger
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, FileSlice, LeaderEpoch, Offset, TopicPartition
-from kavka.records.batch import HEADER_SIZE, RecordBatch, TimestampType, assign_offset, batch_at
+from kavka.records.batch import HEADER_SIZE, BatchHeader, RecordBatch, TimestampType, assign_offset, batch_at
 from kavka.records.builder import recompress
 from kavka.records.compression import Compression
 from kavka.records.control import EndTransactionMarker, read_marker
@@ -61,6 +62,8 @@ TAIL_POSITIONS = 32
 READ_POSITIONS = 64
 """Places where readers stopped that are remembered, so that they go on without a search."""
 NEVER = (1 << 63) - 1
+Markers: TypeAlias = Mapping[Offset, EndTransactionMarker | None]
+"""What the control batches among others say, by their base offsets."""
 
 _logger = Logger(__name__)
 
@@ -329,6 +332,7 @@ class UnifiedLog:
         last_offset = first_offset + header.last_offset_delta
         if self.failure is not None:
             raise self.failure
+        is_torn = False
         try:
             segment = self._active
             if segment.is_full(size, last_offset, header.max_timestamp, now_ms, self._limits):
@@ -337,20 +341,33 @@ class UnifiedLog:
             position = segment.size
             if not position:
                 self._begin(segment)
+            segment.prepare_append(size, config.index_interval_bytes)
+            is_torn = True
             segment.append(view, last_offset, header.max_timestamp, config.index_interval_bytes)
+            self.log_end_offset = last_offset + 1
+            tail = self._tail
+            tail[first_offset] = position
+            if len(tail) > TAIL_POSITIONS:
+                del tail[next(iter(tail))]
+            if leader_epoch != self._epochs.latest_epoch:
+                self.assign_epoch_start_offset(leader_epoch, first_offset)
+            if header.producer_id >= 0:
+                self._note_producer(header, marker, first_offset, segment)
+            is_torn = False
         except StorageError as error:
             self.failure = error
             raise
-        self.log_end_offset = last_offset + 1
-        tail = self._tail
-        tail[first_offset] = position
-        if len(tail) > TAIL_POSITIONS:
-            del tail[next(iter(tail))]
-        if leader_epoch != self._epochs.latest_epoch:
-            self.assign_epoch_start_offset(leader_epoch, first_offset)
-        if header.producer_id >= 0:
-            self._note_producer(RecordBatch(view, header), marker, first_offset, segment)
+        finally:
+            if is_torn:
+                self._on_torn_append()
         return AppendResult(first_offset, last_offset, now_ms if stamped else NO_TIMESTAMP, self.log_start_offset)
+
+    def _on_torn_append(self) -> None:
+        """Something was raised between a write and its last note (I5): a StorageError, or what nobody foresaw."""
+        if self.failure is None:
+            self.failure = StorageError(
+                self._directory.path, "an append ended half way; a restart finds out what was written"
+            )
 
     def _accept(self, view: memoryview, now_ms: int) -> RecordBatch:
         config = self._config
@@ -383,41 +400,36 @@ class UnifiedLog:
         )
 
     def _note_producer(
-        self, batch: RecordBatch, marker: EndTransactionMarker | None, offset: Offset, segment: Segment
+        self, header: BatchHeader, marker: EndTransactionMarker | None, offset: Offset, segment: Segment
     ) -> None:
-        if not batch.header.is_control:
-            self._producers.append(batch.header, offset)
+        if not header.is_control:
+            self._producers.append(header, offset)
             return
         if marker is None:
             return
-        aborted = self._producers.end_transaction(batch.header, marker, offset)
+        aborted = self._producers.end_transaction(header, marker, offset)
         if aborted is not None:
-            try:
-                self._add_aborted(segment, aborted)
-            except StorageError as error:
-                self.failure = error
-                raise
-
-    def _add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
-        segment.add_aborted(aborted)
-        # The file may be new: the next flush syncs its name too.
-        self._directory_changed = True
+            segment.add_aborted(aborted)
+            # The file may be new: the next flush syncs its name too.
+            self._directory_changed = True
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult | None:
         """Appends batches as the leader wrote them; None if `records` holds no complete one.
 
-        Raises `CorruptRecords` for a wrong CRC, or for offsets that go back behind the log end or each other: nothing
-        of `records` was appended then. Raises `StorageError` after which some of it may have been.
+        Raises `RecordsError` (`CorruptRecords`) for a wrong CRC, for offsets that go back behind the log end or each
+        other, or for a marker that cannot be read: nothing of `records` was appended then. Raises `StorageError` after
+        which some of it may have been.
         """
         view = memoryview(records)
         batches = validate_replicated(view)
         if not batches:
             return None
         self._check_order(batches)
+        markers = _read_markers(batches)
         if self.failure is not None:
             raise self.failure
         try:
-            self._append_batches(view, batches, now_ms)
+            self._append_batches(view, batches, markers, now_ms)
         except StorageError as error:
             self.failure = error
             raise
@@ -435,37 +447,41 @@ class UnifiedLog:
                 )
             next_offset = header.last_offset + 1
 
-    def _append_batches(self, view: memoryview, batches: list[RecordBatch], now_ms: int) -> None:
+    def _append_batches(self, view: memoryview, batches: list[RecordBatch], markers: Markers, now_ms: int) -> None:
         """Writes runs of batches that fit into one segment with one call each."""
-        interval = self._config.index_interval_bytes
         run, start, end = 0, 0, 0
         for number, batch in enumerate(batches):
             header, size = batch.header, len(batch.view)
             pending = end - start
             if self._active.is_full(pending + size, header.last_offset, header.max_timestamp, now_ms, self._limits):
                 if number > run:
-                    self._append_run(view[start:end], batches, run, number, interval)
+                    self._append_run(view[start:end], batches[run:number], markers)
                 self.roll(now_ms, header.base_offset)
                 run, start = number, end
             end += size
-        self._append_run(view[start:end], batches, run, len(batches), interval)
+        self._append_run(view[start:end], batches[run:], markers)
 
-    def _append_run(self, data: memoryview, batches: list[RecordBatch], first: int, end: int, interval: int) -> None:
-        segment = self._active
+    def _append_run(self, data: memoryview, batches: list[RecordBatch], markers: Markers) -> None:
+        segment, interval = self._active, self._config.index_interval_bytes
         position = segment.size
         if not position:
             self._begin(segment)
-        segment.append_many(data, batches, first, end, interval)
-        for batch in batches[first:end]:
-            header = batch.header
-            self.log_end_offset = header.last_offset + 1
-            if header.partition_leader_epoch > self._epochs.latest_epoch:
-                self.assign_epoch_start_offset(header.partition_leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                aborted = note_producer(self._producers, batch, header.base_offset)
-                if aborted is not None:
-                    self._add_aborted(segment, aborted)
-        self._remember(batches[first].header.base_offset, segment, position)
+        segment.prepare_append(len(data), interval)
+        is_torn = True
+        try:
+            segment.append_many(data, batches, 0, len(batches), interval)
+            for batch in batches:
+                header = batch.header
+                self.log_end_offset = header.last_offset + 1
+                if header.partition_leader_epoch > self._epochs.latest_epoch:
+                    self.assign_epoch_start_offset(header.partition_leader_epoch, header.base_offset)
+                if header.producer_id >= 0:
+                    self._note_producer(header, markers.get(header.base_offset), header.base_offset, segment)
+            self._remember(batches[0].header.base_offset, segment, position)
+            is_torn = False
+        finally:
+            if is_torn:
+                self._on_torn_append()
 
     def _begin(self, segment: Segment) -> None:
         """The first batch of a segment is about to be written."""
@@ -1208,6 +1224,16 @@ def _has_no_record(result: ReadResult) -> bool:
         )
     except CorruptRecords:
         return False  # What is damaged is for its reader to judge.
+
+
+def _read_markers(batches: list[RecordBatch]) -> Markers:
+    """Raises `RecordsError` where one cannot be read: there is no way back once the batches are written."""
+    return {
+        header.base_offset: read_marker(batch)
+        for batch in batches
+        # An emptied control batch, as compaction may leave it, tells nothing any more.
+        if (header := batch.header).is_control and header.producer_id >= 0 and header.record_count
+    }
 
 
 def _own_batch(view: memoryview, max_message_bytes: int) -> RecordBatch:

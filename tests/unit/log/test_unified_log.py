@@ -7,16 +7,19 @@ import pytest
 from log_support import (
     DAY_MS,
     NOW_MS,
+    PARTITION,
     FailingFileSystem,
     append,
     batch,
     find_time,
     load,
+    log_directory,
     marker,
     new_log,
     offsets,
     records,
     reopen,
+    request,
 )
 
 from kavka.errors import (
@@ -27,13 +30,17 @@ from kavka.errors import (
     RecordsError,
     StorageError,
 )
+from kavka.filesystem import Buffer
+from kavka.log.index import TimeIndex
+from kavka.log.log_loader import load_log
 from kavka.log.producer_state import AppendOrigin
 from kavka.log.segment import LOG_SUFFIX
 from kavka.log.unified_log import READ_POSITIONS, TAIL_POSITIONS, UnifiedLog
 from kavka.records.batch import TimestampType, iterate_batches
+from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
-from kavka.runtime.disk import LocalFileSystem
+from kavka.runtime.disk import LocalFile, LocalFileSystem
 
 HOUR_MS = 3_600_000
 SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}
@@ -45,6 +52,143 @@ def refused(log: UnifiedLog, data: bytearray) -> ErrorCode:
         log.append_as_leader(data, 0, NOW_MS)
     assert (log.log_end_offset, log.size_bytes) == before
     return error.value.code
+
+
+# -- appending that ends half way
+
+
+def in_files(log: UnifiedLog) -> list[tuple[int, int]]:
+    """(size as the log has it, size of the file) of each segment that has one."""
+    return [(one.size, os.path.getsize(one.path(LOG_SUFFIX))) for one in log.segments if one.is_made]
+
+
+def check_whole(log: UnifiedLog, end_offset: int) -> None:
+    """What the log says of itself, its files and their batches agree."""
+    assert log.log_end_offset == end_offset
+    assert all(size == in_file for size, in_file in in_files(log))
+    headers = [header for segment in log.segments for _, header in segment.headers()]
+    ends = [header.last_offset + 1 for header in headers]
+    assert [header.base_offset for header in headers] == [0, *ends[:-1]][: len(headers)]
+    assert (ends[-1] if ends else 0) == end_offset
+    for segment in log.segments:
+        positions = {position for position, _ in segment.headers()}
+        assert {entry.position for entry in segment.offset_index} <= positions
+
+
+class Indisposed(LocalFileSystem):
+    """A disk on which reading an index, or writing, ends in an exception that nobody foresaw."""
+
+    def __init__(self) -> None:
+        self.reading: Exception | None = None
+        self.writing: Exception | None = None
+
+    def read(self, path: str) -> bytes:
+        if self.reading is not None and path.endswith("index"):
+            raise self.reading
+        return super().read(path)
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> LocalFile:
+        return IndisposedFile(self, super().open(path, create=create, read_only=read_only))
+
+
+class IndisposedFile(LocalFile):
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: Indisposed, file: LocalFile) -> None:
+        super().__init__(file.path, file._descriptor)
+        file._descriptor = -1
+        self._disk = disk
+
+    def append(self, data: Buffer) -> None:
+        if self._disk.writing is not None:
+            super().append(memoryview(data)[: len(data) // 2])
+            raise self._disk.writing
+        super().append(data)
+
+
+def append_either_way(log: UnifiedLog, role: str) -> None:
+    if role == "leader":
+        log.append_as_leader(batch(2), 0, NOW_MS)
+    else:
+        end = log.log_end_offset
+        log.append_as_follower(batch(1, base_offset=end) + batch(1, base_offset=end + 1), NOW_MS)
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_an_append_that_cannot_read_the_indexes_writes_nothing(tmp_path: Path, role: str) -> None:
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, batch(2), batch(1), batch(1))
+    log.close(NOW_MS)
+    disk = Indisposed()
+    loaded = load_log(log_directory(tmp_path, disk), request(log.config, was_clean=True, recovery_point=4))
+    again = UnifiedLog(PARTITION, loaded, log.config, now_ms=NOW_MS)
+    for segment in again.segments:
+        segment.release()
+    disk.reading = MemoryError("too large an index")
+    with pytest.raises(MemoryError):
+        append_either_way(again, role)
+    disk.reading = None
+    check_whole(again, 4)
+    append_either_way(again, role)
+    check_whole(again, 6)
+    again.set_high_watermark(6)
+    assert offsets(again) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_an_append_that_ends_in_the_middle_of_its_write_fails_the_log(tmp_path: Path, role: str) -> None:
+    disk = Indisposed()
+    log = new_log(tmp_path, filesystem=disk, **SMALL_SEGMENTS)
+    append(log, batch(2))
+    disk.writing = MemoryError("no room for another buffer")
+    with pytest.raises(MemoryError):
+        append_either_way(log, role)
+    disk.writing = None
+    assert log.log_end_offset == 2
+    assert offsets(log) == [0, 1]
+    for _ in range(2):
+        with pytest.raises(StorageError, match="half way"):
+            append_either_way(log, role)
+    check_whole(reopen(log), 2 if role == "leader" else 3)  # the first of two batches was there whole
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_an_append_that_cannot_be_noted_in_the_index_fails_the_log(
+    tmp_path: Path, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the write nothing but memory is touched, so that no disk can make this happen."""
+    log = new_log(tmp_path, index_interval_bytes=0)
+    append(log, batch(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(TimeIndex, "maybe_append", raise_memory_error)
+        with pytest.raises(MemoryError):
+            append_either_way(log, role)
+    assert log.log_end_offset == 2
+    assert offsets(log) == [0, 1]
+    with pytest.raises(StorageError, match="half way"):
+        append_either_way(log, role)
+    recovered = reopen(log)
+    check_whole(recovered, 4)
+
+
+def raise_memory_error(*_: object) -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_follower_writes_nothing_of_what_holds_a_marker_that_cannot_be_read(tmp_path: Path, before: int) -> None:
+    """Its CRC is right, so nothing but its reader finds out."""
+    log = new_log(tmp_path)
+    good = [batch(1, base_offset=number) for number in range(before)]
+    builder = BatchBuilder(Compression.NONE)
+    builder.append(NOW_MS, b"no", b"marker")
+    stamp = ProducerStamp(7, 0, -1, is_transactional=True, is_control=True)
+    bad = builder.build(stamp, base_offset=before)
+    with pytest.raises(CorruptRecords, match="without a control record"):
+        log.append_as_follower(b"".join([*good, bad, batch(1, base_offset=before + 1)]), NOW_MS)
+    check_whole(log, 0)
+    log.append_as_follower(b"".join([*good, batch(2, base_offset=before)]), NOW_MS)
+    check_whole(log, before + 2)
 
 
 # -- appending
