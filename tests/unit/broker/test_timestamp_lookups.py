@@ -34,13 +34,8 @@ class Surroundings:
     """A log of ten records in several segments, and workers before each of whose steps `between` is called."""
 
     def __init__(self, directory: Path) -> None:
-        self.logs = LogManager(
-            LocalFileSystem(),
-            [str(directory)],
-            LogManagerSettings(broker_id=1),
-            lambda _topic: LogConfig(segment_bytes=400, file_delete_delay_ms=0),
-        )
-        self.logs.load(NOW_MS)
+        self.directory = directory
+        self.load()
         self.log: UnifiedLog = self.logs.get_or_create(PARTITION, uuid.UUID(int=7), NOW_MS)
         for number in range(10):
             self.log.append_as_leader(batch(NOW_MS + number), 0, NOW_MS)
@@ -48,6 +43,16 @@ class Surroundings:
         self.between: Callable[[], None] = lambda: None
         self.running = self.most_running = 0
         self.lookups = TimestampLookups(self.run, lambda log: self.logs.get(PARTITION) is log)
+
+    def load(self) -> None:
+        """As a broker that starts."""
+        self.logs = LogManager(
+            LocalFileSystem(),
+            [str(self.directory)],
+            LogManagerSettings(broker_id=1),
+            lambda _topic: LogConfig(segment_bytes=400, file_delete_delay_ms=0),
+        )
+        self.logs.load(NOW_MS)
 
     async def run(self, work: Callable[[], None]) -> None:
         self.running += 1
@@ -87,7 +92,7 @@ def test_a_truncation_amid_a_search_has_it_begin_anew(here: Surroundings) -> Non
 
 def test_segments_deleted_amid_a_search_are_not_missed(here: Surroundings) -> None:
     here.logs.close(NOW_MS)
-    here.logs.load(NOW_MS)
+    here.load()
     log = here.logs.get(PARTITION)
     assert log is not None
     here.log = log
