@@ -138,6 +138,7 @@ class LogDirectoryInfo(NamedTuple):
 
 class _DeletedDirectory(NamedTuple):
     due_ms: int
+    """By the wall clock, as `PendingRemoval` has it."""
     path: str
 
 

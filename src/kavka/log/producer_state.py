@@ -84,7 +84,11 @@ class AppendOrigin(Enum):
 
 
 class Verification:
-    """That a producer is about to begin a transaction here: see I4. `is_granted` once its coordinator said so."""
+    """That a producer is about to begin a transaction here: see I4. `is_granted` once its coordinator said so.
+
+    `since_ms` is of the wall clock, as the timestamps are that producers expire by: one that is set back keeps entries
+    for as much longer (MAX_VERIFICATIONS bounds them), one that is set forward has the coordinator asked again.
+    """
 
     __slots__ = ("is_granted", "lowest_sequence", "producer_epoch", "since_ms")
 

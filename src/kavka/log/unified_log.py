@@ -43,7 +43,7 @@ from kavka.filesystem import Buffer, File
 from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs, format_partition_metadata
 from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction, CorruptIndex
 from kavka.log.leader_epoch import EpochEntry
-from kavka.log.log_config import LogConfig
+from kavka.log.log_config import NEVER_MS, LogConfig
 from kavka.log.log_loader import LoadedLog, rebuild_aborted, replay_producers
 from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
 from kavka.log.record_scan import scan_headers
@@ -99,7 +99,8 @@ class DeletedSegments(NamedTuple):
 
 
 class PendingRemoval(NamedTuple):
-    """A renamed file that goes for good at `due_ms`."""
+    """A renamed file that goes for good at `due_ms`, by the wall clock: one that is set back has the file stay for as
+    much longer, one that is set forward has it go early, which no reader that has it open notices."""
 
     due_ms: int
     path: str
@@ -1074,8 +1075,13 @@ class UnifiedLog:
         return (
             self._active.base_offset > self.recovery_point
             or self.unflushed_messages >= self._config.flush_messages
-            or now_ms - self.last_flush_ms >= self._config.flush_ms
+            or self._flush_time_is_over(now_ms)
         )
+
+    def _flush_time_is_over(self, now_ms: int) -> bool:
+        flush_ms = self._config.flush_ms
+        # Before the last flush: the clock was set back since, and nobody knows how long ago that flush is.
+        return flush_ms != NEVER_MS and not 0 <= now_ms - self.last_flush_ms < flush_ms
 
     @property
     def is_durable(self) -> bool:

@@ -1085,6 +1085,20 @@ def test_a_flush_is_due_by_messages_by_time_and_after_a_roll(tmp_path: Path) -> 
     assert not rolled.flush_due(NOW_MS)
 
 
+@pytest.mark.parametrize("back_ms", [1, 3_600_000])
+def test_a_clock_that_is_set_back_puts_no_flush_off(tmp_path: Path, back_ms: int) -> None:
+    log = new_log(tmp_path / "a", flush_ms=1_000)
+    append(log, batch())
+    assert log.flush_due(NOW_MS - back_ms)
+    log.flush(NOW_MS - back_ms)
+    append(log, batch())
+    assert not log.flush_due(NOW_MS - back_ms + 999)
+    assert log.flush_due(NOW_MS - back_ms + 1_000)
+    never = new_log(tmp_path / "b")
+    append(never, batch())
+    assert not never.flush_due(NOW_MS - back_ms)
+
+
 def test_a_flush_of_a_deleted_partition_ends_quietly(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0")
     append(log, batch())
