@@ -16,6 +16,7 @@ I4  Bounds: QUEUED_BYTES of frames not sent yet hold `drain` back; RECEIVED_BYTE
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Sequence
@@ -193,6 +194,9 @@ class SocketFrames:
             self._frame_waiter.set_result(None)
         if self._reader.violation is not None:
             self._fail(self._reader.violation)
+        elif error_number := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            # The peer reset the connection behind these bytes: uvloop watches it no more, and would not call again.
+            self._fail(ConnectionFailed(f"the connection to {self._peer} broke: {os.strerror(error_number)}"))
         elif self.received_bytes > RECEIVED_BYTES:
             self._reading = False
             self._loop.remove_reader(self._descriptor)

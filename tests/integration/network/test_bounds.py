@@ -97,6 +97,21 @@ def test_a_request_that_stops_half_way_holds_little(start_server: Any, eventuall
     eventually(lambda: bool(server.call(lambda: pool.lent_bytes == 0)))
 
 
+@pytest.mark.parametrize("sent", [b"\0", pack(">i", 100) + b"some", request_bytes(1, b"quiet")])
+@pytest.mark.parametrize("network_threads", [1, 2])
+def test_a_connection_that_is_reset_behind_what_it_sent_is_closed(
+    sent: bytes, network_threads: int, start_server: Any, eventually: Eventually
+) -> None:
+    """Its bytes and its end come in one event of the loop, the last one that there is."""
+    server = start_server(lambda request: Response(()), network_threads=network_threads, max_idle_ms=-1)
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(sent)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
+    server.connect()  # Accepted behind all the others.
+    eventually(lambda: bool(server.server.connection_count == 1))
+
+
 @pytest.mark.setting("kavka.max.in.flight.requests.per.connection")
 def test_a_connection_has_no_more_requests_in_flight_than_it_may(start_server: Any, eventually: Eventually) -> None:
     waiting = Waiting()

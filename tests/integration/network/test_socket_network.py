@@ -192,6 +192,31 @@ def test_a_reset_while_waiting_is_a_failure() -> None:
     run(main())
 
 
+def test_a_reset_behind_what_was_received_is_a_failure_at_once() -> None:
+    """What was received and the reset come in one event of the loop, the last one that there is."""
+    is_connected, has_reset = threading.Event(), threading.Event()
+
+    def behave(connected: socket.socket) -> None:
+        is_connected.wait(10)
+        connected.sendall(pack(">i", 3) + b"one" + pack(">i", 99) + b"half")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
+        connected.close()
+        has_reset.set()
+
+    peer = Peer(behave)
+
+    async def main() -> None:
+        connection = await SocketNetwork().connect("127.0.0.1", peer.port)
+        is_connected.set()
+        assert has_reset.wait(10)  # The loop stands still meanwhile.
+        async with asyncio.timeout(10):
+            assert await connection.receive_frame() == b"one"
+            with pytest.raises(ConnectionFailed, match="reset"):
+                await connection.receive_frame()
+
+    run(main())
+
+
 @pytest.mark.parametrize("resets", [True, False])
 def test_what_is_under_way_when_a_resetting_connection_closes_never_arrives(resets: bool) -> None:
     closed = threading.Event()
