@@ -376,7 +376,7 @@ MUTANTS = [
         (
             Change(f"{STATE_CHANGES}._follow", "coordinator.unload(index, order.state.leader_epoch)", "pass"),
             Change(
-                "kavka.coordinator.group_coordinator:GroupCoordinator.load",
+                "kavka.coordinator.groups.coordinator:GroupCoordinator.load",
                 "self.unload(partition)",
                 "if known is not None: return nothing_to_load()",
             ),
@@ -597,7 +597,7 @@ MUTANTS = [
         "KAFKA-9777's family: who takes a coordinator's place does not tell the outcome that was decided",
         (
             Change(
-                "kavka.coordinator.transaction_coordinator:TransactionCoordinator._read",
+                "kavka.coordinator.transactions.coordinator:TransactionCoordinator._read",
                 "self._finish_soon(active, transaction)",
                 "pass",
             ),
@@ -622,7 +622,7 @@ MUTANTS = [
         "KIP-98: who takes a transactional id over has the epoch of the one before",
         (
             Change(
-                "kavka.coordinator.transaction_state:Transaction.with_next_epoch",
+                "kavka.coordinator.transactions.state:Transaction.with_next_epoch",
                 "epoch, last_epoch = self.producer_epoch + 1,",
                 "epoch, last_epoch = self.producer_epoch,",
             ),
@@ -634,7 +634,7 @@ MUTANTS = [
         "KIP-447: a group's coordinator does not ask whether who sends offsets in a transaction is still a member",
         (
             Change(
-                "kavka.coordinator.group:ClassicGroup.check_transactional_commit",
+                "kavka.coordinator.groups.classic.group:ClassicGroup.check_transactional_commit",
                 "self.require_current(",
                 "(lambda *_: None)(",
             ),

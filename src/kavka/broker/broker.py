@@ -73,10 +73,10 @@ from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, colliding_topics, topic_name_error
-from kavka.coordinator.consumer_group_flow import Surroundings
-from kavka.coordinator.group import GroupLimits
-from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.coordinator.transaction_coordinator import TransactionCoordinator
+from kavka.coordinator.groups.classic.group import GroupLimits
+from kavka.coordinator.groups.consumer.flow import Surroundings
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.coordinator.transactions.coordinator import TransactionCoordinator
 from kavka.decisions import Decision, DecisionKind, RecordDecision, forget
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError, StorageError, ZooKeeperError
 from kavka.filesystem import FileSystem

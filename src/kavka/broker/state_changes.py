@@ -47,7 +47,7 @@ from kavka.broker.metadata_cache import (
 )
 from kavka.broker.topic_settings import log_config
 from kavka.config.topic import TopicConfig
-from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, InconsistentMetadata, StorageError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager

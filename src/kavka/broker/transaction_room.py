@@ -16,7 +16,7 @@ from kavka.broker.transaction_markers import MarkerLog, OnEnded, TransactionMark
 from kavka.broker.transaction_peers import OpenPeer
 from kavka.broker.transaction_verification import TransactionVerification
 from kavka.config.broker import BrokerConfig
-from kavka.coordinator.transaction_coordinator import Surroundings, TransactionCoordinator, TransactionLimits
+from kavka.coordinator.transactions.coordinator import Surroundings, TransactionCoordinator, TransactionLimits
 from kavka.errors import StorageError
 from kavka.model import BrokerId
 from kavka.replication.replica_manager import ReplicaManager

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from apache_kafka import PeerMissing, installed
-from kavka.coordinator.assignors import GroupSpec, MemberSpec, assign_range
-from kavka.coordinator.consumer_group import Assignment
-from kavka.coordinator.uniform_assignor import assign_uniform
+from kavka.coordinator.groups.consumer.assignors import GroupSpec, MemberSpec, assign_range
+from kavka.coordinator.groups.consumer.group import Assignment
+from kavka.coordinator.groups.consumer.uniform_assignor import assign_uniform
 
 GROUPS = 2_000
 ASSIGNORS = {"range": assign_range, "uniform": assign_uniform}

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.consumer_group import ConsumerMember, MemberState, ResolvedRegex
-from kavka.coordinator.consumer_group_records import (
+from kavka.coordinator.groups.classic.group import GroupLimits, JoinProtocol, JoinRequest
+from kavka.coordinator.groups.consumer.group import ConsumerMember, MemberState, ResolvedRegex
+from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat
+from kavka.coordinator.groups.consumer.records import (
     current_record,
     epoch_record,
     member_record,
@@ -22,10 +24,8 @@ from kavka.coordinator.consumer_group_records import (
     target_member_record,
     target_record,
 )
-from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat
-from kavka.coordinator.group import GroupLimits, JoinProtocol, JoinRequest
-from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.coordinator.group_records import (
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.coordinator.groups.records import (
     CommittedOffset,
     CoordinatorRecord,
     OpenTransaction,

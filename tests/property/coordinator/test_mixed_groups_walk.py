@@ -18,12 +18,19 @@ import pytest
 
 from group_case import subscription
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat
-from kavka.coordinator.consumer_protocol import encode_assignment
-from kavka.coordinator.group import GroupLimits, GroupState, JoinAnswer, JoinProtocol, JoinRequest, Leaver
-from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.coordinator.group_records import CoordinatorRecord, OpenTransaction
-from kavka.coordinator.shard import OffsetToCommit
+from kavka.coordinator.groups.classic.consumer_protocol import encode_assignment
+from kavka.coordinator.groups.classic.group import (
+    GroupLimits,
+    GroupState,
+    JoinAnswer,
+    JoinProtocol,
+    JoinRequest,
+    Leaver,
+)
+from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.groups.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.coordinator.group_records import CoordinatorRecord
-from kavka.coordinator.transaction_records import decode_transaction_record, transaction_record
-from kavka.coordinator.transaction_shard import Decision, TransactionShard
-from kavka.coordinator.transaction_state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.coordinator.groups.records import CoordinatorRecord
+from kavka.coordinator.transactions.records import decode_transaction_record, transaction_record
+from kavka.coordinator.transactions.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RecordsError, RequestError
 from kavka.log.producer_state import AppendOrigin, ProducerState, Verification
 from kavka.model import NO_OFFSET, TopicPartition

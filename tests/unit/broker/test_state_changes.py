@@ -17,8 +17,8 @@ from kavka.broker.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE, LEADER_
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
-from kavka.coordinator.group import GroupLimits
-from kavka.coordinator.group_coordinator import GroupCoordinator
+from kavka.coordinator.groups.classic.group import GroupLimits
+from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, RequestError, StorageError
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

@@ -7,9 +7,9 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.coordinator.assignors import Assignor, GroupSpec, MemberSpec, assign_range
-from kavka.coordinator.consumer_group import Assignment
-from kavka.coordinator.uniform_assignor import assign_uniform
+from kavka.coordinator.groups.consumer.assignors import Assignor, GroupSpec, MemberSpec, assign_range
+from kavka.coordinator.groups.consumer.group import Assignment
+from kavka.coordinator.groups.consumer.uniform_assignor import assign_uniform
 
 
 def topic(number: int) -> uuid.UUID:

@@ -8,10 +8,10 @@ import uuid
 import pytest
 
 from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
-from kavka.coordinator.consumer_heartbeat import HeartbeatAnswer
-from kavka.coordinator.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.group import GroupState, Leaver
-from kavka.coordinator.shard import OffsetToCommit
+from kavka.coordinator.groups.classic.consumer_protocol import decode_assignment, encode_assignment
+from kavka.coordinator.groups.classic.group import GroupState, Leaver
+from kavka.coordinator.groups.consumer.heartbeat import HeartbeatAnswer
+from kavka.coordinator.groups.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 
@@ -289,7 +289,7 @@ def test_a_member_that_is_removed_while_it_joins_leaves_no_deadline(steps: int) 
 
 def test_members_are_answered_while_their_large_group_is_being_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records take several batches, and members are there from the first one on."""
-    monkeypatch.setattr("kavka.coordinator.group_coordinator.BATCH_BYTES", 1)
+    monkeypatch.setattr("kavka.coordinator.groups.coordinator.BATCH_BYTES", 1)
 
     async def scenario() -> None:
         case = Case()

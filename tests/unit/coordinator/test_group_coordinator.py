@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from group_surroundings import group_surroundings
-from kavka.coordinator.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
-from kavka.coordinator.group_coordinator import GroupCoordinator
-from kavka.coordinator.group_records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
+from kavka.coordinator.groups.classic.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.coordinator.groups.records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
+from kavka.coordinator.groups.shard import MAX_NEW_GROUPS, OffsetToCommit
 from kavka.coordinator.partitions import java_string_hash
-from kavka.coordinator.shard import MAX_NEW_GROUPS, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import EncodeError
 
@@ -583,7 +583,7 @@ def test_an_offset_that_is_committed_while_it_expires_stays() -> None:
 
 
 def test_more_offsets_than_a_batch_holds_expire_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.coordinator.group_coordinator.BATCH_BYTES", 50)
+    monkeypatch.setattr("kavka.coordinator.groups.coordinator.BATCH_BYTES", 50)
 
     async def scenario() -> None:
         wall, log = Wall(), MemoryLog()

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from kavka.coordinator.group_records import CoordinatorRecord
-from kavka.coordinator.transaction_coordinator import (
+from kavka.coordinator.groups.records import CoordinatorRecord
+from kavka.coordinator.transactions.coordinator import (
     InitWish,
     Surroundings,
     TransactionCoordinator,
     TransactionLimits,
 )
-from kavka.coordinator.transaction_records import decode_transaction_record, transaction_record
-from kavka.coordinator.transaction_state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.coordinator.transactions.records import decode_transaction_record, transaction_record
+from kavka.coordinator.transactions.state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 
@@ -402,7 +402,7 @@ def test_while_it_is_unknown_whether_an_outcome_is_committed_nothing_else_is_dec
 
 
 def test_the_end_is_written_until_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.coordinator.transaction_coordinator.RETRY_S", 0.001)
+    monkeypatch.setattr("kavka.coordinator.transactions.coordinator.RETRY_S", 0.001)
 
     async def scenario() -> None:
         room = await Room().loaded()

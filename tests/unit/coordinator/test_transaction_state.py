@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.coordinator.transaction_shard import Decision, TransactionShard
-from kavka.coordinator.transaction_state import (
+from kavka.coordinator.transactions.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.state import (
     MAX_EPOCH,
     MOVES,
     ProducerIdAndEpoch,

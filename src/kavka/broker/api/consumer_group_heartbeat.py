@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, stays or leaves, and learns its partitions.
 
-Behaviour   The rules are in `coordinator.consumer_heartbeat`; the answer waits until what the heartbeat led to is in
-            the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or group.coordinator.rebalance.protocols
-            does not name this protocol.
+Behaviour   The rules are in `coordinator.groups.consumer.heartbeat`; the answer waits until what the heartbeat led to
+            is in the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or
+            group.coordinator.rebalance.protocols does not name this protocol.
 Versions    0; 1 regular expressions, and member ids made by clients (KIP-848, KIP-1082).
 """
 
@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.consumer_group import Assignment
-from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat
+from kavka.coordinator.groups.consumer.group import Assignment
+from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kavka.protocol.messages.consumer_group_heartbeat_request import TopicPartitions as OwnedPartitions

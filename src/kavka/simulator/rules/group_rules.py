@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.client.assignor import decode_assignment
-from kavka.coordinator.group import GroupState
-from kavka.coordinator.group_records import GroupRecord, OffsetRecord, decode_record
+from kavka.coordinator.groups.classic.group import GroupState
+from kavka.coordinator.groups.records import GroupRecord, OffsetRecord, decode_record
 from kavka.coordinator.partitions import partition_for
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition

@@ -31,7 +31,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kavka.coordinator.consumer_group import (
+from kavka.coordinator.groups.consumer.current_assignment import reconcile
+from kavka.coordinator.groups.consumer.group import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     NOTHING,
@@ -42,7 +43,7 @@ from kavka.coordinator.consumer_group import (
     ConsumerMember,
     ResolvedRegex,
 )
-from kavka.coordinator.consumer_group_records import (
+from kavka.coordinator.groups.consumer.records import (
     current_record,
     epoch_record,
     member_record,
@@ -52,9 +53,8 @@ from kavka.coordinator.consumer_group_records import (
     target_member_record,
     target_record,
 )
-from kavka.coordinator.current_assignment import reconcile
-from kavka.coordinator.group_records import CoordinatorRecord
-from kavka.coordinator.target_assignment import ASSIGNORS, Reader, Topics, compute_target, metadata_hash
+from kavka.coordinator.groups.consumer.target_assignment import ASSIGNORS, Reader, Topics, compute_target, metadata_hash
+from kavka.coordinator.groups.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 
 FIRST_VERSION_WITH_MEMBER_IDS_OF_CLIENTS = 1

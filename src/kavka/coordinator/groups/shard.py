@@ -17,17 +17,17 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.consumer_group import FIRST_COMMIT_VERSION, ConsumerGroup
-from kavka.coordinator.consumer_group_records import (
+from kavka.coordinator.groups.classic.group import ClassicGroup, Effects, GroupLimits, GroupState
+from kavka.coordinator.groups.consumer.group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.groups.consumer.records import (
     ConsumerGroupRecord,
     EpochRecord,
     apply_to,
     group_tombstones,
     is_deletion,
 )
-from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState
-from kavka.coordinator.group_offsets import GroupOffsets, OffsetKey
-from kavka.coordinator.group_records import (
+from kavka.coordinator.groups.offsets import GroupOffsets, OffsetKey
+from kavka.coordinator.groups.records import (
     NO_EXPIRY,
     CommittedOffset,
     CoordinatorRecord,

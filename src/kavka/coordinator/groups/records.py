@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.group import ClassicGroup, GroupState, JoinProtocol, Member
+from kavka.coordinator.groups.classic.group import ClassicGroup, GroupState, JoinProtocol, Member
 from kavka.errors import ProtocolViolation
 from kavka.model import NO_EPOCH, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kavka.coordinator.transaction_state import (
+from kavka.coordinator.transactions.state import (
     BUMPS_EPOCH,
     MAX_EPOCH,
     ProducerIdAndEpoch,

@@ -21,7 +21,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.coordinator.consumer_group import (
+from kavka.coordinator.groups.classic.group import JoinProtocol
+from kavka.coordinator.groups.consumer.group import (
     NOTHING,
     Assignment,
     ClassicMetadata,
@@ -30,8 +31,7 @@ from kavka.coordinator.consumer_group import (
     MemberState,
     ResolvedRegex,
 )
-from kavka.coordinator.group import JoinProtocol
-from kavka.coordinator.group_records import CoordinatorRecord
+from kavka.coordinator.groups.records import CoordinatorRecord
 from kavka.errors import ProtocolViolation
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey

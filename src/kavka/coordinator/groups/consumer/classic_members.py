@@ -20,7 +20,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kavka.coordinator.consumer_group import (
+from kavka.coordinator.groups.classic.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    Subscription,
+    decode_subscription,
+    encode_assignment,
+    subscription_version,
+)
+from kavka.coordinator.groups.classic.group import JoinAnswer, JoinProtocol, JoinRequest, Leaver, SyncAnswer
+from kavka.coordinator.groups.consumer.group import (
     JOINING_EPOCH,
     Assignment,
     ClassicMetadata,
@@ -28,17 +36,9 @@ from kavka.coordinator.consumer_group import (
     ConsumerMember,
     MemberState,
 )
-from kavka.coordinator.consumer_heartbeat import Now, advance, check_not_full, replace_member, require_static
-from kavka.coordinator.consumer_protocol import (
-    CONSUMER_PROTOCOL_TYPE,
-    Subscription,
-    decode_subscription,
-    encode_assignment,
-    subscription_version,
-)
-from kavka.coordinator.group import JoinAnswer, JoinProtocol, JoinRequest, Leaver, SyncAnswer
-from kavka.coordinator.group_records import CoordinatorRecord
-from kavka.coordinator.target_assignment import Topics
+from kavka.coordinator.groups.consumer.heartbeat import Now, advance, check_not_full, replace_member, require_static
+from kavka.coordinator.groups.consumer.target_assignment import Topics
+from kavka.coordinator.groups.records import CoordinatorRecord
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 
 

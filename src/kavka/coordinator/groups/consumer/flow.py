@@ -20,10 +20,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.active_shard import ActiveShard
-from kavka.coordinator.classic_members import decide_classic_join
-from kavka.coordinator.classic_members import decide_leave as decide_classic_leave
-from kavka.coordinator.consumer_group import (
+from kavka.coordinator.groups.active_shard import ActiveShard
+from kavka.coordinator.groups.classic.group import (
+    ClassicGroup,
+    Effects,
+    GroupLimits,
+    GroupState,
+    JoinAnswer,
+    JoinRequest,
+    Leaver,
+)
+from kavka.coordinator.groups.consumer.classic_members import decide_classic_join
+from kavka.coordinator.groups.consumer.classic_members import decide_leave as decide_classic_leave
+from kavka.coordinator.groups.consumer.group import (
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
     ConsumerGroup,
@@ -31,8 +40,7 @@ from kavka.coordinator.consumer_group import (
     ConsumerMember,
     ResolvedRegex,
 )
-from kavka.coordinator.consumer_group_records import group_tombstones
-from kavka.coordinator.consumer_heartbeat import (
+from kavka.coordinator.groups.consumer.heartbeat import (
     ConsumerHeartbeat,
     HeartbeatAnswer,
     Now,
@@ -42,12 +50,12 @@ from kavka.coordinator.consumer_heartbeat import (
     is_new_subscription,
     remove_members,
 )
-from kavka.coordinator.group import ClassicGroup, Effects, GroupLimits, GroupState, JoinAnswer, JoinRequest, Leaver
-from kavka.coordinator.group_migration import may_downgrade, to_classic_group, to_consumer_group
-from kavka.coordinator.group_records import CoordinatorRecord, group_record, group_tombstone
-from kavka.coordinator.rebalance import Causes, Rebalance, because
-from kavka.coordinator.target_assignment import Topics
-from kavka.coordinator.topic_pattern import InvalidPattern, TopicPattern
+from kavka.coordinator.groups.consumer.migration import may_downgrade, to_classic_group, to_consumer_group
+from kavka.coordinator.groups.consumer.records import group_tombstones
+from kavka.coordinator.groups.consumer.target_assignment import Topics
+from kavka.coordinator.groups.consumer.topic_pattern import InvalidPattern, TopicPattern
+from kavka.coordinator.groups.rebalance import Causes, Rebalance, because
+from kavka.coordinator.groups.records import CoordinatorRecord, group_record, group_tombstone
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 

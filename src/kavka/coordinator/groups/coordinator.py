@@ -25,14 +25,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.active_shard import ActiveShard, Ending
-from kavka.coordinator.classic_members import answer_sync, classic_heartbeat
-from kavka.coordinator.consumer_group import FIRST_COMMIT_VERSION, ConsumerGroup
-from kavka.coordinator.consumer_group_flow import Change, ConsumerGroupFlow, Surroundings
-from kavka.coordinator.consumer_group_records import ConsumerGroupRecord, decode_consumer_group_record
-from kavka.coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
-from kavka.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from kavka.coordinator.group import (
+from kavka.coordinator.groups.active_shard import ActiveShard, Ending
+from kavka.coordinator.groups.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kavka.coordinator.groups.classic.group import (
     ClassicGroup,
     Effects,
     GroupLimits,
@@ -42,7 +37,12 @@ from kavka.coordinator.group import (
     Leaver,
     SyncAnswer,
 )
-from kavka.coordinator.group_records import (
+from kavka.coordinator.groups.consumer.classic_members import answer_sync, classic_heartbeat
+from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
+from kavka.coordinator.groups.consumer.group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from kavka.coordinator.groups.consumer.records import ConsumerGroupRecord, decode_consumer_group_record
+from kavka.coordinator.groups.records import (
     CommittedOffset,
     CoordinatorRecord,
     DecodedRecord,
@@ -52,8 +52,8 @@ from kavka.coordinator.group_records import (
     offset_record,
     split_version,
 )
+from kavka.coordinator.groups.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
 from kavka.coordinator.partitions import Leaderships, Placement, nothing_to_load
-from kavka.coordinator.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 from kavka.protocol.primitives import STRING_MAX_BYTES
