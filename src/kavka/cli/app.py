@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kavka.cli import console_commands
-from kavka.cli.help import ClickException, CommandLine, Group
+from kavka.cli.help import ClickException, CommandLine, Group, wrong_number
 from kavka.cli.options import Bootstrap, Json, TopicHabit
 from kavka.cli.output import INTERRUPTED, WRONG_USAGE, Failure, buffer_output, report, usage
 from kavka.cli.pipeline import pipeline_app
@@ -89,7 +89,8 @@ def _wrong_usage(wrong: Any) -> Failure:
         return Failure("", status=WRONG_USAGE)
     ctx = getattr(wrong, "ctx", None)
     path = ctx.command_path if ctx is not None else "kavka"
-    return Failure(wrong.format_message(), f"`{path} --help` shows options and examples", status=wrong.exit_code)
+    problem = wrong_number(wrong) or wrong.format_message()
+    return Failure(problem, f"`{path} --help` shows options and examples", status=wrong.exit_code)
 
 
 def _version(wanted: bool) -> None:
@@ -126,17 +127,17 @@ def up(
         str, typer.Option("--data", "-d", metavar="DIRECTORY", help="Where all data is kept.")
     ] = DEFAULT_DATA,
     brokers: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--brokers",
             "-n",
-            min=0,
+            min=1,
             max=MOST_BROKERS,
             metavar="N",
             show_default="as many as DIRECTORY has, 1 in a new one",
             help="Number of brokers, on ports from --port on.",
         ),
-    ] = 0,
+    ] = None,
     processes: Annotated[
         bool, typer.Option("--processes", help="Run each broker, and ZooKeeper, in its own process.")
     ] = False,
@@ -198,7 +199,7 @@ def up(
         tuple(settings or ()),
         log_level,
         as_json,
-        brokers,
+        brokers or 0,
         processes,
         zookeeper_port,
         metrics_port,
@@ -1027,7 +1028,9 @@ def reassign_execute(
     ] = None,
     additional: Annotated[
         bool,
-        typer.Option("--additional", help="Allowed while other partitions move; what the file names moves as it says."),
+        typer.Option(
+            "--additional", help="Go on while other partitions move; the plan replaces moves of its own ones."
+        ),
     ] = False,
     keep_factor: Annotated[
         bool, typer.Option("--keep-factor", help="Refuse to change the number of replicas (Kafka 4.1).")

@@ -45,11 +45,7 @@ def describe(
         return found[resource]
 
     entries = with_cluster(bootstrap, work)
-    unknown = [name for name in names if name not in {entry.name for entry in entries}]
-    if unknown:
-        close = similar_setting(unknown[0], [entry.name for entry in entries])
-        step = f"did you mean {close}?" if close else "`kavka configs describe --all` shows all names"
-        usage(f"there is no setting {', '.join(unknown)}", step)
+    require_known(names, entries)
     chosen = [entry for entry in entries if entry.name in names or (not names and (everything or _is_set(entry)))]
     if as_json:
         show_json([_facts(entry) for entry in chosen])
@@ -78,7 +74,11 @@ def change(
     async def work(cluster: Cluster) -> None:
         from kavka.client.admin import Admin
 
-        for error in (await Admin(cluster).alter_configs({resource: changes}, validate_only=dry_run)).values():
+        admin = Admin(cluster)
+        if unset and topic is not None:
+            # A broker takes the removal of any name, a misspelt one too, and changes nothing.
+            require_known(unset, (await admin.describe_configs([resource]))[resource])
+        for error in (await admin.alter_configs({resource: changes}, validate_only=dry_run)).values():
             raise error
 
     with_cluster(bootstrap, work)
@@ -94,6 +94,16 @@ def change(
     }
     what = "would be changed" if dry_run else "changed"
     done(f"{', '.join(each.name for each in changes)} {what}.", facts, as_json=as_json)
+
+
+def require_known(names: Sequence[str], entries: Sequence[ConfigEntry]) -> None:
+    """Raises Failure for a name that is none of the settings that a broker tells of."""
+    known = {entry.name for entry in entries}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        close = similar_setting(unknown[0], known)
+        step = f"did you mean {close}?" if close else "`kavka configs describe --all` shows all names"
+        usage(f"there is no setting {', '.join(unknown)}", step)
 
 
 def _resource(topic: str | None, broker: str | None, *, all_brokers: bool, logger: str | None) -> ConfigResource:

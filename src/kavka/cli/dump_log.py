@@ -61,6 +61,8 @@ def dump_log(paths: Sequence[str], *, records: bool, verify_only: bool, as_json:
 
 
 def _files(path: str) -> list[str]:
+    if not os.path.lexists(path):
+        raise Failure(f"there is no file {path}", "name a file of a log, or its directory, for example logs/orders-0")
     if not os.path.isdir(path):
         return [path]
     found = sorted(os.path.join(path, name) for name in os.listdir(path) if _reader_of(name) is not None)

@@ -226,7 +226,10 @@ def reset_offsets(
     """Shows where a group's offsets would be set to, and sets them with `execute`."""
     chosen = [one for one in reset if one is not None and one is not False]
     if len(chosen) != 1:
-        usage("one way to set offsets is needed", "for example --to-earliest, --to-offset 42, --shift-by -100")
+        usage(
+            f"exactly one way to set offsets is needed, and {len(chosen)} are given",
+            "for example --to-earliest, --to-offset 42, --shift-by -100",
+        )
     if bool(topics) + all_topics + (reset.file is not None) != 1:
         usage("which topics?", "--topic NAME[:PARTITION,...], --all-topics, or --from-file")
     timestamp_ms = _timestamp(reset)

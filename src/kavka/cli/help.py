@@ -111,6 +111,30 @@ def render_group(group: Any, ctx: Context) -> str:
     return "\n".join(lines) + "\n"
 
 
+def wrong_number(wrong: Any) -> str | None:
+    """What is wrong with an option's number, with the value and its bound; None where the mistake is another one.
+
+    Newer versions of typer pass on pydantic's sentence, which has no value and speaks of "input".
+    """
+    parameter, details = getattr(wrong, "param", None), getattr(wrong.__cause__, "errors", None)
+    if parameter is None or details is None:
+        return None
+    error = details()[0]
+    name = next((each for each in parameter.opts if each.startswith("--")), parameter.metavar or parameter.name)
+    said, bounds = f"{name} {error['input']}", error.get("ctx", {})
+    match error["type"]:
+        case "int_parsing" | "int_from_float":
+            return f"{said}: not a whole number"
+        case "float_parsing":
+            return f"{said}: not a number"
+        case "greater_than_equal":
+            return f"{said}: less than {bounds['ge']}"
+        case "less_than_equal":
+            return f"{said}: more than {bounds['le']}"
+        case _:
+            return None
+
+
 def split_docstring(text: str | None) -> tuple[list[str], list[str]]:
     """The paragraphs, each on one line, and the examples."""
     prose: list[str] = []

@@ -173,6 +173,7 @@ ERROR_WORDS = {
     "COORDINATOR_NOT_AVAILABLE": "the coordinator is not available",
     "COORDINATOR_LOAD_IN_PROGRESS": "the coordinator is still loading",
     "MESSAGE_TOO_LARGE": "the batch is larger than max.message.bytes",
+    "INVALID_TOPIC_EXCEPTION": "not a name for a topic: letters, digits, '.', '_' and '-', at most 249 of them",
     "POLICY_VIOLATION": "a policy of the cluster does not allow it",
     "KAFKA_STORAGE_ERROR": "its log directory is offline",
 }
@@ -187,6 +188,8 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
         return Failure(str(error), "name a broker's own port with -b HOST:PORT; `kavka up` prints it")
     if any(isinstance(each, HostUnknown) for each in causes):
         return Failure(str(error), "correct the name, in -b HOST:PORT or KAVKA_BOOTSTRAP")
+    if isinstance(error, ConnectionFailed) and (found := re.search(r"there is no broker \d+", str(error))):
+        return Failure(found[0], "see `kavka brokers`")
     if isinstance(error, ConnectionFailed):
         return Failure(
             str(error),
@@ -202,6 +205,7 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
         steps = {
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see `kavka topics list`, or create it with `kavka topics create`",
             ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to leave it as it is",
+            ErrorCode.INVALID_PARTITIONS: "choose a larger number: a topic gains partitions, and never loses any",
             ErrorCode.INVALID_REPLICATION_FACTOR: "choose -r no larger than the number of brokers",
             ErrorCode.INVALID_CONFIG: NAMES,
             ErrorCode.OFFSET_OUT_OF_RANGE: "`kavka topics describe` shows the offsets of each partition",
@@ -211,8 +215,11 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
             ErrorCode.UNSUPPORTED_VERSION: "the broker is older than this command needs",
         }
         problem = plain_words(str(error))
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and (found := re.search(r"topic '([^']+)'", problem)):
-            problem = f"there is no topic {found[1]}"
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if found := re.match(r"topic '([^']+)' (has partitions .*)", problem):
+                return Failure(f"topic {found[1]} {found[2]}", f"see `kavka topics describe {found[1]}`")
+            if found := re.search(r"(?:topic|configuration of) '([^']+)'", problem):
+                problem = f"there is no topic {found[1]}"
         return Failure(problem, steps.get(error.code, ""))
     return Failure(str(error))
 

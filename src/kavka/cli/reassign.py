@@ -87,7 +87,7 @@ async def _allowed(admin: Admin, wanted: Sequence[int]) -> list[PlannedBroker]:
     live = {broker.node_id: broker for broker in (await admin.describe_cluster()).brokers}
     missing = [node_id for node_id in wanted if node_id not in live]
     if missing:
-        raise Failure(f"there is no live broker {_ids(missing)}; live are {_ids(sorted(live))}")
+        raise Failure(f"there is no live broker {_ids(missing)}; live are {_ids(sorted(live))}", "see `kavka brokers`")
     return [PlannedBroker(node_id, live[node_id].rack) for node_id in sorted(wanted or live)]
 
 
@@ -174,12 +174,14 @@ def _read(file: str) -> Replicas:
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Failure(f"{file}: {problem}", "`kavka reassign plan` makes one") from problem
+    except OSError as problem:
+        raise Failure(f"cannot read {file}: {problem.strerror}", "`kavka reassign plan` makes a plan") from problem
+    except UnicodeDecodeError as problem:
+        raise Failure(f"{file} is not text: {problem}", "`kavka reassign plan` makes a plan") from problem
     try:
         return from_json(text)
     except MalformedPlan as problem:
-        raise Failure(f"{file}: {problem}", "`kavka reassign plan` makes one") from problem
+        raise Failure(f"{file}: {problem}", "`kavka reassign plan` makes a plan") from problem
 
 
 async def _prepare(admin: Admin, wanted: Replicas, *, additional: bool, force: bool) -> _Prepared:

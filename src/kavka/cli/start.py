@@ -110,7 +110,7 @@ FLAGS = ("as_json", "processes", "no_console")
 MOST_BROKERS = 100
 NUMBERS = {
     "port": range(65536),
-    "brokers": range(MOST_BROKERS + 1),
+    "brokers": range(1, MOST_BROKERS + 1),
     "zookeeper_port": range(65536),
     "metrics_port": range(1, 65536),
     "console_port": range(65536),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kavka.cli.configs import require_known
 from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -107,7 +108,10 @@ def alter(
         changes = [ConfigChange(each, value) for each, value in settings.items()]
         changes += [ConfigChange(each, None, ConfigOperation.DELETE) for each in unset]
         if changes:
-            failures = await admin.alter_configs({ConfigResource(ResourceType.TOPIC, name): changes})
+            resource = ConfigResource(ResourceType.TOPIC, name)
+            if unset:
+                require_known(unset, (await admin.describe_configs([resource]))[resource])
+            failures = await admin.alter_configs({resource: changes})
             for error in failures.values():
                 raise error
         if partitions is not None:

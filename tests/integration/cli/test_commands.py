@@ -93,7 +93,11 @@ def test_a_topic_that_is_there_already(run: Run, topic: str) -> None:
         (["topics", "describe", "no-such-topic"], b"no-such-topic"),
         (["topics", "alter", "no-such-topic", "-p", "3"], b"Next: see `kavka topics list`"),
         (["consume", "no-such-topic", "-e"], b"Next: see `kavka topics list`"),
-        (["configs", "describe", "--topic", "no-such-topic"], b"Error: "),
+        (["configs", "describe", "--topic", "no-such-topic"], b"Error: there is no topic no-such-topic\n"),
+        (["configs", "set", "--topic", "no-such-topic", "retention.ms=1"], b"Error: there is no topic no-such-topic\n"),
+        (["configs", "describe", "--broker", "9"], b"Error: there is no broker 9\n  Next: see `kavka brokers`"),
+        (["reassign", "plan", "--brokers", "9"], b"Next: see `kavka brokers`"),
+        (["reassign", "execute", "no-such-file"], b"Error: cannot read no-such-file: No such file or directory\n"),
     ],
 )
 def test_what_the_broker_refuses_is_an_error_with_its_words(run: Run, words: list[str], said: bytes) -> None:
@@ -247,6 +251,24 @@ def test_settings_of_a_topic(run: Run, topic: str) -> None:
     shown = run("configs", "describe", "--topic", topic, "retention.ms", "cleanup.policy").stdout.decode()
     assert "retention.ms\t5000\ttopic\t" in shown
     assert "cleanup.policy\tdelete\tdefault\t" in shown
+
+
+def test_a_misspelt_setting_cannot_be_unset(run: Run, topic: str) -> None:
+    failed = run("configs", "unset", "--topic", topic, "retention.mss", status=2)
+    assert b"there is no setting retention.mss\n  Next: did you mean retention.ms?" in failed.stderr
+    failed = run("topics", "alter", topic, "--unset", "retention.mss", status=2)
+    assert b"Next: did you mean retention.ms?" in failed.stderr
+    run("configs", "unset", "--topic", topic, "retention.ms")
+
+
+def test_a_topic_only_gains_partitions(run: Run, topic: str) -> None:
+    assert b"Next: choose a larger number" in run("topics", "alter", topic, "-p", "1", status=1).stderr
+
+
+def test_a_partition_that_is_not_there_is_not_called_a_missing_topic(run: Run, topic: str) -> None:
+    failed = run("produce", topic, "-p", "77", given=b"x\n", status=1)
+    assert f"Error: topic {topic} has partitions 0 to 0, not 77\n".encode() in failed.stderr
+    assert b"not a name for a topic" in run("produce", "bad name", given=b"x\n", status=1).stderr
 
 
 def test_settings_of_a_broker(run: Run) -> None:

@@ -35,6 +35,7 @@ from kavka.records.builder import BatchBuilder
         ["up", "--set", "broker.id"],
         ["up", "--host", "0.0.0.0"],
         ["up", "--port", "70000"],
+        ["up", "--brokers", "0"],
         ["up", "--log-level", "loud"],
         ["server"],
     ],
@@ -45,6 +46,22 @@ def test_wrong_usage_ends_with_2_and_says_what_is_right(words: list[str]) -> Non
     assert b"Next: " in result.stderr or b"--help" in result.stderr or b"-h' for help" in result.stderr
     assert b"Traceback" not in result.stderr
     assert result.stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["up", "--port", "70000"], ("70000", "65535")),
+        (["up", "--brokers", "0"], ("--brokers", "0", "1")),
+        (["up", "-p", "many"], ("--port", "many")),
+        (["topics", "create", "t", "-p", "0"], ("--partitions", "0", "1")),
+        (["simulate", "--hours", "long"], ("--hours", "long")),
+    ],
+)
+def test_a_wrong_number_is_shown_with_its_option_and_its_bound(words: list[str], said: tuple[str, ...]) -> None:
+    problem = run_alone(*words).stderr.decode().splitlines()[0]
+    assert all(each in problem for each in said), problem
+    assert "Input should" not in problem
 
 
 @pytest.mark.parametrize("words", [[], ["topics"], ["configs"]])
@@ -141,6 +158,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         result = run_alone("dump-log", str(tmp_path / path))
         assert result.returncode == 1
         assert b"Next: " in result.stderr
+    assert b"there is no file " in run_alone("dump-log", str(tmp_path / "missing.log")).stderr
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_plain_command_lines_take_the_short_way(words: list[str], plan: Start) -
         ["up", "--json=yes"],
         ["up", "--brokers", "many"],
         ["up", "--brokers", "-1"],
+        ["up", "--brokers", "0"],
         ["up", "--brokers", "101"],
         ["up", "--processes=yes"],
         ["up", "--zookeeper-port", "65536"],

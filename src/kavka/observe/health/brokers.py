@@ -28,7 +28,7 @@ def reachable(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Che
         10,
         CRITICAL,
         Statement("one broker answers"),
-        "See whether the brokers run and listen where the console looks for them, and whether the network lets it in.",
+        "See whether the brokers run and listen at these addresses, and whether the network lets connections through.",
     )
     if snapshot.state is ClusterState.CONNECTING and not snapshot.why:
         return unknown(check, "it was not asked yet")
