@@ -895,7 +895,8 @@ class UnifiedLog:
     # -- forgetting the end
 
     def truncate_to(self, offset: Offset, now_ms: int) -> bool:
-        """Removes what is at `offset` and behind it; False if there was nothing. Raises `StorageError`.
+        """Removes what is at `offset` and behind it; False if there was nothing. Raises `StorageError`, also where the
+        records that it has to read are damaged: the log has failed then.
 
         The log then ends behind its last record below `offset`: at `offset`, or before it where that lies inside of a
         batch (all of which goes) or in a gap.
@@ -925,6 +926,10 @@ class UnifiedLog:
         except StorageError as error:
             self.failure = error
             raise
+        except RecordsError as damage:
+            # It may be half done, with the log end behind what the files have (I5).
+            self.failure = StorageError(self._directory.path, f"the log cannot be truncated to {offset}: {damage}")
+            raise self.failure from damage
         return True
 
     def _cut_segments(self, offset: Offset, now_ms: int) -> None:

@@ -171,6 +171,25 @@ def test_an_append_that_cannot_be_noted_in_the_index_fails_the_log(
     check_whole(recovered, 4)
 
 
+@pytest.mark.parametrize("number", range(5))
+def test_a_truncation_that_meets_damaged_records_is_whole_or_fails_the_log(tmp_path: Path, number: int) -> None:
+    size = len(batch())
+    log = new_log(tmp_path, **SMALL_SEGMENTS)
+    append(log, *(batch() for _ in range(12)))
+    damaged = log.segments[1]
+    with open(damaged.path(LOG_SUFFIX), "r+b") as file:
+        file.seek(number * size + 16)  # The batch's magic.
+        file.write(b"\x09")
+    if number > 3:  # What is behind the cut is not read.
+        log.truncate_to(damaged.base_offset + 3, NOW_MS)
+        assert (log.log_end_offset, log.size_bytes) == (8, 8 * size)
+        assert log.append_as_leader(batch(), 0, NOW_MS).first_offset == 8
+        return
+    for change in (lambda: log.truncate_to(damaged.base_offset + 3, NOW_MS), lambda: append(log, batch())):
+        with pytest.raises(StorageError, match="cannot be truncated"):
+            change()
+
+
 def raise_memory_error(*_: object) -> None:
     raise MemoryError
 
