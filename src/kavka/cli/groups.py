@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.cli.output import Failure, Table, counted, done, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, counted, done, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     Committed = Mapping[TopicPartition, CommittedOffset]
 
 NOWHERE = "-"
+GROUP_STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Stable",
+    "Dead",
+)
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+"""Those of Apache Kafka 4 (`GroupState`, `GroupType`): the commands work with its groups, too."""
 
 
 def list_groups(bootstrap: str | None, *, states: Sequence[str], kinds: Sequence[str], as_json: bool) -> None:
@@ -42,8 +54,8 @@ def list_groups(bootstrap: str | None, *, states: Sequence[str], kinds: Sequence
 
         return await GroupAdmin(cluster).list_groups()
 
-    wanted_states = {state.lower() for state in states}
-    wanted_kinds = {kind.lower() for kind in kinds}
+    wanted_states = {state.lower() for state in one_of(states, GROUP_STATES, what="state of groups")}
+    wanted_kinds = one_of(kinds, GROUP_TYPES, what="type of groups")
     groups = [
         group
         for group in with_cluster(bootstrap, work)

@@ -142,6 +142,15 @@ def usage(problem: str, next_step: str = "") -> NoReturn:
     raise Failure(problem, next_step or "--help shows options and examples", status=WRONG_USAGE)
 
 
+def one_of(names: Sequence[str], known: Sequence[str], *, what: str) -> list[str]:
+    """The names as `known` spells them, whatever their case. Raises Failure for one that is not there."""
+    spelled = {each.lower(): each for each in known}
+    for name in names:
+        if name.lower() not in spelled:
+            usage(f"there is no {what} {name}", f"choose one of {', '.join(known)}")
+    return [spelled[name.lower()] for name in names]
+
+
 def confirm(would: str, *, yes: bool) -> None:
     """Asks on a terminal before something that cannot be undone; elsewhere --yes must say so. Raises Failure.
 
@@ -208,6 +217,8 @@ def explain(error: KavkaError, bootstrap: str) -> Failure:
             ErrorCode.INVALID_PARTITIONS: "choose a larger number: a topic gains partitions, and never loses any",
             ErrorCode.INVALID_REPLICATION_FACTOR: "choose -r no larger than the number of brokers",
             ErrorCode.INVALID_CONFIG: NAMES,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE: "see `kavka health`; a coordinator's topic is made at its first use, "
+            "and needs as many live brokers as it has replicas",
             ErrorCode.OFFSET_OUT_OF_RANGE: "`kavka topics describe` shows the offsets of each partition",
             ErrorCode.NOT_ENOUGH_REPLICAS: "wait for replicas to come back, or lower min.insync.replicas",
             ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes, or send smaller records",

@@ -30,6 +30,8 @@ def setting_hint(message: str) -> Hint | None:
             f"{names} {verb} be changed while the broker runs",
             "set it in the broker's file, or with --set where it is started, and start it again",
         )
+    if re.match(r"Logger \S+ does not exist|Cannot set the log level of ", message):
+        return Hint(message, "`kavka configs describe --broker-logger ID` shows all loggers; levels are TRACE to FATAL")
     if found := re.search(r"Unknown topic config name: (\S+)", message):
         return Hint(f"there is no setting {found[1]} of topics", _meant(found[1]))
     if found := re.search(r"Invalid value (.*) for configuration (\S+?)(?:: (.*))?$", message, re.DOTALL):

@@ -11,13 +11,25 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
+from kavka.cli.output import Failure, Table, confirm, counted, done, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.transaction_admin import ListedTransaction, ShownProducer, ShownTransaction
     from kavka.model import TopicPartition
+
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+"""Those of Apache Kafka (`TransactionState`)."""
 
 
 def list_transactions(
@@ -29,6 +41,7 @@ def list_transactions(
     as_json: bool,
 ) -> None:
     """The transactional ids of all coordinators."""
+    states = one_of(states, STATES, what="state of transactions")
 
     async def work(cluster: Cluster) -> list[ListedTransaction]:
         from kavka.client.transaction_admin import TransactionAdmin

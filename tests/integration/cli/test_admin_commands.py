@@ -161,7 +161,9 @@ def test_levels_of_loggers_are_shown_and_changed(run: Run, place: Place) -> None
     assert levels()[one] == "ERROR"
     run("configs", "unset", *of, one)
     assert levels()[one] == before[one]
-    assert "no.such.logger" in run("configs", "set", *of, "no.such.logger=INFO", status=1).stderr.decode()
+    refused = run("configs", "set", *of, "no.such.logger=INFO", status=1).stderr.decode()
+    assert "no.such.logger" in refused
+    assert "Next: `kavka configs describe --broker-logger ID` shows all" in refused
     assert "root" in run("configs", "unset", *of, "root", status=1).stderr.decode()
     assert (
         "a broker is named by its number"

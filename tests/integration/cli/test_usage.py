@@ -38,6 +38,9 @@ from kavka.records.builder import BatchBuilder
         ["up", "--brokers", "0"],
         ["up", "--log-level", "loud"],
         ["server"],
+        ["groups", "list", "--state", "Stabel"],
+        ["groups", "list", "--type", "clasic"],
+        ["transactions", "list", "--state", "Onging"],
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_what_is_right(words: list[str]) -> None:
