@@ -398,7 +398,7 @@ def _identity(filesystem: FileSystem, path: str) -> MetaProperties | None:
     except FileNotFoundError:
         return None
     except MalformedCheckpoint as error:
-        raise InconsistentMetadata(file_path, str(error)) from error
+        raise InconsistentMetadata(file_path, f"damaged: {error}") from error
 
 
 def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition | None:

@@ -351,6 +351,10 @@ def next_step(problem: KavkaError, plan: Start) -> str:
         return _next_address(problem, plan)
     if isinstance(problem, LogDirectoryLocked):
         return "another broker runs there: stop it, or choose another directory with --data"
+    if isinstance(problem, StorageError) and "is a link to" in str(problem):
+        return "mount the disk that it leads to, or put the file back"
+    if isinstance(problem, InconsistentMetadata) and "damaged" in str(problem):
+        return "restore the file, or take it away: the broker whose logs are in this directory writes it anew"
     if isinstance(problem, InconsistentMetadata):
         return "the directory belongs to another broker or cluster: choose another with --data or log.dirs"
     if isinstance(problem, LogsElsewhere):

@@ -351,7 +351,7 @@ class LogManager:
         except FileNotFoundError:
             return None
         except MalformedCheckpoint as error:
-            raise InconsistentMetadata(file_path, str(error)) from error
+            raise InconsistentMetadata(file_path, f"damaged: {error}") from error
 
     def _check_identity(self, path: str, name: str, expected: object, found: object) -> None:
         if expected is not None and found is not None and expected != found:

@@ -7,7 +7,7 @@ Invariants
   I1  `append` writes all of its bytes or raises; a part that the kernel took before the error stays in the file.
   I2  A descriptor is closed exactly once, at `close` or when the last reference to its file goes.
   I3  A missing file is FileNotFoundError, every other failure a `StorageError`; so is a missing directory for a file
-      that is to be made, for then somebody took a log directory away.
+      that is to be made, for then somebody took a log directory away, and a link to a file that is not there.
 
 Source: POSIX (openat, writev, fdatasync, rename), KAFKA-16541 (sync before rename, then the directory).
 """
@@ -142,6 +142,7 @@ class LocalFileSystem:
         except FileNotFoundError as error:
             if create:
                 raise _storage_error(path, error) from error
+            _refuse_broken_link(path)
             raise
         except OSError as error:
             raise _storage_error(path, error) from error
@@ -161,6 +162,7 @@ class LocalFileSystem:
             finally:
                 os.close(descriptor)
         except FileNotFoundError:
+            _refuse_broken_link(path)
             raise
         except OSError as error:
             raise _storage_error(path, error) from error
@@ -297,6 +299,12 @@ def _fallocate(descriptor: int, size: int) -> int:
         return errno.ENOSYS
     call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return ctypes.get_errno() if call(descriptor, _KEEP_SIZE, 0, size) else 0
+
+
+def _refuse_broken_link(path: str) -> None:
+    """A file whose name is there is not missing: what the link led to may be on a disk that is not mounted."""
+    if os.path.islink(path):
+        raise StorageError(path, f"is a link to {os.readlink(path)}, which is not there")
 
 
 def _storage_error(path: str, error: OSError) -> StorageError:

@@ -328,7 +328,7 @@ def _replay_log(tree: Tree, path: str, data: bytes, settings: DatabaseSettings, 
     if not data.startswith(LOG_MAGIC):
         if last and LOG_MAGIC.startswith(data):
             return 0
-        raise StorageError(path, f"no transaction log: begins with {data[:8]!r}")
+        raise StorageError(path, f"damaged, or no transaction log: begins with {data[:8]!r}; restore it from a copy")
     position = len(LOG_MAGIC)
     while position < len(data):
         payload = _frame_at(data, position)

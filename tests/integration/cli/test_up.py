@@ -156,6 +156,31 @@ def test_a_directory_that_cannot_be_written_is_a_failure_with_a_next_step(tmp_pa
     assert b"Traceback" not in result.stderr
 
 
+DAMAGES = {
+    "logs/meta.properties": (b"version=0\nbrok", b"take it away"),
+    "kavka-zookeeper/log.*": (b"no log at all", b"restore the file"),
+}
+
+
+@pytest.mark.parametrize("pattern", DAMAGES)
+def test_a_file_that_a_start_cannot_read_is_a_failure_with_its_own_next_step(tmp_path: Path, pattern: str) -> None:
+    with running("up", "--port", "0", "--data", str(tmp_path), "--json"):
+        pass
+    (file,) = tmp_path.glob(pattern)
+    content, advice = DAMAGES[pattern]
+    file.write_bytes(content)
+    result = run_alone("up", "--port", "0", "--data", str(tmp_path))
+    assert result.returncode == 1
+    assert str(file).encode() in result.stderr
+    assert advice in result.stderr
+    file.unlink()
+    file.symlink_to("nowhere")
+    result = run_alone("up", "--port", "0", "--data", str(tmp_path))
+    assert result.returncode == 1
+    assert b"mount the disk" in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
 @pytest.mark.parametrize("kind", ["up", "up of three", "server", "metrics", "zookeeper"])
 def test_a_port_that_is_taken_names_who_has_it_and_the_way_to_another(tmp_path: Path, kind: str) -> None:
     port, other = free_port(following=[1, 2]), free_port()

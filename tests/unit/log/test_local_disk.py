@@ -219,3 +219,14 @@ def test_preallocating_a_broken_descriptor_is_a_storage_error(tmp_path: Path) ->
     DISK.open(str(tmp_path / "f"), create=True).append(b"x")
     with pytest.raises(StorageError):
         DISK.open(str(tmp_path / "f"), read_only=True).preallocate(10)
+
+
+def test_a_link_to_a_file_that_is_not_there_is_no_missing_file(tmp_path: Path) -> None:
+    disk = LocalFileSystem()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "unmounted" / "file")
+    for look in (disk.read, disk.open):
+        with pytest.raises(StorageError, match=r"is a link to .*unmounted/file, which is not there"):
+            look(str(link))
+        with pytest.raises(FileNotFoundError):
+            look(str(tmp_path / "other"))
