@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,18 @@ os.environ.setdefault("KAVKA_NO_CONSOLE", "1")
 # How long an example takes is the machine's business: what is slow shows in benchmarks.
 hypothesis.settings.register_profile("kavka", deadline=None)
 hypothesis.settings.load_profile("kavka")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collected() -> Iterator[None]:
+    """Commands that are run in a test's process switch its garbage collection off, or freeze what there is, as suits a
+    process that ends with them. Here whole simulated clusters would stay, each with thousands of tasks."""
+    yield
+    if not gc.isenabled() or gc.get_freeze_count():
+        gc.enable()
+        gc.unfreeze()
+        gc.collect()
+
 
 StartKavka = Callable[..., KavkaProcess]
 

@@ -155,6 +155,8 @@ class KavkaProcess:
         if not program.exists():
             raise ProcessFailed(f"{program} is missing: lay the virtual environment first with `make setup`")
         options = [option for name, value in self.settings.items() for option in ("--set", f"{name}={value}")]
+        # What a test asks the log about is of the level that `kavka server` logs by itself.
+        options += ["--log-level", "info"]
         return [str(program), "up", "--port", str(self.port), "--data", str(self.data_dir), *options]
 
     def start(self, *, timeout_s: float = 20.0) -> float:

@@ -47,8 +47,8 @@ SETTINGS = {
     "offsets.topic.replication.factor": "2",
     "unclean.leader.election.enable": "false",
 }
-OUR_OWN = ("/brokers/topics/__kavka_decisions", "/config/topics/__kavka_decisions")
-"""The topic of kavka's decisions, which Kafka knows nothing of."""
+OUR_OWN = ("/brokers/topics/__kavka_decisions", "/config/topics/__kavka_decisions", "/kavka_log_directories")
+"""The topic of kavka's decisions, and where each broker had its logs: Kafka knows nothing of them."""
 
 Tree = Mapping[str, tuple[bytes | None, Stat]]
 
