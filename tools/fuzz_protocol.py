@@ -149,9 +149,9 @@ class Generator:
         return max(low, min(value, high))
 
 
-def batch(value: bytes) -> bytes:
+def batch(value: bytes, timestamp_ms: int = 0) -> bytes:
     builder = BatchBuilder()
-    builder.append(0, b"key", value)
+    builder.append(timestamp_ms, b"key", value)
     return bytes(builder.build())
 
 
@@ -345,7 +345,9 @@ class GoodClient:
             self.failure = error
 
     def _round(self, talk: Talk, value: bytes) -> None:
-        data = PartitionProduceData(index=0, records=batch(value))
+        # Of now: retention takes what is old when the run has lasted for log.retention.check.interval.ms.
+        good = batch(value, time.time_ns() // 1_000_000)
+        data = PartitionProduceData(index=0, records=good)
         produce = ProduceRequest(
             acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=GOOD_TOPIC, partition_data=[data])]
         )
@@ -360,7 +362,7 @@ class GoodClient:
             topics=[FetchTopic(topic=GOOD_TOPIC, partitions=[partition])],
         )
         fetched = talk.ask(ApiKey.FETCH, fetch, 12, FetchResponse).responses[0].partitions[0]
-        wanted = bytearray(batch(value))
+        wanted = bytearray(good)
         found = bytes(fetched.records or b"")
         pack_into(">q", wanted, 0, produced.base_offset)
         # The leader epoch (4 bytes at 12) is the broker's to set.
