@@ -567,8 +567,8 @@ MUTANTS = [
         (
             Change(
                 f"{LOG}._append_run",
-                "aborted = note_producer(self._producers, batch, header.base_offset)",
-                "aborted = None",
+                "self._note_producer(header, markers.get(header.base_offset), header.base_offset, segment)",
+                "pass",
             ),
         ),
         ("S42",),
