@@ -376,6 +376,9 @@ def test_a_broker_cut_off_from_zookeeper_alone_loses_its_session_and_registers_a
 def test_a_slow_disk_makes_writes_slow_and_no_more(cluster: Cluster) -> None:
     cluster.create_topic("t")
     leader = cluster.leader("t")
+    cluster.wait_in_sync("t")  # A leader that is still making its log would be slow to lead.
+    with client_of(cluster, leader) as client:
+        assert client.produce("t", bytes(batch(b"first"))).error_code == 0
     cluster.slow_disk(leader, 200)
     with client_of(cluster, leader) as client:
         began = time.monotonic()
@@ -383,7 +386,7 @@ def test_a_slow_disk_makes_writes_slow_and_no_more(cluster: Cluster) -> None:
         assert time.monotonic() - began >= 0.2
         cluster.slow_disk(leader, 0)
         cluster.wait_in_sync("t")
-    assert read(cluster, "t") == [b"a"]
+    assert read(cluster, "t") == [b"first", b"a"]
 
 
 def test_a_broker_whose_session_expired_registers_again(cluster: Cluster) -> None:
