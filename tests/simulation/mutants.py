@@ -656,7 +656,7 @@ MUTANTS = [
     Mutant(
         "unstable offsets are told",
         "KIP-447: a member begins where the group was before a transaction that is ending",
-        (Change("kavka.broker.api.offset_fetch:_unstable", "if require_stable else", "if False else"),),
+        (Change("kavka.broker.api.groups.offset_fetch:_unstable", "if require_stable else", "if False else"),),
         ("S49",),
     ),
 ]

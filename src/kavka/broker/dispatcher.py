@@ -80,7 +80,7 @@ class Dispatcher:
     def _refuse_version(self, request: Request) -> Response:
         header = request.header
         if header.api_key == ApiKey.API_VERSIONS:
-            from kavka.broker.api.api_versions import unsupported
+            from kavka.broker.api.cluster.api_versions import unsupported
 
             return Response(encode_chunks(unsupported(), 0))
         raise ProtocolViolation(f"version {header.api_version} of {ApiKey(header.api_key).name} is not served")

@@ -1,7 +1,7 @@
 """What stands before an append of transactional batches: the word of the transaction's coordinator (KIP-890).
 
 Decides which batches of a Produce request must be verified, and what a client is told where that fails. Must not know
-how a coordinator is asked (`transaction_verification`), nor how an append is done (`api/produce`).
+how a coordinator is asked (`transaction_verification`), nor how an append is done (`api/records/produce`).
 
 | the coordinator says                                          | the client is told                                   |
 |---------------------------------------------------------------|------------------------------------------------------|

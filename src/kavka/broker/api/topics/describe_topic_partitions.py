@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.authorized_operations import TOPIC_OPERATIONS
+from kavka.broker.api.security.authorized_operations import TOPIC_OPERATIONS
 from kavka.broker.metadata_cache import NO_TOPIC_ID, TopicMetadata
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import NO_LEADER, TopicPartition

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.get_telemetry_subscriptions import identity
+from kavka.broker.api.cluster.get_telemetry_subscriptions import identity
 from kavka.errors import RequestError
 from kavka.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from kavka.protocol.messages.push_telemetry_response import PushTelemetryResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.describe_acls import NO_AUTHORIZER
+from kavka.broker.api.security.describe_acls import NO_AUTHORIZER
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.delete_acls_request import DeleteAclsRequest
 from kavka.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from kavka.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from kavka.broker.api.describe_configs import BROKER, TOPIC
+from kavka.broker.api.configs.describe_configs import BROKER, TOPIC
 from kavka.config.alter import alter_broker, alter_topic, is_this_broker
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.alter_configs_request import AlterConfigsRequest, AlterConfigsResource

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
+from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
 from kavka.coordinator.groups.consumer.group import Assignment as Partitions
 from kavka.coordinator.groups.consumer.group import ConsumerGroup, ConsumerMember
 from kavka.errors import ErrorCode, RequestError

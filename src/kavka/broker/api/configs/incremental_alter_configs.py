@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.alter_configs import named_twice, refuse_twice, require_topic
-from kavka.broker.api.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, require_name
+from kavka.broker.api.configs.alter_configs import named_twice, refuse_twice, require_topic
+from kavka.broker.api.configs.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, require_name
 from kavka.broker.broker_loggers import change_loggers
 from kavka.config.alter import (
     Change,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.transaction_errors import known_to
+from kavka.broker.api.transactions.transaction_errors import known_to
 from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.end_txn_request import EndTxnRequest

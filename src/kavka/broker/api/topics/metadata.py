@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kavka.broker.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER

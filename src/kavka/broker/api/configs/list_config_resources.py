@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.broker.api.configs.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from kavka.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse

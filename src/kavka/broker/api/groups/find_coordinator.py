@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.api.current_leader import node_endpoint
+from kavka.broker.api.records.current_leader import node_endpoint
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.transaction_errors import known_to
+from kavka.broker.api.transactions.transaction_errors import known_to
 from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.describe_acls import NO_AUTHORIZER
+from kavka.broker.api.security.describe_acls import NO_AUTHORIZER
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_acls_request import CreateAclsRequest
 from kavka.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse

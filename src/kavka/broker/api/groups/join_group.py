@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.group_errors import join_refusal
+from kavka.broker.api.groups.group_errors import join_refusal
 from kavka.coordinator.groups.classic.group import JoinProtocol
 from kavka.coordinator.groups.classic.group import JoinRequest as Join
 from kavka.errors import ErrorCode, RequestError

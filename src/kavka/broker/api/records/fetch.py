@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.current_leader import leader_of, node_endpoint
+from kavka.broker.api.records.current_leader import leader_of, node_endpoint
 from kavka.broker.fetch_session import FetchContext
 from kavka.broker.metadata_cache import NO_TOPIC_ID
 from kavka.errors import ErrorCode, RequestError

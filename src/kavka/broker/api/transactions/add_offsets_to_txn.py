@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.transaction_errors import known_to
+from kavka.broker.api.transactions.transaction_errors import known_to
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.coordinator.transactions.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError

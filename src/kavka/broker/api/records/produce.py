@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.current_leader import leader_of, node_endpoint
+from kavka.broker.api.records.current_leader import leader_of, node_endpoint
 from kavka.broker.metadata_cache import INTERNAL_TOPICS
 from kavka.broker.transaction_produce import unverified_batches, verify
 from kavka.errors import ErrorCode, RecordsError
