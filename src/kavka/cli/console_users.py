@@ -18,7 +18,7 @@ from kavka.cli.output import Failure, Table, done, show, show_json, usage
 from kavka.installation import install_command
 
 if TYPE_CHECKING:
-    from kavka.console.auth import Users
+    from kavka.console.access.auth import Users
 
 users_app = CommandLine(help="Add, list and remove those who may log in to the console.")
 
@@ -41,7 +41,7 @@ def add(
 
     echo secret | kavka console user add ada
     """
-    from kavka.console.auth import role_named
+    from kavka.console.access.auth import role_named
 
     try:
         _users(data).add(name, _password(name), role_named(role))
@@ -92,7 +92,7 @@ def _users(data: str) -> Users:
     import sqlite3
 
     try:
-        from kavka.console.auth import Users
+        from kavka.console.access.auth import Users
         from kavka.console.ledger import LEDGER, open_ledger
     except ModuleNotFoundError as missing:
         raise Failure(f"the console needs {missing.name}", install_command("console")) from missing

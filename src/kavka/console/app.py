@@ -3,7 +3,7 @@
 Decides which pages there are (every module of `pages/` with `routes`), which cluster a request is about, and what is
 said where a page fails. Must not know what a page shows.
 
-    I1  Every request passes the guard (guard.py) before it sees a page.
+    I1  Every request passes the guard (access/guard.py) before it sees a page.
     I2  A failure of a cluster is a page that says so, never a traceback.
 
 A module of `pages/` has `routes(console) -> list[Route]`, and may have `install(console)`, called once before.
@@ -26,21 +26,22 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from kavka.console import guard, pages
+from kavka.console import pages
+from kavka.console.access import guard
+from kavka.console.access.headers import HEADERS, SecurityHeaders
 from kavka.console.clusters import Clusters, ClusterWatch
-from kavka.console.events import live_routes
-from kavka.console.headers import HEADERS, SecurityHeaders
+from kavka.console.live_events import live_routes
+from kavka.console.look.templating import base_context, environment
 from kavka.console.metrics import metrics_routes
-from kavka.console.templating import base_context, environment
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kavka.console.guard import Guard
-    from kavka.console.jobs_runner import JobRunner
-    from kavka.console.jobs_store import JobStore
+    from kavka.console.access.guard import Guard
+    from kavka.console.jobs.runner import JobRunner
+    from kavka.console.jobs.store import JobStore
     from kavka.console.settings import ConsoleSettings
 
 ERROR_TEMPLATE: Final = "error.html"

@@ -1,7 +1,8 @@
 """ConsoleSettings: which clusters the console shows, where it listens, where it keeps its files.
 
 Decides names, defaults and ranges, and which source wins: the command line over the environment over the settings file
-over the defaults. Must not know the console's extra. Users are not here: they are in the console's ledger (auth.py).
+over the defaults. Must not know the console's extra. Users are not here: they are in the ledger
+(access/auth.py).
 
 The file is TOML:
 

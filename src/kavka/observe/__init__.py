@@ -2,13 +2,13 @@
 
 For the command line and the console; needs no extra.
 
-snapshot          values: a cluster as it was last seen, each part with the time of its reading
-readings          what is asked of brokers; group_readings, transaction_readings, zookeeper_readings, broker_metrics
-picture           readings put together into snapshots; group_picture for groups
-watcher           one cluster: when each part is read, and what is published
-controllers       who the controller is, and how often that changed
-decision_tail     why-records, read as they are written
-changes           whoever waits for news is told, once
-cluster_settings  how a cluster is reached
-health/           checks, findings, the score
+snapshot           values: a cluster as it was last seen, each part with the time of its reading
+readings           what is asked of brokers; group_readings, transaction_readings, zookeeper_readings, broker_metrics
+snapshot_assembly  readings put together into snapshots; group_assembly for groups
+watcher            one cluster: when each part is read, and what is published
+controllers        who the controller is, and how often that changed
+decision_tail      why-records, read as they are written
+changes            whoever waits for news is told, once
+cluster_settings   how a cluster is reached
+health/            checks, findings, the score
 """

@@ -30,9 +30,8 @@ from kavka.observe.broker_metrics import MetricsScraper
 from kavka.observe.changes import Changes
 from kavka.observe.controllers import Controllers, read_quorum
 from kavka.observe.decision_tail import DecisionTail
-from kavka.observe.group_picture import GroupPicture
+from kavka.observe.group_assembly import GroupPicture
 from kavka.observe.group_readings import list_groups, read_groups
-from kavka.observe.picture import Picture
 from kavka.observe.readings import (
     BROKER_PATIENCE_S,
     ByBroker,
@@ -45,6 +44,7 @@ from kavka.observe.readings import (
     read_topic_configs,
 )
 from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part, Reading, TransactionView, ZooKeeperView
+from kavka.observe.snapshot_assembly import Picture
 from kavka.observe.transaction_readings import TransactionReader
 from kavka.observe.zookeeper_readings import read_zookeeper
 from kavka.runtime.network import SocketNetwork

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from browser import chromium, fill, look, page_of
 from console_process import ConsoleProcess
-from kavka.console.auth import Role, Users
+from kavka.console.access.auth import Role, Users
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.testing import Cluster
 from process_cluster import ProcessCluster, eventually

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kavka.console.churn import ChurnWindow, Sum, lines, parse, sums
+from kavka.console.sources.churn import ChurnWindow, Sum, lines, parse, sums
 
 MINUTE_MS = 60_000
 NOON_MS = 1_795_262_400_000

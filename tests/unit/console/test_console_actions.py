@@ -10,14 +10,25 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from kavka.console import actions
-from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, carry_out, quoted, settings, whole
-from kavka.console.audit import Outcome
-from kavka.console.decoding import decode
-from kavka.console.group_actions import Way, targets, time_ms
-from kavka.console.messages import _has_field
-from kavka.console.produce_action import as_bytes, headers_of
-from kavka.console.topic_actions import CreateTopic, DeleteTopic
+from kavka.console.access.audit import Outcome
+from kavka.console.actions import action as actions
+from kavka.console.actions.action import (
+    Action,
+    Change,
+    Field,
+    Preview,
+    Refused,
+    Values,
+    carry_out,
+    quoted,
+    settings,
+    whole,
+)
+from kavka.console.actions.groups import Way, targets, time_ms
+from kavka.console.actions.produce import as_bytes, headers_of
+from kavka.console.actions.topics import CreateTopic, DeleteTopic
+from kavka.console.messages.decoding import decode
+from kavka.console.messages.search import _has_field
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.observe.health.report import Statement

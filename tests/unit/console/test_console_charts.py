@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 
-from kavka.console.charts import MAX_POINTS, MAX_SERIES, Look, Series, Span, lines, membership, spark, split
-from kavka.console.i18n import translator
+from kavka.console.look.charts import MAX_POINTS, MAX_SERIES, Look, Series, Span, lines, membership, spark, split
+from kavka.console.look.i18n import translator
 
 LOOK = Look(translator("en"), UTC)
 START = 1_767_265_200_000

@@ -14,10 +14,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.console import schema_registry
-from kavka.console.decoding import SHOWN_CHARACTERS, Format, decode, field, laid_out, schema_id
-from kavka.console.schema_formats import Schema, SchemaMismatch, decode_with, parse_schema
-from kavka.console.schema_registry import SchemaRegistry
+from kavka.console.messages import schema_registry
+from kavka.console.messages.decoding import SHOWN_CHARACTERS, Format, decode, field, laid_out, schema_id
+from kavka.console.messages.schema_formats import Schema, SchemaMismatch, decode_with, parse_schema
+from kavka.console.messages.schema_registry import SchemaRegistry
 from schema_registry_server import RegistryServer
 
 PERSON = (

@@ -12,8 +12,8 @@ pytest.importorskip("starlette")
 
 from starlette.requests import Request
 
-from kavka.console.format import age, clock, duration, safe, short, size, time_element, visible, zone_of
-from kavka.console.i18n import translator
+from kavka.console.look.format import age, clock, duration, safe, short, size, time_element, visible, zone_of
+from kavka.console.look.i18n import translator
 
 NOON = 1_767_265_200_000
 """2026-01-01 11:00 UTC, noon in Berlin."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
 from kavka.model import TopicPartition
-from kavka.observe.group_picture import MAX_SAMPLED, GroupPicture
+from kavka.observe.group_assembly import MAX_SAMPLED, GroupPicture
 from kavka.observe.group_readings import GroupReading
 from kavka.observe.snapshot import GroupView
 

@@ -15,10 +15,10 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from asgi_client import AsgiClient
-from kavka.console import auth, csrf, guard
-from kavka.console.audit import AlreadyDone, AuditLog, Deed, Outcome
-from kavka.console.auth import Role, Users, require
-from kavka.console.guard import Guard, GuardMiddleware
+from kavka.console.access import auth, csrf, guard
+from kavka.console.access.audit import AlreadyDone, AuditLog, Deed, Outcome
+from kavka.console.access.auth import Role, Users, require
+from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.ledger import open_ledger
 from kavka.errors import ConfigError
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kavka.client.admin import Reassignment
 from kavka.client.cluster import PartitionMetadata
-from kavka.console import jobs_throttle
-from kavka.console.jobs_inventory import Standing
-from kavka.console.jobs_placement import evacuate, with_factor
-from kavka.console.jobs_plan import (
+from kavka.console.jobs import throttle
+from kavka.console.jobs.inventory import Standing
+from kavka.console.jobs.placement import evacuate, with_factor
+from kavka.console.jobs.plan import (
     BrokerFacts,
     Impossible,
     Inventory,
@@ -30,9 +30,9 @@ from kavka.console.jobs_plan import (
     plan_reassign,
     plan_replication_factor,
 )
-from kavka.console.jobs_progress import AWAY_MS, MOST_AT_ONCE, SETTLE_MS, STALLED_MS, step
-from kavka.console.jobs_runner import JobRunner
-from kavka.console.jobs_store import Busy, Job, JobState, JobStore, MoveRow, MoveState, Stale
+from kavka.console.jobs.progress import AWAY_MS, MOST_AT_ONCE, SETTLE_MS, STALLED_MS, step
+from kavka.console.jobs.runner import JobRunner
+from kavka.console.jobs.store import Busy, Job, JobState, JobStore, MoveRow, MoveState, Stale
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.model import TopicPartition
 
@@ -504,14 +504,14 @@ class TestRunner:
 class TestThrottles:
     def test_who_is_copied_from_and_who_copies(self) -> None:
         moves = [row(0), row(1)._replace(after=(2, 1))]
-        names = jobs_throttle.resources(moves, {1, 2, 3})
+        names = throttle.resources(moves, {1, 2, 3})
         assert names == ["broker 1", "broker 2", "broker 3", "topic orders"]
-        found = jobs_throttle.throttles(moves, 500, names)
-        assert found["broker 3"] == dict.fromkeys(jobs_throttle.RATES, "500")
-        assert found["topic orders"] == {jobs_throttle.REPLICAS[0]: "0:1,0:2", jobs_throttle.REPLICAS[1]: "0:3"}
+        found = throttle.throttles(moves, 500, names)
+        assert found["broker 3"] == dict.fromkeys(throttle.RATES, "500")
+        assert found["topic orders"] == {throttle.REPLICAS[0]: "0:1,0:2", throttle.REPLICAS[1]: "0:3"}
 
     def test_a_broker_that_is_down_gets_none(self) -> None:
-        assert jobs_throttle.resources([row(0)], {1, 2}) == ["broker 1", "broker 2", "topic orders"]
+        assert throttle.resources([row(0)], {1, 2}) == ["broker 1", "broker 2", "topic orders"]
 
 
 def test_a_move_knows_what_comes_and_goes() -> None:

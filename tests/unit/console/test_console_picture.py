@@ -8,8 +8,8 @@ from kavka.client.admin import LogDirectory, Reassignment, ReplicaInfo
 from kavka.client.cluster import Broker, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
-from kavka.observe.picture import SLICE, Picture
 from kavka.observe.readings import ByBroker, Described
+from kavka.observe.snapshot_assembly import SLICE, Picture
 
 FIRST = TopicPartition("orders", 0)
 

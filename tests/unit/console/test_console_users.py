@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from starlette.exceptions import HTTPException
 
-from kavka.console import auth
-from kavka.console.auth import LoginThrottle, Role, User, Users, require
+from kavka.console.access import auth
+from kavka.console.access.auth import LoginThrottle, Role, User, Users, require
+from kavka.console.access.sessions import ABSOLUTE_MS, IDLE_MS, MOST_SESSIONS, Sessions
 from kavka.console.ledger import open_ledger
-from kavka.console.sessions import ABSOLUTE_MS, IDLE_MS, MOST_SESSIONS, Sessions
 
 PASSWORD = "correct horse battery"
 
@@ -203,7 +203,7 @@ class TestSessions:
         assert self.user_of(again, cookie, 2_000_000_000_000) is not None
 
     def test_sessions_have_a_bound(self, sessions: Sessions, users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("kavka.console.sessions.MOST_SESSIONS", 3)
+        monkeypatch.setattr("kavka.console.access.sessions.MOST_SESSIONS", 3)
         assert MOST_SESSIONS > 3
         now = 2_000_000_000_000
         cookies = [self.begin(sessions, now + number)[1] for number in range(5)]

@@ -9,9 +9,9 @@ pytest.importorskip("jinja2")
 
 from starlette.requests import Request
 
+from kavka.console.look.view import cut, links, number, ordered
 from kavka.console.pages.preferences import own_path
-from kavka.console.view import cut, links, number, ordered
-from kavka.console.znodes import MAX_DATA, meaning, readable
+from kavka.console.sources.znodes import MAX_DATA, meaning, readable
 from kavka.model import TopicPartition
 from kavka.observe.snapshot import GroupOffset, GroupView
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kavka
-from kavka.console.sayings import MAX_TEXT, Value, forms, kind_of, said_in_chinese
+from kavka.console.look.sentence_translation import MAX_TEXT, Value, forms, kind_of, said_in_chinese
 
 FORMS = forms()
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kavka.console.simulations import KEPT, Busy, Run, RunState, Simulations
+from kavka.console.sources.simulations import KEPT, Busy, Run, RunState, Simulations
 
 FIGURES = json.dumps({"leader_elections": 2, "violations": []})
 PRINTS = f"import sys, json; print({FIGURES!r}); open(sys.argv[sys.argv.index('--page') + 1], 'w').write('page')"

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 
-from kavka.console.i18n import translator
-from kavka.console.standing import finding_link, level_of, say
-from kavka.console.templating import environment
+from kavka.console.look.health_text import finding_link, level_of, say
+from kavka.console.look.i18n import translator
+from kavka.console.look.templating import environment
 from kavka.observe.health.report import Check, CheckResult, Finding, Outcome, Severity, Statement, report
 
 

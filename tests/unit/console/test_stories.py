@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 
-from kavka.console.charts import Look
-from kavka.console.i18n import translator
+from kavka.console.look.charts import Look
+from kavka.console.look.decision_text import causes_of, essential, fold, of_broker, tell, tell_folded, without_echoes
+from kavka.console.look.i18n import translator
+from kavka.console.look.replica_history import IsrState, spans, states_from, up_to_now
 from kavka.console.pages.decisions import select
-from kavka.console.replicas import IsrState, spans, states_from, up_to_now
-from kavka.console.stories import causes_of, essential, fold, of_broker, tell, tell_folded, without_echoes
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.model import BrokerId, TopicPartition
 

@@ -18,8 +18,8 @@ import jinja2.nodes
 from starlette.requests import Request
 
 import kavka.console
-from kavka.console.i18n import catalogue, language_of, translator
-from kavka.console.templating import environment
+from kavka.console.look.i18n import catalogue, language_of, translator
+from kavka.console.look.templating import environment
 from kavka.decisions import DecisionKind
 from kavka.observe.health.checks import check_health
 from kavka.observe.snapshot import ClusterSnapshot

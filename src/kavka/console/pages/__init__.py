@@ -1,1 +1,19 @@
-"""One module for each page, or for a few that belong together; the application finds them by their `routes`."""
+"""One module for each page, or for a few that belong together; the application finds them by their `routes`.
+
+wall          all clusters; the overview of one
+brokers       all brokers, and one
+topics        all topics, and one
+messages      a topic's records: search, one record, live tail
+groups        all groups, and one
+decisions     why-records, and one with what led to it
+durability    what is lost if a broker dies now
+churn         how often brokers leave and join ISRs
+zookeeper     ZooKeeper's servers and its tree
+simulator     runs of the simulator
+actions       form, preview and outcome of every action
+jobs          a cluster's jobs
+jobs_actions  a job: form, plan, progress
+audit         the audit log
+login         login and logout
+preferences   language and theme
+"""

@@ -1,6 +1,6 @@
 """The pages that every action goes through: form, preview, outcome.
 
-Decides the order of things (console/actions.py) as pages. Must not know what an action does.
+Decides the order of things (console/actions/action.py) as pages. Must not know what an action does.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console.actions import LONGEST_FIELD, Action, Preview, Refused, Values, carry_out
-from kavka.console.audit import AlreadyDone, Deed
-from kavka.console.auth import require
-from kavka.console.format import path_part, visible
-from kavka.console.group_actions import DeleteGroup, ResetOffsets
-from kavka.console.guard import MOST_FIELDS, address_of
-from kavka.console.produce_action import Produce
-from kavka.console.topic_actions import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
-from kavka.console.view import show
+from kavka.console.access.audit import AlreadyDone, Deed
+from kavka.console.access.auth import require
+from kavka.console.access.guard import MOST_FIELDS, address_of
+from kavka.console.actions.action import LONGEST_FIELD, Action, Preview, Refused, Values, carry_out
+from kavka.console.actions.groups import DeleteGroup, ResetOffsets
+from kavka.console.actions.produce import Produce
+from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
+from kavka.console.look.format import path_part, visible
+from kavka.console.look.view import show
 from kavka.errors import ConnectionFailed
 from kavka.observe.health.report import Statement
 from kavka.observe.snapshot import ClusterState

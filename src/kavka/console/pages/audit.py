@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from kavka.console.audit import PAGE_ROWS
-from kavka.console.auth import require
+from kavka.console.access.audit import PAGE_ROWS
+from kavka.console.access.auth import require
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
-from kavka.console import charts, panels
 from kavka.console.history import Series
-from kavka.console.replicas import health_of, risks_of
-from kavka.console.stories import fold, tell_folded
-from kavka.console.view import absent, cut, judged, links, look_of, show
+from kavka.console.look import charts, history_charts
+from kavka.console.look.decision_text import fold, tell_folded
+from kavka.console.look.replica_history import health_of, risks_of
+from kavka.console.look.view import absent, cut, judged, links, look_of, show
 from kavka.decisions import DecisionKind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kavka.console.app import Console
-    from kavka.console.charts import Look
+    from kavka.console.look.charts import Look
     from kavka.observe.snapshot import BrokerView, PartitionView
 
 CONTROLLERS_TOLD: Final = 10
@@ -45,7 +45,7 @@ def routes(console: Console) -> list[Route]:
 
 async def _brokers(console: Console, request: Request) -> Response:
     watch = console.cluster(request)
-    look, window = look_of(request), panels.window_of(request)
+    look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     found = sorted(watch.snapshot.brokers.values(), key=lambda each: each.broker_id)
     controllers = (DecisionKind.CONTROLLER_ELECTED, DecisionKind.CONTROLLER_RESIGNED)
@@ -61,7 +61,9 @@ async def _brokers(console: Console, request: Request) -> Response:
         window=window,
         safe={risk.broker: risk.safe_to_restart for risk in risks_of(watch.snapshot)},
         controllers=tell_folded(fold(changes), watch.name, look) if known else None,
-        chart=await panels.chart(watch, str(_("Written to what each broker leads")), lines, look, window, unit="B/s"),
+        chart=await history_charts.chart(
+            watch, str(_("Written to what each broker leads")), lines, look, window, unit="B/s"
+        ),
         link=links(request),
     )
 
@@ -72,7 +74,7 @@ async def _broker(console: Console, request: Request) -> Response:
     found = snapshot.brokers.get(broker_id)
     if found is None:
         raise absent(watch, f"There is no broker {broker_id} in {watch.name}, and no replica is assigned to one.")
-    look, window = look_of(request), panels.window_of(request)
+    look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     holds = request.query_params.get("holds", "")
     if holds not in HOLDS:
@@ -91,8 +93,8 @@ async def _broker(console: Console, request: Request) -> Response:
         link=links(request),
         window=window,
         requests=_requests(found, look),
-        chart=await panels.chart(watch, str(_("Written to what it leads")), bytes_in, look, window, unit="B/s"),
-        stories=panels.stories(watch, look, broker=broker_id),
+        chart=await history_charts.chart(watch, str(_("Written to what it leads")), bytes_in, look, window, unit="B/s"),
+        stories=history_charts.stories(watch, look, broker=broker_id),
     )
 
 

@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 
 from starlette.routing import Route
 
-from kavka.console import charts
-from kavka.console.auth import require
-from kavka.console.churn import TOPIC, Churn, ChurnReader, lines, sums
+from kavka.console.access.auth import require
+from kavka.console.look import charts
+from kavka.console.look.view import cut, links, look_of, show
 from kavka.console.pages.actions import check_reachable
-from kavka.console.view import cut, links, look_of, show
+from kavka.console.sources.churn import TOPIC, Churn, ChurnReader, lines, sums
 from kavka.errors import KavkaError
 from kavka.observe.snapshot import Part
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from kavka.console import panels
-from kavka.console.stories import causes_of, fold, of_broker, tell, tell_folded
-from kavka.console.view import cut, links, look_of, search, show
+from kavka.console.look import history_charts
+from kavka.console.look.decision_text import causes_of, fold, of_broker, tell, tell_folded
+from kavka.console.look.view import cut, links, look_of, search, show
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
 
@@ -50,7 +50,7 @@ async def _decisions(console: Console, request: Request) -> Response:
     look = look_of(request)
     wanted, kind = search(request), request.query_params.get("kind", "")
     tells = len(watch.decisions) > 0 or not watch.decisions.reading.unknown_because
-    found = select(watch.decisions.recent(limit=panels.MOST_LOOKED_AT), wanted, kind)
+    found = select(watch.decisions.recent(limit=history_charts.MOST_LOOKED_AT), wanted, kind)
     page = cut(fold(found), request, size=PAGE_SIZE)
     return show(
         console,
@@ -107,7 +107,7 @@ def _decision(console: Console, request: Request) -> Response:
     if found is None:
         raise HTTPException(404, "There is no such decision here, or it is older than those that the console keeps.")
     at_ms, subject = found.decision.at_ms, found.decision.subject
-    everything = watch.decisions.recent(limit=panels.MOST_LOOKED_AT)
+    everything = watch.decisions.recent(limit=history_charts.MOST_LOOKED_AT)
     after = [
         each
         for each in everything

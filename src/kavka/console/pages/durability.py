@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.routing import Route
 
 from kavka.client.durability import Health
-from kavka.console.replicas import health_of, risks_of
-from kavka.console.view import cut, links, show
+from kavka.console.look.replica_history import health_of, risks_of
+from kavka.console.look.view import cut, links, show
 
 if TYPE_CHECKING:
     from starlette.requests import Request

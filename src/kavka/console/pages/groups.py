@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
-from kavka.console import panels
 from kavka.console.history import Series
-from kavka.console.view import absent, cut, links, look_of, ordered, search, show
+from kavka.console.look import history_charts
+from kavka.console.look.view import absent, cut, links, look_of, ordered, search, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ async def _group(console: Console, request: Request) -> Response:
     found = watch.snapshot.groups.get(name)
     if found is None:
         raise absent(watch, f"There is no group {name!r} in {watch.name}, or the console has not read it yet.")
-    look, window = look_of(request), panels.window_of(request)
+    look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     items, sort, order = ordered(found.offsets, request, _OFFSET_COLUMNS, "partition")
     lines = [(str(_("all topics")), Series.GROUP_LAG, name)]
@@ -114,8 +114,8 @@ async def _group(console: Console, request: Request) -> Response:
         late_ms=lag_ms(found),
         is_streaming_query=is_streaming_query(found),
         charts=[
-            await panels.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit="records"),
-            await panels.chart(watch, str(_("Lag in time")), late, look, window, unit="ms"),
+            await history_charts.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit="records"),
+            await history_charts.chart(watch, str(_("Lag in time")), late, look, window, unit="ms"),
         ],
-        stories=panels.stories(watch, look, group=name),
+        stories=history_charts.stories(watch, look, group=name),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
-from kavka.console.view import cut, links, show
+from kavka.console.look.view import cut, links, show
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -1,7 +1,7 @@
 """The pages of jobs: what is to be planned, a plan with its effect, a job under way, and what may be done with it.
 
-Decides what is asked and shown. Must not know how a plan is made (jobs_plan) nor how a job is carried out
-(jobs_runner).
+Decides what is asked and shown. Must not know how a plan is made (jobs/plan.py) nor how a job is carried
+out (jobs/runner.py).
 
 A plan is written down before anybody agrees to it, so two operators look at the same one; whoever acts names the
 version he saw, and the second is told what the first did.
@@ -18,13 +18,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from kavka.console.actions import Field, Refused, Values, text, whole
-from kavka.console.audit import AlreadyDone, Deed, Outcome
-from kavka.console.auth import require
-from kavka.console.format import path_part, visible
-from kavka.console.guard import address_of
-from kavka.console.jobs_inventory import read_inventory
-from kavka.console.jobs_plan import (
+from kavka.console.access.audit import AlreadyDone, Deed, Outcome
+from kavka.console.access.auth import require
+from kavka.console.access.guard import address_of
+from kavka.console.actions.action import Field, Refused, Values, text, whole
+from kavka.console.jobs.inventory import read_inventory
+from kavka.console.jobs.plan import (
     Impossible,
     Inventory,
     JobKind,
@@ -38,10 +37,11 @@ from kavka.console.jobs_plan import (
     plan_replication_factor,
     undo_file,
 )
-from kavka.console.jobs_runner import JobRunner
-from kavka.console.jobs_store import Busy, Job, JobState, JobStore, MoveState, Stale
+from kavka.console.jobs.runner import JobRunner
+from kavka.console.jobs.store import Busy, Job, JobState, JobStore, MoveState, Stale
+from kavka.console.look.format import path_part, visible
+from kavka.console.look.view import cut, links, show
 from kavka.console.pages.actions import check_allowed, check_reachable, form_values
-from kavka.console.view import cut, links, show
 from kavka.errors import KavkaError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console import auth, csrf
-from kavka.console.audit import Deed, Outcome
-from kavka.console.guard import address_of, attempt_keys
+from kavka.console.access import auth, csrf
+from kavka.console.access.audit import Deed, Outcome
+from kavka.console.access.guard import address_of, attempt_keys
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -1,7 +1,7 @@
 """The pages of a topic's messages: a search with its bounds told, one record whole, a live tail.
 
-Decides what an address asks for and how a record becomes a row. Must not know how records are read (messages.py) nor
-what bytes say (decoding.py).
+Decides what an address asks for and how a record becomes a row. Must not know how records are read
+(messages/search.py) nor what bytes say (messages/decoding.py).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from kavka.console.actions import Refused
-from kavka.console.auth import require
-from kavka.console.decoding import Format
-from kavka.console.format import path_part, visible
-from kavka.console.group_actions import time_ms
-from kavka.console.messages import MOST_SHOWN, Filters, Messages, Query, Start
+from kavka.console.access.auth import require
+from kavka.console.actions.action import Refused
+from kavka.console.actions.groups import time_ms
+from kavka.console.look.format import path_part, visible
+from kavka.console.look.templating import base_context
+from kavka.console.look.view import links, show
+from kavka.console.messages.decoding import Format
+from kavka.console.messages.schema_registry import SchemaRegistry
+from kavka.console.messages.search import MOST_SHOWN, Filters, Messages, Query, Start
 from kavka.console.pages.actions import check_reachable
-from kavka.console.schema_registry import SchemaRegistry
-from kavka.console.templating import base_context
-from kavka.console.view import links, show
 from kavka.errors import ErrorCode, KavkaError, RequestError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console import i18n
-from kavka.console.templating import THEME_COOKIE, THEMES
+from kavka.console.look import i18n
+from kavka.console.look.templating import THEME_COOKIE, THEMES
 
 if TYPE_CHECKING:
     from starlette.requests import Request

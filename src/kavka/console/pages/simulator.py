@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
-from kavka.console.format import path_part
-from kavka.console.panels import MOST_LOOKED_AT
-from kavka.console.simulations import MAX_BROKERS, MAX_MINUTES, MAX_SEED, Busy, Run, Simulations
+from kavka.console.look.format import path_part
+from kavka.console.look.history_charts import MOST_LOOKED_AT
+from kavka.console.sources.simulations import MAX_BROKERS, MAX_MINUTES, MAX_SEED, Busy, Run, Simulations
 from kavka.decisions import DecisionKind, encode_decision
 
 if TYPE_CHECKING:

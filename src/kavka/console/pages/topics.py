@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.routing import Route
 
 from kavka.client.durability import Health
-from kavka.console import panels
 from kavka.console.history import Series
-from kavka.console.replicas import health_of
-from kavka.console.view import absent, cut, judged, links, look_of, number, ordered, search, show
+from kavka.console.look import history_charts
+from kavka.console.look.replica_history import health_of
+from kavka.console.look.view import absent, cut, judged, links, look_of, number, ordered, search, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,7 +132,7 @@ async def _topic(console: Console, request: Request) -> Response:
         unhealthy = next((each.partition for each in found.partitions if each.is_under_replicated), 0)
     chosen = min(number(request, "partition", unhealthy), max(found.partition_count - 1, 0))
     readers = [group for group in watch.snapshot.groups.values() if name in group.topics]
-    look, window = look_of(request), panels.window_of(request)
+    look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     lines = [(str(_("records in")), Series.TOPIC_RECORDS_IN, name)], [(str(_("bytes in")), Series.TOPIC_BYTES_IN, name)]
     return show(
@@ -149,10 +149,12 @@ async def _topic(console: Console, request: Request) -> Response:
         chosen=chosen,
         readers=readers,
         window=window,
-        membership=await panels.membership(watch, found.partitions[chosen], look, window) if found.partitions else None,
-        stories=panels.stories(watch, look, topic=name),
+        membership=await history_charts.membership(watch, found.partitions[chosen], look, window)
+        if found.partitions
+        else None,
+        stories=history_charts.stories(watch, look, topic=name),
         charts=[
-            await panels.chart(watch, str(_("Records in")), lines[0], look, window, unit="records/s"),
-            await panels.chart(watch, str(_("Bytes in")), lines[1], look, window, unit="B/s"),
+            await history_charts.chart(watch, str(_("Records in")), lines[0], look, window, unit="records/s"),
+            await history_charts.chart(watch, str(_("Bytes in")), lines[1], look, window, unit="B/s"),
         ],
     )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console import panels
-from kavka.console.format import path_part
 from kavka.console.history import Series
-from kavka.console.standing import finding_link, level_of, say
-from kavka.console.view import links, look_of, show
+from kavka.console.look import history_charts
+from kavka.console.look.format import path_part
+from kavka.console.look.health_text import finding_link, level_of, say
+from kavka.console.look.view import links, look_of, show
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -45,18 +45,19 @@ def routes(console: Console) -> list[Route]:
 
 
 async def _wall(console: Console, request: Request) -> Response:
-    look, window = look_of(request), panels.window_of(request)
+    look, window = look_of(request), history_charts.window_of(request)
     title = str(look.translate("Records in, the last quarter of an hour"))
     found = list(console.clusters)
     sparks = {
-        watch.name: await panels.spark(watch, title, Series.CLUSTER_RECORDS_IN, window) for watch in found[:SPARKS]
+        watch.name: await history_charts.spark(watch, title, Series.CLUSTER_RECORDS_IN, window)
+        for watch in found[:SPARKS]
     }
     return console.render(request, "wall.html", watches=found, sparks=sparks)
 
 
 async def _overview(console: Console, request: Request) -> Response:
     watch = console.cluster(request)
-    look, window = look_of(request), panels.window_of(request)
+    look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     snapshot = watch.snapshot
     busy = sorted(snapshot.topics.values(), key=lambda topic: -(topic.in_bytes_per_s or 0))
@@ -78,8 +79,8 @@ async def _overview(console: Console, request: Request) -> Response:
         busy=[topic for topic in busy if topic.in_bytes_per_s][:5],
         lagging=lagging[:5],
         charts=[
-            await panels.chart(watch, str(title), [(str(title), series, "")], look, window, unit=unit)
+            await history_charts.chart(watch, str(title), [(str(title), series, "")], look, window, unit=unit)
             for title, series, unit in plots
         ],
-        stories=panels.stories(watch, look),
+        stories=history_charts.stories(watch, look),
     )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from kavka.console.view import show
-from kavka.console.znodes import Znode, ZnodeTrees
+from kavka.console.look.view import show
+from kavka.console.sources.znodes import Znode, ZnodeTrees
 from kavka.errors import KavkaError
 
 if TYPE_CHECKING:

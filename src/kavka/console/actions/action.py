@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.console.audit import Outcome
+from kavka.console.access.audit import Outcome
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.observe.health.report import Statement
 

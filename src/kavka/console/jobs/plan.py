@@ -17,7 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kavka.client.reassignment_plan import PlannedBroker, plan, to_json
-from kavka.console.jobs_placement import evacuate, with_factor
+from kavka.console.jobs.placement import evacuate, with_factor
 from kavka.model import TopicPartition
 
 

@@ -20,7 +20,7 @@ from kavka.client.admin import (
     ResourceType,
 )
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
-from kavka.console.actions import (
+from kavka.console.actions.action import (
     Action,
     Change,
     Field,

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from kavka.console.format import duration, short, size, zone_name
+from kavka.console.look.format import duration, short, size, zone_name
 
 if TYPE_CHECKING:
-    from kavka.console.i18n import Translator
+    from kavka.console.look.i18n import Translator
 
 WIDTH: Final = 560
 LEFT: Final = 80

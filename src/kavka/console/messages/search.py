@@ -22,9 +22,9 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer, ConsumerRecord
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.client.settings import ConsumerSettings, OffsetReset
-from kavka.console.decoding import Decoded, Format, decode, field, schema_id
-from kavka.console.schema_formats import Schema
-from kavka.console.schema_registry import SchemaRegistry
+from kavka.console.messages.decoding import Decoded, Format, decode, field, schema_id
+from kavka.console.messages.schema_formats import Schema
+from kavka.console.messages.schema_registry import SchemaRegistry
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kavka.console.jobs_plan import JobKind, JobPlan, Move
+from kavka.console.jobs.plan import JobKind, JobPlan, Move
 from kavka.console.ledger import transaction
 from kavka.model import TopicPartition
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from kavka.console.sayings import said_in_chinese
+from kavka.console.look.sentence_translation import said_in_chinese
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """How a cluster stands, in a word for a colour; what a health report says, in the reader's language.
 
-Decides words and links only. The score is health.py's.
+Decides words and links only. The score is the report's (observe.health.report).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import pass_context
 
-from kavka.console.format import path_part, visible
+from kavka.console.look.format import path_part, visible
 from kavka.observe.health.report import Statement
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from kavka.console.clusters import ClusterWatch
-    from kavka.console.i18n import Translator
+    from kavka.console.look.i18n import Translator
     from kavka.observe.health.report import Finding
 
 PAGES: Final = {"broker": "brokers", "topic": "topics", "group": "groups"}

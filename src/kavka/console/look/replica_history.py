@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.client.durability import BrokerRisk, Health, PartitionReplicas, health, risks
-from kavka.console.charts import Look, Span
+from kavka.console.look.charts import Look, Span
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """JobRunner: carries out what operators agreed to, one step after the other, also over restarts of the console.
 
 Decides which request a job's state asks for next. Must not know plans or pages; what became of partitions is decided in
-jobs_progress.py.
+progress.py.
 
 Every turn reads the job from the ledger and the partitions from the cluster, writes the next state, and only then sends
 what belongs to it. A console that is killed anywhere is followed by one that reads the same two and goes on.
@@ -23,11 +23,11 @@ from typing import IO, TypeVar
 
 from kavka.client.admin import Admin, ElectionType
 from kavka.client.cluster import Cluster
-from kavka.console import jobs_throttle
-from kavka.console.jobs_inventory import read_standing
-from kavka.console.jobs_plan import JobKind
-from kavka.console.jobs_progress import step
-from kavka.console.jobs_store import Job, JobState, JobStore, MoveRow, MoveState, Stale
+from kavka.console.jobs import throttle
+from kavka.console.jobs.inventory import read_standing
+from kavka.console.jobs.plan import JobKind
+from kavka.console.jobs.progress import step
+from kavka.console.jobs.store import Job, JobState, JobStore, MoveRow, MoveState, Stale
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
 
@@ -173,7 +173,7 @@ class JobRunner:
             return
         async with asyncio.timeout(SEND_TIMEOUT_S):
             live = [broker.node_id for broker in (await admin.describe_cluster()).brokers]
-        before = await jobs_throttle.look(admin, jobs_throttle.resources(moves, live))
+        before = await throttle.look(admin, throttle.resources(moves, live))
         job = self._store.remember_throttles(job, before)
         self._store.enter(job, JobState.THROTTLING, self._now_ms())
 
@@ -182,9 +182,9 @@ class JobRunner:
         assert job.throttles_before is not None
         moves = [move for move in self._store.moves(job.number) if not move.state.is_over]
         left = []
-        for name, settings in jobs_throttle.throttles(moves, job.throttle, job.throttles_before).items():
+        for name, settings in throttle.throttles(moves, job.throttle, job.throttles_before).items():
             try:
-                await jobs_throttle.put(admin, name, settings)
+                await throttle.put(admin, name, settings)
             except RequestError as refused:
                 if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue
@@ -207,7 +207,7 @@ class JobRunner:
                     waiting.append(name)
                     continue
                 try:
-                    await jobs_throttle.lift(admin, name, settings)
+                    await throttle.lift(admin, name, settings)
                 except (ConnectionFailed, TimeoutError):
                     waiting.append(name)
                     continue

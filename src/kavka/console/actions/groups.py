@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
-from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
+from kavka.console.actions.action import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.observe.health.report import Statement

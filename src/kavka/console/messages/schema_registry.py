@@ -27,7 +27,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from kavka.console.schema_formats import Schema, SchemaMismatch, parse_schema
+from kavka.console.messages.schema_formats import Schema, SchemaMismatch, parse_schema
 
 TIMEOUT_S = 5.0
 MOST_ANSWER_BYTES = 4 * 1024 * 1024

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.client.consumer import Consumer
 from kavka.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
 from kavka.client.settings import ConsumerSettings, OffsetReset
-from kavka.console.charts import Series
+from kavka.console.look.charts import Series
 from kavka.errors import ConnectionFailed
 from kavka.model import TopicPartition
 

@@ -31,11 +31,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kavka.console import csrf
-from kavka.console.audit import AuditLog, Deed, Outcome
-from kavka.console.auth import LOCAL_USER, LoginThrottle, User, Users
+from kavka.console.access import csrf
+from kavka.console.access.audit import AuditLog, Deed, Outcome
+from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
+from kavka.console.access.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
 from kavka.console.ledger import LEDGER, open_ledger
-from kavka.console.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
 from kavka.errors import ConfigError
 
 if TYPE_CHECKING:

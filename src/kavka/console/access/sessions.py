@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from itsdangerous import BadSignature, URLSafeSerializer
 
-from kavka.console.auth import User, Users
+from kavka.console.access.auth import User, Users
 
 COOKIE = "kavka_console"
 IDLE_MS = 30 * 60 * 1000

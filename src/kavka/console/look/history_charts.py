@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
-from kavka.console import charts
 from kavka.console.history import Series
-from kavka.console.replicas import IsrState, spans, states_from, up_to_now
-from kavka.console.stories import Told, essential, fold, of_broker, tell_folded
+from kavka.console.look import charts
+from kavka.console.look.decision_text import Told, essential, fold, of_broker, tell_folded
+from kavka.console.look.replica_history import IsrState, spans, states_from, up_to_now
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from kavka.console.charts import Look
     from kavka.console.clusters import ClusterWatch
+    from kavka.console.look.charts import Look
     from kavka.observe.snapshot import PartitionView
 
 SPANS: Final = {"15m": 15 * 60_000, "1h": 3_600_000, "6h": 6 * 3_600_000, "24h": 86_400_000, "7d": 7 * 86_400_000}

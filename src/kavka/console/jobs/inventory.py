@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kavka.client.admin import Admin, ConfigResource, LogDirectory, Reassignment, ResourceType
 from kavka.client.cluster import Cluster, PartitionMetadata
-from kavka.console.jobs_plan import BrokerFacts, Inventory, PartitionFacts
+from kavka.console.jobs.plan import BrokerFacts, Inventory, PartitionFacts
 from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka.model import TopicPartition
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from kavka.client.partitioner import partition_for_key
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
-from kavka.console.actions import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
-from kavka.console.decoding import decode
+from kavka.console.actions.action import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
+from kavka.console.messages.decoding import decode
 from kavka.errors import ErrorCode, RequestError
 from kavka.observe.health.report import Statement
 

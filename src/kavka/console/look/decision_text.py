@@ -2,7 +2,7 @@
 
 Decides how grave a kind is, which words a field has, and where its subject is looked at. Pure: decisions in, values
 out. What the brokers wrote (`why`) is said in the reader's language where the form of the sentence is known
-(sayings.py); then their own words, which are English, are part of the evidence.
+(sentence_translation.py); then their own words, which are English, are part of the evidence.
 
     I1  every field of a decision is shown; one that is not known here has its own name
     I2  a time is shown as a time, and how long before the decision it was; an offset with its distance to the log's end
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup
 
-from kavka.console.format import clock, duration, path_part, safe
-from kavka.console.i18n import ENGLISH
+from kavka.console.look.format import clock, duration, path_part, safe
+from kavka.console.look.i18n import ENGLISH
 from kavka.decisions import Decision, DecisionKind, Fact, RecordedDecision
 
 if TYPE_CHECKING:
-    from kavka.console.charts import Look
+    from kavka.console.look.charts import Look
 
 GRAVE: Final = frozenset(
     {

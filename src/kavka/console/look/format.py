@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import pass_context
 from markupsafe import Markup, escape
 
-from kavka.console.i18n import ENGLISH
+from kavka.console.look.i18n import ENGLISH
 from kavka.observe.snapshot import NOT_READ
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jinja2.runtime import Context
     from starlette.requests import Request
 
-    from kavka.console.i18n import Translator
+    from kavka.console.look.i18n import Translator
     from kavka.observe.snapshot import ClusterSnapshot
 
 ZONE_COOKIE: Final = "kavka_zone"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 
 from kavka import __version__
-from kavka.console.format import filters, zone_of
-from kavka.console.i18n import LANGUAGES, language_of, translator
+from kavka.console.look.format import filters, zone_of
+from kavka.console.look.i18n import LANGUAGES, language_of, translator
 from kavka.observe.snapshot import Part
 
 if TYPE_CHECKING:

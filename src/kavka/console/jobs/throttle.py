@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.client.admin import Admin, ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceType
-from kavka.console.jobs_store import MoveRow
+from kavka.console.jobs.store import MoveRow
 from kavka.errors import ErrorCode, RequestError
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")

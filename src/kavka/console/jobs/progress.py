@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.console.jobs_inventory import Standing
-from kavka.console.jobs_store import MoveRow, MoveState
+from kavka.console.jobs.inventory import Standing
+from kavka.console.jobs.store import MoveRow, MoveState
 from kavka.model import TopicPartition
 
 MOST_AT_ONCE = 50

@@ -18,8 +18,8 @@ import struct
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kavka.console.format import visible
-from kavka.console.schema_formats import Schema, SchemaMismatch, decode_with
+from kavka.console.look.format import visible
+from kavka.console.messages.schema_formats import Schema, SchemaMismatch, decode_with
 
 SHOWN_CHARACTERS = 20_000
 PREVIEW_CHARACTERS = 200

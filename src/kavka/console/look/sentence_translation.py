@@ -1,8 +1,8 @@
 """Sayings: sentences that come from brokers and from errors, in English, said in the reader's language.
 
 Decides which sentence stands before it, by its form: `broker {n} is not alive` is the form of every sentence that the
-code makes with those words, and each form has its translation (translations/sayings_zh.json). A value may be a sentence
-itself, and several sentences may stand in a row, joined by "; ". Must not know who said it, nor any page.
+code makes with those words, and each form has its translation (translations/sentences_zh.json). A value may be a
+sentence itself, and several sentences may stand in a row, joined by "; ". Must not know who said it, nor any page.
 
 Sentences are recognised rather than sent as forms with values, because a why-record is a sentence: those that were
 written years ago and by brokers of other versions are on the page, too, and `why` is what people read in the topic, in
@@ -27,7 +27,7 @@ MAX_TEXT: Final = 2_000
 MAX_DEPTH: Final = 5
 MAX_ROW: Final = 12
 """Sentences in a row."""
-FILE: Final = "sayings_zh.json"
+FILE: Final = "sentences_zh.json"
 REMEMBERED: Final = 4_096
 """Sentences whose translation is remembered."""
 

@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 
-from kavka.console.charts import Look
-from kavka.console.format import zone_of
-from kavka.console.i18n import language_of, translator
+from kavka.console.look.charts import Look
+from kavka.console.look.format import zone_of
+from kavka.console.look.i18n import language_of, translator
 from kavka.errors import ConnectionFailed
 from kavka.observe.snapshot import Part
 

@@ -1,0 +1,11 @@
+"""Who may come into the console, and what is written down about what they did.
+
+Decides for one request at a time. Must not know any page, nor what an action does.
+
+guard     every request passes it before a page sees it
+auth      users, their roles, their passwords; how often a wrong password may be tried
+sessions  who a browser is, from one request to the next
+csrf      whether a form comes from one of our own pages
+headers   what every answer forbids the browser
+audit     the audit log: who did what, and how it came out
+"""

@@ -1,0 +1,9 @@
+"""What an operator may change on a cluster: shown first, then confirmed, then done once, and written down.
+
+Decides what each action asks for, shows and sends. Must not know HTML.
+
+action   the way of every action: form, preview, run
+topics   create, settings, more partitions, delete, delete records; brokers' settings
+groups   set committed offsets, delete groups
+produce  one record
+"""

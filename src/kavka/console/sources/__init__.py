@@ -1,0 +1,8 @@
+"""What pages read besides a cluster's snapshot.
+
+Each module bounds what it reads and how long that takes. None knows a page.
+
+churn        the windows that the isr-churn pipeline counted
+znodes       ZooKeeper's tree, read and never written
+simulations  runs of the simulator, each in a process of its own
+"""
