@@ -17,7 +17,7 @@ SIMULATE ?=
 TWINS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate fuzz kill9 messages clean
+.PHONY: help setup check test unit conformance upstream ecosystem demo bench bench-cluster bench-spark chaos simulate fuzz kill9 messages picture clean
 
 help: ## the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,12 +25,13 @@ help: ## the targets
 setup: ## lays .venv with kavka in it, and the system packages that tests need
 	@tools/setup.sh
 
-check: setup ## format, lint, types, the rooms' borders, the table of settings, references that lead somewhere
+check: setup ## format, lint, types, the rooms' borders and their picture, the table of settings, references in docs and code
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@$(PYTHON) tools/config_reference.py --check
+	@$(PYTHON) tools/dependency_picture.py --check
 	@$(PYTHON) tools/references.py
 
 test: setup ## all tests that belong to every change
@@ -81,6 +82,9 @@ kill9: setup ## kill -9 under load, many times
 
 messages: setup ## writes src/kavka/protocol/messages anew from the kafka-clients jars
 	@$(PYTHON) tools/generate_messages.py
+
+picture: setup ## draws the imports between the rooms into ARCHITECTURE.md
+	@$(PYTHON) tools/dependency_picture.py
 
 clean: ## all that is made here
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache build dist
