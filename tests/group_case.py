@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 import pytest
 
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.groups.classic.consumer_protocol import encode_assignment
-from kavka.coordinator.groups.classic.group import GroupLimits, JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
-from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
+from kavka.coordinator.groups.classic.decide.group import GroupLimits, JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.rebalance import Rebalance
-from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.groups.decide.rebalance import Rebalance
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import encode
 from kavka.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition

@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kavka.coordinator.groups.classic.group import GroupLimits
+from kavka.coordinator.groups.classic.decide.group import GroupLimits
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
+from kavka.coordinator.groups.consumer.decide.target_assignment import TopicInfo
 from kavka.coordinator.groups.consumer.flow import Surroundings
-from kavka.coordinator.groups.consumer.group import ConsumerGroupLimits
-from kavka.coordinator.groups.consumer.target_assignment import TopicInfo
 
 CONSUMER_LIMITS = ConsumerGroupLimits(
     session_timeout_ms=45_000,

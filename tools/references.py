@@ -4,7 +4,7 @@
     S1             a row of docs/design/known-bugs.md, which a scenario of that number plays, or a file named above it
     article 001    a part of docs/design/articles.md, whose rows name where a claim is shown
     I1             an invariant of the module that cites it, which stands in the module's opening; another module's is
-                   cited with that module's name in front: `coordinator.transactions.shard`, I4
+                   cited with that module's name in front: `coordinator.transactions.decide.shard`, I4
 
 Numbers are looked for in strings and comments of Python files, and in pages. The way back is checked as well: a file
 that a row names exists, and cites the rule.

@@ -622,7 +622,7 @@ MUTANTS = [
         "KIP-98: who takes a transactional id over has the epoch of the one before",
         (
             Change(
-                "kavka.coordinator.transactions.state:Transaction.with_next_epoch",
+                "kavka.coordinator.transactions.decide.state:Transaction.with_next_epoch",
                 "epoch, last_epoch = self.producer_epoch + 1,",
                 "epoch, last_epoch = self.producer_epoch,",
             ),
@@ -634,7 +634,7 @@ MUTANTS = [
         "KIP-447: a group's coordinator does not ask whether who sends offsets in a transaction is still a member",
         (
             Change(
-                "kavka.coordinator.groups.classic.group:ClassicGroup.check_transactional_commit",
+                "kavka.coordinator.groups.classic.decide.group:ClassicGroup.check_transactional_commit",
                 "self.require_current(",
                 "(lambda *_: None)(",
             ),

@@ -73,7 +73,7 @@ from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.reign import Deposed
 from kavka.controller.topic_admin import TopicAdmin
 from kavka.controller.topics import TopicRules, TopicWish, colliding_topics, topic_name_error
-from kavka.coordinator.groups.classic.group import GroupLimits
+from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.transactions.coordinator import TransactionCoordinator

@@ -15,9 +15,9 @@ from typing import Final
 
 from kavka.broker.metadata_cache import MetadataCache
 from kavka.config.broker import BrokerConfig
-from kavka.coordinator.groups.consumer.assignors import RANGE, UNIFORM
-from kavka.coordinator.groups.consumer.group import ConsumerGroupLimits
-from kavka.coordinator.groups.consumer.target_assignment import TopicInfo
+from kavka.coordinator.groups.consumer.decide.assignors import RANGE, UNIFORM
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
+from kavka.coordinator.groups.consumer.decide.target_assignment import TopicInfo
 
 CONSUMER_PROTOCOL: Final = "consumer"
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"

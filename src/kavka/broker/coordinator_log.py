@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from kavka.broker.committed_records import CommittedRecords
-from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
 from kavka.log.producer_state import AppendOrigin
 from kavka.logger import Logger

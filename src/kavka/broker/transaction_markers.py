@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
 from kavka.broker.transaction_peers import OpenPeer, TransactionPeers
-from kavka.coordinator.transactions.state import BUMPS_EPOCH, Transaction, TransactionState
+from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.log.producer_state import AppendOrigin
 from kavka.logger import Logger

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.metadata_cache import INTERNAL_TOPICS
 from kavka.broker.transaction_verification import Beginning
-from kavka.coordinator.transactions.state import ProducerIdAndEpoch
+from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, batch_at

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
 from kavka.broker.transaction_peers import OpenPeer, TransactionPeers
 from kavka.coordinator.transactions.coordinator import TransactionCoordinator
-from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch
+from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.log.producer_state import Verification
 from kavka.log.unified_log import UnifiedLog

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker_client import BrokerClient, Closed
-from kavka.coordinator.groups.classic.consumer_protocol import decode_assignment
+from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment
 from kavka.errors import ErrorCode, ProtocolViolation
 from kavka.protocol import messages as m
 from kavka.protocol.codec import encode

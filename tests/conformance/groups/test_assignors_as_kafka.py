@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from apache_kafka import PeerMissing, installed
-from kavka.coordinator.groups.consumer.assignors import GroupSpec, MemberSpec, assign_range
-from kavka.coordinator.groups.consumer.group import Assignment
-from kavka.coordinator.groups.consumer.uniform_assignor import assign_uniform
+from kavka.coordinator.groups.consumer.decide.assignors import GroupSpec, MemberSpec, assign_range
+from kavka.coordinator.groups.consumer.decide.group import Assignment
+from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
 
 GROUPS = 2_000
 ASSIGNORS = {"range": assign_range, "uniform": assign_uniform}

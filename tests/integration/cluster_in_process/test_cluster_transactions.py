@@ -16,7 +16,7 @@ from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset, ProducerSettings
 from kavka.client.transactions import GroupMetadata, ProducerFenced, TransactionBroken
-from kavka.coordinator.transactions.state import ProducerIdAndEpoch, TransactionState
+from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.classic.group import (
+from kavka.coordinator.groups.classic.decide.group import (
     ClassicGroup,
     Effects,
     GroupLimits,

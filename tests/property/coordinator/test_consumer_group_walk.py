@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.groups.classic.group import GroupLimits
-from kavka.coordinator.groups.consumer.group import ConsumerGroup
-from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from kavka.coordinator.groups.classic.decide.group import GroupLimits
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.groups.classic.group import GroupLimits, JoinProtocol, JoinRequest
-from kavka.coordinator.groups.consumer.group import ConsumerMember, MemberState, ResolvedRegex
-from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat
-from kavka.coordinator.groups.consumer.records import (
+from kavka.coordinator.groups.classic.decide.group import GroupLimits, JoinProtocol, JoinRequest
+from kavka.coordinator.groups.consumer.decide.group import ConsumerMember, MemberState, ResolvedRegex
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
+from kavka.coordinator.groups.consumer.decide.records import (
     current_record,
     epoch_record,
     member_record,
@@ -25,7 +25,7 @@ from kavka.coordinator.groups.consumer.records import (
     target_record,
 )
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.records import (
+from kavka.coordinator.groups.decide.records import (
     CommittedOffset,
     CoordinatorRecord,
     OpenTransaction,

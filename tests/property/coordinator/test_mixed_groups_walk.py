@@ -18,8 +18,8 @@ import pytest
 
 from group_case import subscription
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.groups.classic.consumer_protocol import encode_assignment
-from kavka.coordinator.groups.classic.group import (
+from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
+from kavka.coordinator.groups.classic.decide.group import (
     GroupLimits,
     GroupState,
     JoinAnswer,
@@ -27,10 +27,10 @@ from kavka.coordinator.groups.classic.group import (
     JoinRequest,
     Leaver,
 )
-from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
-from kavka.coordinator.groups.shard import OffsetToCommit
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.groups.decide.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.records import CoordinatorRecord
-from kavka.coordinator.transactions.records import decode_transaction_record, transaction_record
-from kavka.coordinator.transactions.shard import Decision, TransactionShard
-from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.transactions.decide.records import decode_transaction_record, transaction_record
+from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RecordsError, RequestError
 from kavka.log.producer_state import AppendOrigin, ProducerState, Verification
 from kavka.model import NO_OFFSET, TopicPartition

@@ -7,7 +7,7 @@ import pytest
 from kavka.broker.consumer_groups import consumer_group_limits, serves_consumer_groups
 from kavka.config import effect
 from kavka.config.broker import BrokerConfig
-from kavka.coordinator.groups.consumer.group import ConsumerGroupLimits
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
 
 
 def limits(overrides: dict[str, str] | None = None, **settings: str) -> ConsumerGroupLimits:

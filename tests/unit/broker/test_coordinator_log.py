@@ -13,7 +13,7 @@ from kavka.broker.coordinator_log import CoordinatorLog
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
-from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, StorageError
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition

@@ -17,7 +17,7 @@ from kavka.broker.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE, LEADER_
 from kavka.broker.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
-from kavka.coordinator.groups.classic.group import GroupLimits
+from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, RequestError, StorageError
 from kavka.log.log_manager import LogManager, LogManagerSettings

@@ -10,7 +10,7 @@ import pytest
 from kavka.broker.metadata_cache import Endpoint, MetadataCache, PartitionMetadata, TopicMetadata
 from kavka.broker.transaction_markers import Marker, TransactionMarkers
 from kavka.broker.transaction_peers import MAX_WAITING, Lane
-from kavka.coordinator.transactions.state import Transaction, TransactionState
+from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.protocol.api_keys import ApiKey

@@ -7,9 +7,9 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.consumer.assignors import Assignor, GroupSpec, MemberSpec, assign_range
-from kavka.coordinator.groups.consumer.group import Assignment
-from kavka.coordinator.groups.consumer.uniform_assignor import assign_uniform
+from kavka.coordinator.groups.consumer.decide.assignors import Assignor, GroupSpec, MemberSpec, assign_range
+from kavka.coordinator.groups.consumer.decide.group import Assignment
+from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
 
 
 def topic(number: int) -> uuid.UUID:

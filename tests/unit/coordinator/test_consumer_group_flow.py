@@ -8,10 +8,10 @@ import uuid
 import pytest
 
 from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
-from kavka.coordinator.groups.classic.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.groups.classic.group import GroupState, Leaver
-from kavka.coordinator.groups.consumer.heartbeat import HeartbeatAnswer
-from kavka.coordinator.groups.shard import OffsetToCommit
+from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
+from kavka.coordinator.groups.classic.decide.group import GroupState, Leaver
+from kavka.coordinator.groups.consumer.decide.heartbeat import HeartbeatAnswer
+from kavka.coordinator.groups.decide.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from group_case import subscription
-from kavka.coordinator.groups.classic.group import (
+from kavka.coordinator.groups.classic.decide.group import (
     ClassicGroup,
     Effects,
     GroupLimits,
@@ -18,7 +18,7 @@ from kavka.coordinator.groups.classic.group import (
     Leaver,
     SyncAnswer,
 )
-from kavka.coordinator.groups.rebalance import LONGEST_CAUSE, LONGEST_WHY, MOST_CAUSES, Rebalance
+from kavka.coordinator.groups.decide.rebalance import LONGEST_CAUSE, LONGEST_WHY, MOST_CAUSES, Rebalance
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 
 LIMITS = GroupLimits(

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from group_surroundings import group_surroundings
-from kavka.coordinator.groups.classic.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
+from kavka.coordinator.groups.classic.decide.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
-from kavka.coordinator.groups.shard import MAX_NEW_GROUPS, OffsetToCommit
-from kavka.coordinator.partitions import java_string_hash
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
+from kavka.coordinator.groups.decide.shard import MAX_NEW_GROUPS, OffsetToCommit
+from kavka.coordinator.shared.decide.partitions import java_string_hash
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import EncodeError
 

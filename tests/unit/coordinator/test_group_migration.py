@@ -10,8 +10,8 @@ import asyncio
 import pytest
 
 from group_case import GROUP, Case, subscription, told
-from kavka.coordinator.groups.classic.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.groups.classic.group import GroupState
+from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
+from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

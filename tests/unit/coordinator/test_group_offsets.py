@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.offsets import GroupOffsets, OffsetKey
-from kavka.coordinator.groups.records import CommittedOffset, OffsetRecord
+from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord
+from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
 
 
 def record(value: int | None, partition: int = 0) -> OffsetRecord:

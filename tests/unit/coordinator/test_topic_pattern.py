@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.consumer.topic_pattern import MAX_LENGTH, InvalidPattern, TopicPattern
+from kavka.coordinator.shared.decide.topic_pattern import MAX_LENGTH, InvalidPattern, TopicPattern
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from kavka.coordinator.groups.records import CoordinatorRecord
+from kavka.coordinator.groups.decide.records import CoordinatorRecord
 from kavka.coordinator.transactions.coordinator import (
     InitWish,
     Surroundings,
     TransactionCoordinator,
     TransactionLimits,
 )
-from kavka.coordinator.transactions.records import decode_transaction_record, transaction_record
-from kavka.coordinator.transactions.state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
+from kavka.coordinator.transactions.decide.records import decode_transaction_record, transaction_record
+from kavka.coordinator.transactions.decide.state import MAX_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 

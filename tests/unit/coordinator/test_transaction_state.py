@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.coordinator.transactions.shard import Decision, TransactionShard
-from kavka.coordinator.transactions.state import (
+from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.decide.state import (
     MAX_EPOCH,
     MOVES,
     ProducerIdAndEpoch,

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-from kavka.coordinator.groups.shard import GroupShard
+from kavka.coordinator.groups.decide.shard import GroupShard
 
 
 class Ending(NamedTuple):

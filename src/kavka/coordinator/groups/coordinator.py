@@ -26,8 +26,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_shard import ActiveShard, Ending
-from kavka.coordinator.groups.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from kavka.coordinator.groups.classic.group import (
+from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kavka.coordinator.groups.classic.decide.group import (
     ClassicGroup,
     Effects,
     GroupLimits,
@@ -37,12 +37,12 @@ from kavka.coordinator.groups.classic.group import (
     Leaver,
     SyncAnswer,
 )
-from kavka.coordinator.groups.consumer.classic_members import answer_sync, classic_heartbeat
+from kavka.coordinator.groups.consumer.decide.classic_members import answer_sync, classic_heartbeat
+from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord, decode_consumer_group_record
 from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
-from kavka.coordinator.groups.consumer.group import FIRST_COMMIT_VERSION, ConsumerGroup
-from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
-from kavka.coordinator.groups.consumer.records import ConsumerGroupRecord, decode_consumer_group_record
-from kavka.coordinator.groups.records import (
+from kavka.coordinator.groups.decide.records import (
     CommittedOffset,
     CoordinatorRecord,
     DecodedRecord,
@@ -52,8 +52,8 @@ from kavka.coordinator.groups.records import (
     offset_record,
     split_version,
 )
-from kavka.coordinator.groups.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
-from kavka.coordinator.partitions import Leaderships, Placement, nothing_to_load
+from kavka.coordinator.groups.decide.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
+from kavka.coordinator.shared.decide.partitions import Leaderships, Placement, nothing_to_load
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 from kavka.protocol.primitives import STRING_MAX_BYTES

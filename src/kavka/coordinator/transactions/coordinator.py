@@ -27,15 +27,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from kavka.coordinator.groups.records import CoordinatorRecord, OpenTransaction
-from kavka.coordinator.partitions import Leaderships, Placement, nothing_to_load
-from kavka.coordinator.transactions.records import (
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.decide.partitions import Leaderships, Placement, nothing_to_load
+from kavka.coordinator.transactions.decide.records import (
     decode_transaction_record,
     transaction_record,
     transaction_tombstone,
 )
-from kavka.coordinator.transactions.shard import Decision, TransactionShard
-from kavka.coordinator.transactions.state import ProducerIdAndEpoch, Transaction
+from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch, Transaction
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
 from kavka.model import LeaderEpoch, TopicPartition

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS_SINCE_4, NOT_ASKED
-from kavka.coordinator.groups.consumer.group import Assignment as Partitions
-from kavka.coordinator.groups.consumer.group import ConsumerGroup, ConsumerMember
+from kavka.coordinator.groups.consumer.decide.group import Assignment as Partitions
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup, ConsumerMember
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kavka.protocol.messages.consumer_group_describe_response import (

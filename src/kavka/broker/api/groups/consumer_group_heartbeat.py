@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, stays or leaves, and learns its partitions.
 
-Behaviour   The rules are in `coordinator.groups.consumer.heartbeat`; the answer waits until what the heartbeat led to
-            is in the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or
+Behaviour   The rules are in `coordinator.groups.consumer.decide.heartbeat`; the answer waits until what the heartbeat
+            led to is in the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or
             group.coordinator.rebalance.protocols does not name this protocol.
 Versions    0; 1 regular expressions, and member ids made by clients (KIP-848, KIP-1082).
 """
@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.consumer.group import Assignment
-from kavka.coordinator.groups.consumer.heartbeat import ConsumerHeartbeat
+from kavka.coordinator.groups.consumer.decide.group import Assignment
+from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kavka.protocol.messages.consumer_group_heartbeat_request import TopicPartitions as OwnedPartitions

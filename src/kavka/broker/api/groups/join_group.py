@@ -1,8 +1,8 @@
 """JoinGroup (key 11): a member enters its group's next generation.
 
-Behaviour   That of the classic protocol; the rules are in `coordinator.groups.classic.group`. The answer waits until
-            the generation begins. A member without an id first gets one with MEMBER_ID_REQUIRED (version 4 on,
-            KIP-394).
+Behaviour   That of the classic protocol; the rules are in `coordinator.groups.classic.decide.group`. The answer waits
+            until the generation begins. A member without an id first gets one with MEMBER_ID_REQUIRED (version 4
+            on, KIP-394).
 Versions    0 (session time-out for both); 1 rebalance time-out; 2; 3; 4 member id required; 5 static members (KIP-345);
             6 flexible; 7 protocol type (KIP-559); 8 reason (KIP-800); 9 the assignment may be skipped (KIP-814).
 """
@@ -13,8 +13,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.groups.group_errors import join_refusal
-from kavka.coordinator.groups.classic.group import JoinProtocol
-from kavka.coordinator.groups.classic.group import JoinRequest as Join
+from kavka.coordinator.groups.classic.decide.group import JoinProtocol
+from kavka.coordinator.groups.classic.decide.group import JoinRequest as Join
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.join_group_request import JoinGroupRequest
 from kavka.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.shard import OffsetToCommit
+from kavka.coordinator.groups.decide.shard import OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kavka.protocol.messages.offset_commit_response import (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.records import CommittedOffset
+from kavka.coordinator.groups.decide.records import CommittedOffset
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, NO_OFFSET
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.api.transactions.transaction_errors import known_to
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
-from kavka.coordinator.transactions.state import ProducerIdAndEpoch
+from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest

@@ -2,7 +2,7 @@
 
 Behaviour   All partitions are added or none: where one is unknown it is told so, and the others
             OPERATION_NOT_ATTEMPTED. The transaction begins with its first partition. Whose partitions were all refused
-            may abort all the same (`coordinator.transactions.shard`, I4).
+            may abort all the same (`coordinator.transactions.decide.shard`, I4).
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 from brokers, many transactions at once, and verification without
             adding (KIP-890); 5 TRANSACTION_ABORTABLE.
 """
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.transactions.transaction_errors import known_to
-from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch
+from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.messages.add_partitions_to_txn_request import (

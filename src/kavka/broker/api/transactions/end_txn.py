@@ -4,7 +4,7 @@ Behaviour   The answer goes out when the outcome is committed in `__transaction_
             begins the next transaction before they are all written is told CONCURRENT_TRANSACTIONS, and asks again. So
             is who aborts the next one then; once the markers are written, its abort is done, for there is nothing in
             it. Apache Kafka answers INVALID_TXN_STATE there before version 5, which ends librdkafka's producers; here
-            only who has not asked to add partitions since is told so (`coordinator.transactions.shard`, I4).
+            only who has not asked to add partitions since is told so (`coordinator.transactions.decide.shard`, I4).
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 each end raises the epoch (KIP-890 part 2),
             and the answer tells it: to every client that asks so, whatever transaction.version says by now. One that
             has not heard yet that it was lowered goes on writing without adding partitions, and only another epoch
@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.transactions.transaction_errors import known_to
-from kavka.coordinator.transactions.state import BUMPS_EPOCH, ProducerIdAndEpoch
+from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.end_txn_request import EndTxnRequest
 from kavka.protocol.messages.end_txn_response import EndTxnResponse

@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.coordinator.transactions.coordinator import InitWish
-from kavka.coordinator.transactions.state import ProducerIdAndEpoch
+from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse

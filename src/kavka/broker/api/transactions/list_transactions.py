@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.consumer.topic_pattern import InvalidPattern, TopicPattern
-from kavka.coordinator.transactions.state import Transaction
-from kavka.coordinator.transactions.state import TransactionState as State
+from kavka.coordinator.shared.decide.topic_pattern import InvalidPattern, TopicPattern
+from kavka.coordinator.transactions.decide.state import Transaction
+from kavka.coordinator.transactions.decide.state import TransactionState as State
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.list_transactions_request import ListTransactionsRequest
 from kavka.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.broker.transaction_verification import Beginning
-from kavka.coordinator.groups.shard import OffsetToCommit
-from kavka.coordinator.transactions.state import ProducerIdAndEpoch
+from kavka.coordinator.groups.decide.shard import OffsetToCommit
+from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest

@@ -1,7 +1,7 @@
 """ConsumerGroupFlow: the flow around consumer groups (KIP-848): turns, records, answers, deadlines.
 
-Decides nothing: consumer_heartbeat and classic_members decide from the committed state, this writes their records in
-the group's turn, lets them be replayed, and answers then. Must not know sockets or the wire format of requests.
+Decides nothing: `decide.heartbeat` and `decide.classic_members` decide from the committed state. This writes their
+records in the group's turn, has them replayed, and then answers. Must not know sockets or the wire format of requests.
 
     I1  a decision is carried out before the next one of its group is made (Turns)
     I2  records whose outcome is unknown are replayed, and the request is answered with the error: they lie in this
@@ -21,7 +21,7 @@ from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_shard import ActiveShard
-from kavka.coordinator.groups.classic.group import (
+from kavka.coordinator.groups.classic.decide.group import (
     ClassicGroup,
     Effects,
     GroupLimits,
@@ -30,9 +30,9 @@ from kavka.coordinator.groups.classic.group import (
     JoinRequest,
     Leaver,
 )
-from kavka.coordinator.groups.consumer.classic_members import decide_classic_join
-from kavka.coordinator.groups.consumer.classic_members import decide_leave as decide_classic_leave
-from kavka.coordinator.groups.consumer.group import (
+from kavka.coordinator.groups.consumer.decide.classic_members import decide_classic_join
+from kavka.coordinator.groups.consumer.decide.classic_members import decide_leave as decide_classic_leave
+from kavka.coordinator.groups.consumer.decide.group import (
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
     ConsumerGroup,
@@ -40,7 +40,7 @@ from kavka.coordinator.groups.consumer.group import (
     ConsumerMember,
     ResolvedRegex,
 )
-from kavka.coordinator.groups.consumer.heartbeat import (
+from kavka.coordinator.groups.consumer.decide.heartbeat import (
     ConsumerHeartbeat,
     HeartbeatAnswer,
     Now,
@@ -50,12 +50,12 @@ from kavka.coordinator.groups.consumer.heartbeat import (
     is_new_subscription,
     remove_members,
 )
-from kavka.coordinator.groups.consumer.migration import may_downgrade, to_classic_group, to_consumer_group
-from kavka.coordinator.groups.consumer.records import group_tombstones
-from kavka.coordinator.groups.consumer.target_assignment import Topics
-from kavka.coordinator.groups.consumer.topic_pattern import InvalidPattern, TopicPattern
-from kavka.coordinator.groups.rebalance import Causes, Rebalance, because
-from kavka.coordinator.groups.records import CoordinatorRecord, group_record, group_tombstone
+from kavka.coordinator.groups.consumer.decide.migration import may_downgrade, to_classic_group, to_consumer_group
+from kavka.coordinator.groups.consumer.decide.records import group_tombstones
+from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
+from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance, because
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, group_record, group_tombstone
+from kavka.coordinator.shared.decide.topic_pattern import InvalidPattern, TopicPattern
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 

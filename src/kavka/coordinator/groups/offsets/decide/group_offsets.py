@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kavka.coordinator.groups.records import CommittedOffset, OffsetRecord
+from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord
 
 
 class OffsetKey(NamedTuple):

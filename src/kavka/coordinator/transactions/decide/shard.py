@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kavka.coordinator.transactions.state import (
+from kavka.coordinator.transactions.decide.state import (
     BUMPS_EPOCH,
     MAX_EPOCH,
     ProducerIdAndEpoch,

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.consumer.group import Assignment
+from kavka.coordinator.groups.consumer.decide.group import Assignment
 
 MutableAssignment: TypeAlias = dict[uuid.UUID, set[int]]
 

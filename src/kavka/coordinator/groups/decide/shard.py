@@ -17,17 +17,16 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.group import ClassicGroup, Effects, GroupLimits, GroupState
-from kavka.coordinator.groups.consumer.group import FIRST_COMMIT_VERSION, ConsumerGroup
-from kavka.coordinator.groups.consumer.records import (
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, Effects, GroupLimits, GroupState
+from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.groups.consumer.decide.records import (
     ConsumerGroupRecord,
     EpochRecord,
     apply_to,
     group_tombstones,
     is_deletion,
 )
-from kavka.coordinator.groups.offsets import GroupOffsets, OffsetKey
-from kavka.coordinator.groups.records import (
+from kavka.coordinator.groups.decide.records import (
     NO_EXPIRY,
     CommittedOffset,
     CoordinatorRecord,
@@ -39,6 +38,7 @@ from kavka.coordinator.groups.records import (
     members_of,
     offset_record,
 )
+from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
 

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from kavka.coordinator.groups.consumer.assignors import GroupSpec, MutableAssignment, frozen
-from kavka.coordinator.groups.consumer.group import Assignment
+from kavka.coordinator.groups.consumer.decide.assignors import GroupSpec, MutableAssignment, frozen
+from kavka.coordinator.groups.consumer.decide.group import Assignment
 
 MAX_ROUNDS: Final = 16
 """Kafka's: each round about halves the imbalance that is left."""

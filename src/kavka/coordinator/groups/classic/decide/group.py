@@ -34,8 +34,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kavka.coordinator.groups.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_topics
-from kavka.coordinator.groups.rebalance import Causes, Rebalance, because
+from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_topics
+from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance, because
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
 NO_MEMBER = ""

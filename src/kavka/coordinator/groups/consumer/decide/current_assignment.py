@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from kavka.coordinator.groups.consumer.group import NOTHING, Assignment, ConsumerMember, MemberState
+from kavka.coordinator.groups.consumer.decide.group import NOTHING, Assignment, ConsumerMember, MemberState
 from kavka.errors import ErrorCode, RequestError
 
 

@@ -21,8 +21,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.group import JoinProtocol
-from kavka.coordinator.groups.consumer.group import (
+from kavka.coordinator.groups.classic.decide.group import JoinProtocol
+from kavka.coordinator.groups.consumer.decide.group import (
     NOTHING,
     Assignment,
     ClassicMetadata,
@@ -31,7 +31,7 @@ from kavka.coordinator.groups.consumer.group import (
     MemberState,
     ResolvedRegex,
 )
-from kavka.coordinator.groups.records import CoordinatorRecord
+from kavka.coordinator.groups.decide.records import CoordinatorRecord
 from kavka.errors import ProtocolViolation
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey

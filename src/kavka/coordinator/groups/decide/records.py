@@ -6,7 +6,7 @@ A key and a value each begin with a two-byte version; a null value deletes what 
     0, 1          group, topic, partition    OffsetCommitValue, written in version 3 (1 if it has an expiry of its own)
     2             group                      GroupMetadataValue, written in version 3
 
-Keys of other versions are those of consumer groups (consumer_group_records) or of kinds that are not known here.
+Keys of other versions belong to consumer groups (groups.consumer.decide.records), or to kinds that are not known here.
 
 Source: Kafka's GroupCoordinatorRecordHelpers; written so that its dump-log decodes them.
 """
@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.group import ClassicGroup, GroupState, JoinProtocol, Member
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState, JoinProtocol, Member
 from kavka.errors import ProtocolViolation
 from kavka.model import NO_EPOCH, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode

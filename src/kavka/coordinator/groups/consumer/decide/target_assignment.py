@@ -18,9 +18,16 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from kavka.coordinator.groups.consumer.assignors import RANGE, UNIFORM, Assignor, GroupSpec, MemberSpec, assign_range
-from kavka.coordinator.groups.consumer.group import NOTHING, Assignment, ConsumerMember
-from kavka.coordinator.groups.consumer.uniform_assignor import assign_uniform
+from kavka.coordinator.groups.consumer.decide.assignors import (
+    RANGE,
+    UNIFORM,
+    Assignor,
+    GroupSpec,
+    MemberSpec,
+    assign_range,
+)
+from kavka.coordinator.groups.consumer.decide.group import NOTHING, Assignment, ConsumerMember
+from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: assign_uniform, RANGE: assign_range}
 """Those that a broker can be told to use, under the names that clients say."""

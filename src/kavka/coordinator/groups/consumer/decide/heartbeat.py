@@ -31,8 +31,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kavka.coordinator.groups.consumer.current_assignment import reconcile
-from kavka.coordinator.groups.consumer.group import (
+from kavka.coordinator.groups.consumer.decide.current_assignment import reconcile
+from kavka.coordinator.groups.consumer.decide.group import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     NOTHING,
@@ -43,7 +43,7 @@ from kavka.coordinator.groups.consumer.group import (
     ConsumerMember,
     ResolvedRegex,
 )
-from kavka.coordinator.groups.consumer.records import (
+from kavka.coordinator.groups.consumer.decide.records import (
     current_record,
     epoch_record,
     member_record,
@@ -53,8 +53,14 @@ from kavka.coordinator.groups.consumer.records import (
     target_member_record,
     target_record,
 )
-from kavka.coordinator.groups.consumer.target_assignment import ASSIGNORS, Reader, Topics, compute_target, metadata_hash
-from kavka.coordinator.groups.records import CoordinatorRecord
+from kavka.coordinator.groups.consumer.decide.target_assignment import (
+    ASSIGNORS,
+    Reader,
+    Topics,
+    compute_target,
+    metadata_hash,
+)
+from kavka.coordinator.groups.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 
 FIRST_VERSION_WITH_MEMBER_IDS_OF_CLIENTS = 1

@@ -25,30 +25,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kavka.coordinator.groups.classic.consumer_protocol import (
+from kavka.coordinator.groups.classic.decide.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     Subscription,
     decode_assignment,
     decode_subscription,
 )
-from kavka.coordinator.groups.classic.group import ClassicGroup, GroupLimits, Member
-from kavka.coordinator.groups.consumer.classic_members import assignment_bytes, by_topic_id
-from kavka.coordinator.groups.consumer.group import (
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupLimits, Member
+from kavka.coordinator.groups.consumer.decide.classic_members import assignment_bytes, by_topic_id
+from kavka.coordinator.groups.consumer.decide.group import (
     Assignment,
     ClassicMetadata,
     ConsumerGroup,
     ConsumerGroupLimits,
     ConsumerMember,
 )
-from kavka.coordinator.groups.consumer.records import (
+from kavka.coordinator.groups.consumer.decide.records import (
     current_record,
     epoch_record,
     member_record,
     target_member_record,
     target_record,
 )
-from kavka.coordinator.groups.consumer.target_assignment import Topics, metadata_hash
-from kavka.coordinator.groups.records import CoordinatorRecord, group_tombstone
+from kavka.coordinator.groups.consumer.decide.target_assignment import Topics, metadata_hash
+from kavka.coordinator.groups.decide.records import CoordinatorRecord, group_tombstone
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 
 DISABLED = "because online upgrade is disabled."

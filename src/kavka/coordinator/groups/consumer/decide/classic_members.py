@@ -20,15 +20,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kavka.coordinator.groups.classic.consumer_protocol import (
+from kavka.coordinator.groups.classic.decide.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     Subscription,
     decode_subscription,
     encode_assignment,
     subscription_version,
 )
-from kavka.coordinator.groups.classic.group import JoinAnswer, JoinProtocol, JoinRequest, Leaver, SyncAnswer
-from kavka.coordinator.groups.consumer.group import (
+from kavka.coordinator.groups.classic.decide.group import JoinAnswer, JoinProtocol, JoinRequest, Leaver, SyncAnswer
+from kavka.coordinator.groups.consumer.decide.group import (
     JOINING_EPOCH,
     Assignment,
     ClassicMetadata,
@@ -36,9 +36,15 @@ from kavka.coordinator.groups.consumer.group import (
     ConsumerMember,
     MemberState,
 )
-from kavka.coordinator.groups.consumer.heartbeat import Now, advance, check_not_full, replace_member, require_static
-from kavka.coordinator.groups.consumer.target_assignment import Topics
-from kavka.coordinator.groups.records import CoordinatorRecord
+from kavka.coordinator.groups.consumer.decide.heartbeat import (
+    Now,
+    advance,
+    check_not_full,
+    replace_member,
+    require_static,
+)
+from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
+from kavka.coordinator.groups.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 
 

@@ -1,7 +1,7 @@
 """ConsumerGroup: a group of the newer protocol (KIP-848), as its records in the log say it is.
 
 Holds members, the target assignment and who has which partition in which epoch. It changes only by `put_` and `remove_`
-methods, which `replay` calls with committed records; what a request leads to is decided elsewhere (consumer_heartbeat,
+methods, which `replay` calls with committed records; what a request leads to is decided elsewhere (heartbeat,
 classic_members), from this state, as records. Deadlines are not in the log: they begin anew when it is loaded.
 
     I1  a partition has one epoch: that of the member to which it is assigned, or which has not given it back yet; so no
@@ -29,7 +29,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.group import JoinProtocol
+from kavka.coordinator.groups.classic.decide.group import JoinProtocol
 from kavka.errors import ErrorCode, RequestError
 
 Assignment: TypeAlias = Mapping[uuid.UUID, frozenset[int]]

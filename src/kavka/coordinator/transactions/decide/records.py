@@ -14,8 +14,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kavka.coordinator.groups.records import CoordinatorRecord
-from kavka.coordinator.transactions.state import Transaction, TransactionState
+from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
 from kavka.errors import ProtocolViolation
 from kavka.model import TopicPartition
 from kavka.protocol.codec import decode, encode

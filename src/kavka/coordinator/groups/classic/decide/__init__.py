@@ -1,0 +1,5 @@
+"""Decides for one classic group. Pure: no log, no futures, no clock.
+
+group              the automaton: who is a member, when a generation begins and ends, what each request is answered with
+consumer_protocol  the bytes that consumers exchange through their group
+"""

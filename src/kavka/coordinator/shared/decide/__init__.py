@@ -1,0 +1,5 @@
+"""Decides what both coordinators have to decide. Pure: no log, no futures, no clock.
+
+partitions     which partition of a coordinator's topic keeps a key; which leader epochs count
+topic_pattern  regular expressions over names of topics and transactional ids, in time that is linear in the name
+"""
