@@ -3,7 +3,8 @@
 Every room that decides something an operator may ask about later (who leads, who is in sync, who was refused, what was
 cut off a log) returns or records one `Decision`: what, about which partition, broker or group, what was before and
 after, the evidence with its numbers, and one sentence that says why. This module knows the form only; what becomes of
-the records is the broker's matter (`broker/decision_log.py`: the topic `__kavka_decisions` and a ring in memory).
+the records is the broker's matter (`broker/decisions/decision_log.py`: the topic `__kavka_decisions` and a ring in
+memory).
 
     I1  a decision is a value: whoever records it changes nothing by it, and never waits for it
     I2  `evidence`, `before` and `after` hold only what JSON holds: numbers, texts, booleans, lists of them, None

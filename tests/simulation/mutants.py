@@ -16,7 +16,7 @@ PARTITION = "kavka.replication.partition:Partition"
 FETCH_STATE = "kavka.replication.fetch_state:FetchState"
 FOLLOWED = "kavka.replication.followed_partitions:FollowedPartitions"
 LOG = "kavka.log.unified_log:UnifiedLog"
-STATE_CHANGES = "kavka.broker.state_changes:StateChanges"
+STATE_CHANGES = "kavka.broker.metadata.state_changes:StateChanges"
 
 NO_FENCE = Change(
     f"{PARTITION}.follower", "if current_leader_epoch >= 0 and current_leader_epoch != known:", "if False:"
@@ -428,7 +428,7 @@ MUTANTS = [
     Mutant(
         "any registration under the own id is the own one",
         "KAFKA-1387: a second broker with an id that is taken takes it",
-        (Change("kavka.broker.broker:register", "if stat.ephemeral_owner in former_sessions:", "if True:"),),
+        (Change("kavka.broker.assembly.broker:register", "if stat.ephemeral_owner in former_sessions:", "if True:"),),
         ("S36",),
     ),
     Mutant(
@@ -440,7 +440,7 @@ MUTANTS = [
     Mutant(
         "a lost session stays lost",
         "KAFKA-1029's family: a broker whose session ended goes on without being registered",
-        (Change("kavka.broker.broker:Broker._rejoin", "await self._register()", "pass"),),
+        (Change("kavka.broker.assembly.broker:Broker._rejoin", "await self._register()", "pass"),),
         ("S28",),
     ),
     Mutant(
@@ -609,7 +609,7 @@ MUTANTS = [
         "KIP-890: nobody asks whether there is a transaction that the record is of, and it never ends",
         (
             Change(
-                "kavka.broker.transaction_verification:TransactionVerification.verify_or_add",
+                "kavka.broker.transactions.verification:TransactionVerification.verify_or_add",
                 "if not add and not self._is_enabled():",
                 "if True:",
             ),

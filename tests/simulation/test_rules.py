@@ -357,7 +357,7 @@ def test_r14_a_question_of_an_older_epoch_is_answered(world: World, monkeypatch:
 
 
 def test_r14_an_order_of_an_old_controller_is_obeyed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.broker.state_changes.StateChanges._refusal", lambda *epochs: ErrorCode.NONE)
+    monkeypatch.setattr("kavka.broker.metadata.state_changes.StateChanges._refusal", lambda *epochs: ErrorCode.NONE)
     request = UpdateMetadataRequest(controller_id=1, controller_epoch=0, broker_epoch=-1)
 
     with broken("R14"):

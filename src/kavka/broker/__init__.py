@@ -1,1 +1,16 @@
-"""The broker: joins replication, coordinators and controller, and answers Kafka's protocol (api/, one file per key)."""
+"""The broker: joins replication, coordinators and controller, and answers Kafka's protocol.
+
+api/           one handler for each API key; `api_table.py` lists them, `dispatcher.py` calls them
+assembly/      makes the parts below, joins them into one broker, starts and stops it
+membership/    how a broker comes into its cluster, and what it finds in its log directories before it does
+metadata/      what the controller says: about this broker's replicas, and about the cluster
+topics/        topics that brokers create without an administrator's request
+settings/      settings that change while the broker runs
+coordinators/  what the coordinators of groups and transactions are given by the broker
+transactions/  verification of transactional writes, markers, producer ids
+reads/         fetch sessions, and the search for records by timestamp
+upkeep/        compaction, retention, flushes, moves between log directories
+quotas/        limits on replication traffic
+decisions/     where the records of this broker's decisions go
+telemetry/     the broker's metrics, and the metrics that clients push
+"""

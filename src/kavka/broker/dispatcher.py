@@ -25,7 +25,7 @@ from kavka.protocol.codec import decode, encode_chunks
 from kavka.protocol.connection import NO_RESPONSE, Request, Response
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
 
 
 class _Handler(NamedTuple):

@@ -232,7 +232,7 @@ def settings_of(plan: Start) -> BrokerConfig:
 
 
 def _recorded_broker_id(config: BrokerConfig) -> int | None:
-    from kavka.broker.adoption import recorded_broker_id
+    from kavka.broker.membership.adoption import recorded_broker_id
     from kavka.runtime.disk import LocalFileSystem
 
     return recorded_broker_id(LocalFileSystem(), config.log_directories)

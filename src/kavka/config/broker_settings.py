@@ -523,7 +523,7 @@ class BrokerSettings(Settings):
     kavka_max_receiving_bytes = long(256 * MIB, at_least(1 * MIB))
     # kavka's own: how soon a dead controller is followed (controller/succession.py).
     kavka_controller_fast_failover = boolean(True, MEDIUM)
-    # kavka's own: why-records (broker/decision_log.py).
+    # kavka's own: why-records (broker/decisions/decision_log.py).
     kavka_decisions_topic_enable = string("auto", one_of("auto", "true", "false"), MEDIUM)
     kavka_decisions_ring_bytes = integer(2 * MIB, at_least(64 * KIB), LOW)
     kavka_decisions_retention_ms = long(30 * DAY_MS, at_least(-1), LOW)
@@ -534,7 +534,7 @@ class BrokerSettings(Settings):
     kavka_replica_lag_policy = string("time", one_of("time", "messages"), MEDIUM)
     kavka_replica_lag_max_messages = long(4_000, at_least(1), LOW)
     kavka_eligible_leader_replicas_enable = boolean(False, MEDIUM)
-    # kavka's own: a broker that would begin without its logs (broker/log_homes.py).
+    # kavka's own: a broker that would begin without its logs (broker/membership/log_directory_check.py).
     kavka_abandoned_log_dirs = string_list("", importance=LOW)
     # kavka's own: metrics for Prometheus (runtime/metrics_server.py).
     kavka_metrics_port = integer(0, between(0, 65_535), MEDIUM)

@@ -217,7 +217,8 @@ class BrokerChanges:
         }
         if not news:
             return
-        # Of a dead broker, too: when it is back it asks whether its last loss was acted on (broker/predecessor.py).
+        # Of a dead broker, too: when it is back it asks whether its last loss was acted on
+        # (broker/membership/incarnation.py).
         assigned = (replicas for topic in context.topics.values() for replicas in topic.assignment.partitions.values())
         known = {*context.brokers, *chain.from_iterable(assigned)}
         acted_on = {key: epoch for key, epoch in {**context.acted_on, **news}.items() if key in known}

@@ -2,7 +2,7 @@
 
 Decides, where kavka.eligible.leader.replicas.enable is on: which replicas stay eligible (the ELR) when a state
 changes, and what becomes of a partition when a broker is back uncleanly: after a stop by which it may have lost what it
-had not synced (broker/predecessor.py). Pure; it knows no znodes but the state's form.
+had not synced (broker/membership/incarnation.py). Pure; it knows no znodes but the state's form.
 
 What it rests on: with the option a leader commits nothing while fewer than min.insync.replicas are in sync (capped by
 the number of replicas; `needed` below). So whoever leaves the ISR then has all that is committed, until that many are

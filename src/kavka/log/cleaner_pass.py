@@ -1,7 +1,7 @@
 """CleaningPass: one compaction of one log, in steps: first where each key is last, then what stays of each segment.
 
 Decides record by record and batch by batch what stays. It reads and writes files that it is given and must not know the
-log: whoever runs it (`broker.log_cleaner`) has each step done by a worker, and swaps the new segments in.
+log: whoever runs it (`broker.upkeep.log_cleaner`) has each step done by a worker, and swaps the new segments in.
 
     record without a key, or below the latest one of its key      goes
     tombstone at or behind its batch's delete horizon             goes; the horizon is set when it is first met here

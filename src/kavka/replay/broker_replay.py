@@ -25,7 +25,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from kavka.broker.decision_log import is_kept
+from kavka.broker.decisions.decision_log import is_kept
 from kavka.controller.alter_partition import Accepted, Proposal, Verdict, judge, verdict_decision
 from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.election import Succession

@@ -1,7 +1,7 @@
 """FollowerSession: what a follower's next Fetch request carries, so that it says only what the leader does not know.
 
 Decides whether a request is a full or an incremental one, which partitions it names, and in which version. Must not
-know logs, connections, or why a partition is fetched or not. The leader's side is broker/fetch_session.py.
+know logs, connections, or why a partition is fetched or not. The leader's side is broker/reads/fetch_session.py.
 
     I1  what the leader's session holds is `held`, as of the last request that it took
     I2  an incremental request costs as much as there are changes, however many partitions the session holds

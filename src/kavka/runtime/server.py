@@ -29,11 +29,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.broker import Broker, Ports
-from kavka.broker.broker_metrics import register as register_metrics
+from kavka.broker.assembly.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
-from kavka.broker.metadata_cache import Endpoint
-from kavka.broker.registration import generate_broker_id
+from kavka.broker.membership.registration import generate_broker_id
+from kavka.broker.metadata.metadata_cache import Endpoint
+from kavka.broker.telemetry.broker_metrics import register as register_metrics
 from kavka.config.broker import BrokerConfig
 from kavka.config.listeners import Endpoint as ListenerEndpoint
 from kavka.errors import ZooKeeperError

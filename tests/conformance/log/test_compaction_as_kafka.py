@@ -21,7 +21,7 @@ from compaction_support import CLUSTER_ID, COMPACTED, Store
 from log_support import PARTITION
 
 from apache_kafka import ApacheKafka, PeerMissing, run_tool
-from kavka.broker.adoption import operations, plan, survey
+from kavka.broker.membership.adoption import operations, plan, survey
 from kavka.log.checkpoint import parse_offsets
 from kavka.model import BrokerId
 from kavka.records.builder import ProducerStamp

@@ -18,7 +18,7 @@ from jute_client import JuteClient
 from log_directory_load import GROUPS, Served, append, read_all, write_load
 
 from apache_kafka import ApacheKafka, PeerMissing, run_tool
-from kavka.broker.adoption import FoundTopic, operations, plan, survey
+from kavka.broker.membership.adoption import FoundTopic, operations, plan, survey
 from kavka.log.checkpoint import CLEAN_SHUTDOWN, parse_epochs
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem

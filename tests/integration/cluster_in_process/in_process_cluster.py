@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from kavka.broker.broker import Broker
+from kavka.broker.assembly.broker import Broker
 from kavka.client.cluster import Cluster
 from kavka.config.broker import BrokerConfig
 from kavka.controller.reign import Deposed

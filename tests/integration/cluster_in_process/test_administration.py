@@ -7,7 +7,7 @@ from pathlib import Path
 from in_process_cluster import InProcessCluster
 from test_replicated_topic import TOPIC, create, runs, write
 
-from kavka.broker.broker_metrics import register
+from kavka.broker.telemetry.broker_metrics import register
 from kavka.client.admin import (
     Admin,
     ConfigChange,

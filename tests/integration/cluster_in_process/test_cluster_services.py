@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from in_process_cluster import PATIENCE_S, InProcessCluster
 
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
@@ -302,7 +302,7 @@ def test_a_controller_whose_session_expired_is_replaced_and_all_go_on(tmp_path: 
 
 
 def test_a_second_broker_with_the_same_id_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.broker.registration.EXPIRY_SLACK_MS", 0)
+    monkeypatch.setattr("kavka.broker.membership.registration.EXPIRY_SLACK_MS", 0)
 
     async def scenario(cluster: InProcessCluster) -> None:
         async with cluster.client() as client:

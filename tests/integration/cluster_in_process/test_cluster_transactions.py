@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from in_process_cluster import PATIENCE_S, InProcessCluster
 
-from kavka.broker.metadata_cache import TRANSACTION_STATE_TOPIC
+from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster, CoordinatorType
 from kavka.client.consumer import Consumer

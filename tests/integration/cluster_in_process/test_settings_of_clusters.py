@@ -11,7 +11,7 @@ from test_control_plane import connections_to
 from test_replicated_topic import TOPIC, create, runs, write
 
 from broker_client import BrokerClient, batch
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode

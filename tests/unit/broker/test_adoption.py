@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from kavka.broker.adoption import (
+from kavka.broker.membership.adoption import (
     MAX_PARTITIONS,
     Claims,
     FoundDirectory,

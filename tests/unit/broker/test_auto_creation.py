@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
-from kavka.broker import auto_creation
-from kavka.broker.auto_creation import AutoCreation
+from kavka.broker.topics import auto_creation
+from kavka.broker.topics.auto_creation import AutoCreation
 from kavka.errors import ErrorCode
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

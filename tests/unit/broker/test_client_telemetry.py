@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from kavka.broker import client_telemetry
-from kavka.broker.client_telemetry import NO_INSTANCE, Assignment, ClientIdentity, ClientTelemetry, Push
+from kavka.broker.telemetry import client_telemetry
+from kavka.broker.telemetry.client_telemetry import NO_INSTANCE, Assignment, ClientIdentity, ClientTelemetry, Push
 from kavka.errors import ErrorCode, RequestError
 from kavka.records.compression import Compression
 

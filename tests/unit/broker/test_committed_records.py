@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.committed_records import CommittedRecords
+from kavka.broker.coordinators.committed_records import CommittedRecords
 from kavka.records.batch import RecordBatch, iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.controller_link import ControllerLink
-from kavka.broker.metadata_cache import BrokerMetadata, Endpoint, MetadataCache
+from kavka.broker.metadata.controller_link import ControllerLink
+from kavka.broker.metadata.metadata_cache import BrokerMetadata, Endpoint, MetadataCache
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
 from kavka.model import NO_LEADER, BrokerId
 from kavka.protocol.api import ApiKey, decode_request_header

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.coordinator_log import CoordinatorLog
-from kavka.broker.topic_settings import log_config
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.settings.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
 from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker import decision_log
-from kavka.broker.decision_log import MAX_PENDING, DecisionLog
+from kavka.broker.decisions import decision_log
+from kavka.broker.decisions.decision_log import MAX_PENDING, DecisionLog
 from kavka.decisions import RING_FILES, Decision, DecisionKind, decode_decision
 from kavka.errors import ConnectionFailed, StorageError
 from kavka.filesystem import File

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kavka.broker import dynamic_configs
-from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.registration import make_persistent_paths
+from kavka.broker.membership.registration import make_persistent_paths
+from kavka.broker.settings import dynamic_configs
+from kavka.broker.settings.dynamic_configs import DynamicConfigs
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
-from kavka.broker.features import SUPPORTED, Features
+from kavka.broker.metadata.features import SUPPORTED, Features
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kavka.broker.fetch_session import (
+from kavka.broker.reads.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     MIN_EVICTION_MS,

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from kavka.broker.flushes import Flushes
+from kavka.broker.upkeep.flushes import Flushes
 from kavka.errors import StorageError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings

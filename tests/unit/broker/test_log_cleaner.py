@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.log_cleaner import LogCleaner
-from kavka.broker.log_maintenance import LogMaintenance
+from kavka.broker.upkeep.log_cleaner import LogCleaner
+from kavka.broker.upkeep.log_maintenance import LogMaintenance
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.log.log_config import LogConfig

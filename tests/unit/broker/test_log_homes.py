@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.adoption import Claims
-from kavka.broker.log_homes import require_logs
+from kavka.broker.membership.adoption import Claims
+from kavka.broker.membership.log_directory_check import require_logs
 from kavka.config.broker import BrokerConfig
 from kavka.errors import ConfigError, LogsElsewhere
 from kavka.log.checkpoint import META_PROPERTIES, MetaProperties, format_meta_properties

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from kavka.broker.metadata_cache import NO_TOPIC_ID, MetadataCache, TopicMetadata
+from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache, TopicMetadata
 
 ID = uuid.UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
 

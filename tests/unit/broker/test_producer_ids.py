@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.producer_ids import DISTANCE, ProducerIds
+from kavka.broker.transactions.producer_ids import DISTANCE, ProducerIds
 from kavka.errors import RequestError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.predecessor import (
+from kavka.broker.membership.incarnation import (
     NEVER_ACTED_ON,
     FormerLife,
     former_lives,
@@ -20,7 +20,7 @@ from kavka.broker.predecessor import (
     remember_life,
     sessions_from,
 )
-from kavka.broker.registration import generate_broker_id, make_persistent_paths, register
+from kavka.broker.membership.registration import generate_broker_id, make_persistent_paths, register
 from kavka.errors import ConfigError
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
@@ -83,7 +83,7 @@ def test_a_killed_brokers_znode_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_second_live_broker_with_the_same_id_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.broker.registration.EXPIRY_SLACK_MS", 0)
+    monkeypatch.setattr("kavka.broker.membership.registration.EXPIRY_SLACK_MS", 0)
 
     async def scenario(server: EmbeddedZooKeeper) -> None:
         first = await server.connect()
@@ -126,7 +126,7 @@ def test_the_znode_of_the_process_that_had_the_log_directories_is_removed_and_it
 
 @pytest.mark.parametrize("what", ["another address", "another session"])
 def test_who_may_be_alive_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr("kavka.broker.registration.EXPIRY_SLACK_MS", 0)
+    monkeypatch.setattr("kavka.broker.membership.registration.EXPIRY_SLACK_MS", 0)
 
     async def scenario(server: EmbeddedZooKeeper) -> None:
         alive, seat = await server.connect(), await server.connect()

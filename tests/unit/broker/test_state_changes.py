@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from group_surroundings import group_surroundings
-from kavka.broker.coordinator_log import CoordinatorLog
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
-from kavka.broker.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE, LEADER_DURING_DELETE, StateChanges
-from kavka.broker.topic_settings import log_config
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
+from kavka.broker.metadata.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE, LEADER_DURING_DELETE, StateChanges
+from kavka.broker.settings.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
 from kavka.coordinator.groups.classic.decide.group import GroupLimits

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.timestamp_lookups import MAX_AT_ONCE, TimestampLookups
+from kavka.broker.reads.timestamp_lookups import MAX_AT_ONCE, TimestampLookups
 from kavka.errors import ErrorCode, RecordsError, RequestError, StorageError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings

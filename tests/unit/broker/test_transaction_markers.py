@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from kavka.broker.metadata_cache import Endpoint, MetadataCache, PartitionMetadata, TopicMetadata
-from kavka.broker.transaction_markers import Marker, TransactionMarkers
-from kavka.broker.transaction_peers import MAX_WAITING, Lane
+from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache, PartitionMetadata, TopicMetadata
+from kavka.broker.transactions.markers import Marker, TransactionMarkers
+from kavka.broker.transactions.peers import MAX_WAITING, Lane
 from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
@@ -97,7 +97,7 @@ class Room:
             partition_count=self._count,
             transaction_version=lambda: version,
         )
-        from kavka.broker.metadata_cache import BrokerMetadata
+        from kavka.broker.metadata.metadata_cache import BrokerMetadata
 
         self.metadata.set_brokers([BrokerMetadata(OTHER, {"PLAINTEXT": Endpoint("there", 1)})])
 
@@ -116,7 +116,7 @@ class Room:
 
 
 def runs(scenario: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.broker.transaction_markers.RETRY_S", 0.001)
+    monkeypatch.setattr("kavka.broker.transactions.markers.RETRY_S", 0.001)
 
     async def bounded() -> None:
         await asyncio.wait_for(scenario(), 10)

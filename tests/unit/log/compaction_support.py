@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from log_support import NOW_MS, PARTITION, grant, marker
 
-from kavka.broker.log_cleaner import LogCleaner
+from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.config.broker import BrokerConfig
 from kavka.filesystem import FileSystem
 from kavka.log.log_config import LogConfig

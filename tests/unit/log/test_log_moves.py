@@ -11,7 +11,7 @@ from compaction_support import pairs_batch
 from killable_disk import KillableFileSystem, Killed
 from log_support import NOW_MS, PARTITION, append, batch, records
 
-from kavka.broker.log_moves import LogMoves
+from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.errors import ErrorCode, StorageError
 from kavka.log import log_move
 from kavka.log.log_config import LogConfig

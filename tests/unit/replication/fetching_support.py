@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kavka.broker.dispatcher import Dispatcher
-from kavka.broker.fetch_session import FetchSessionCache
-from kavka.broker.metadata_cache import Endpoint as Address
+from kavka.broker.metadata.metadata_cache import Endpoint as Address
+from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ConnectionFailed, StorageError
 from kavka.log.log_config import LogConfig

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.broker.fetch_session import FetchContext, FetchSessionCache
+from kavka.broker.reads.fetch_session import FetchContext, FetchSessionCache
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.replication.fetching import FetchSpec

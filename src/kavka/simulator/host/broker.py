@@ -14,9 +14,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from kavka.broker.broker import Broker, Ports
+from kavka.broker.assembly.broker import Broker, Ports
 from kavka.broker.dispatcher import Dispatcher
-from kavka.broker.metadata_cache import Endpoint as BrokerAddress
+from kavka.broker.metadata.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
 from kavka.decisions import Decision, RecordDecision, forget
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation, StorageError

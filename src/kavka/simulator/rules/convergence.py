@@ -15,7 +15,7 @@ from kavka.zookeeper.znodes import DELETE_TOPICS_PATH
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kavka.broker.metadata_cache import PartitionMetadata
+    from kavka.broker.metadata.metadata_cache import PartitionMetadata
     from kavka.model import Offset, TopicPartition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.rules.invariants import Observer

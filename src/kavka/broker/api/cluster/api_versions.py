@@ -6,8 +6,8 @@ Behaviour   The ranges are those of `broker.api_table`; nothing is advertised th
             alone (KIP-511).
             Groups of the newer protocol and clients' metrics are told of only while they are served: the latter where
             somebody takes them or a subscription asks for some (Apache Kafka: where a plug-in takes them).
-            Features are those of `broker.features`, with the levels in force. Clients before version 4 fail at a
-            feature that begins at level 0 (KAFKA-17011), so they are not told which are supported.
+            Features are those of `broker.metadata.features`, with the levels in force. Clients before version 4 fail
+            at a feature that begins at level 0 (KAFKA-17011), so they are not told which are supported.
 Versions    0; 1 throttle time; 2; 3 flexible, client software name and version (KIP-511), features (KIP-584); 4
             supported features that begin at level 0
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api_table import advertised_versions
-from kavka.broker.features import SUPPORTED
+from kavka.broker.metadata.features import SUPPORTED
 from kavka.errors import ErrorCode
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -31,7 +31,7 @@ from kavka.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 FIRST_VERSION_WITH_LEVEL_0 = 4

@@ -15,7 +15,7 @@ from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequ
 from kavka.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 BROKERS = 1

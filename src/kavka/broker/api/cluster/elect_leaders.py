@@ -25,7 +25,7 @@ from kavka.protocol.messages.elect_leaders_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 AWAIT_BROKERS_MS: Final = 1_000

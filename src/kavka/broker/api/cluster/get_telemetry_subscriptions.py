@@ -1,7 +1,8 @@
 """GetTelemetrySubscriptions (key 71): which of its metrics a client is to push, and how often (KIP-714).
 
-Behaviour   The rules are in `broker.client_telemetry`; subscriptions are configurations of client metrics. Without one
-            that fits, a client is told no metrics, and asks again after five minutes. Values are told as deltas.
+Behaviour   The rules are in `broker.telemetry.client_telemetry`; subscriptions are configurations of client metrics.
+            Without one that fits, a client is told no metrics, and asks again after five minutes. Values are
+            told as deltas.
 Versions    0. Apache Kafka 3.9 on ZooKeeper does not serve it.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.client_telemetry import ACCEPTED_COMPRESSION, ClientIdentity
+from kavka.broker.telemetry.client_telemetry import ACCEPTED_COMPRESSION, ClientIdentity
 from kavka.errors import RequestError
 from kavka.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from kavka.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
@@ -17,7 +18,7 @@ from kavka.protocol.messages.get_telemetry_subscriptions_response import GetTele
 if TYPE_CHECKING:
     import uuid
 
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -1,7 +1,7 @@
 """PushTelemetry (key 72): metrics of a client, in OpenTelemetry's form (KIP-714).
 
-Behaviour   The rules are in `broker.client_telemetry`: what is pushed is inflated up to telemetry.max.bytes, counted,
-            and given to the host's exporter.
+Behaviour   The rules are in `broker.telemetry.client_telemetry`: what is pushed is inflated up to telemetry.max.bytes,
+            counted, and given to the host's exporter.
 Versions    0. Apache Kafka 3.9 on ZooKeeper does not serve it.
 """
 
@@ -15,7 +15,7 @@ from kavka.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from kavka.protocol.messages.push_telemetry_response import PushTelemetryResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

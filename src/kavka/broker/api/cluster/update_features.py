@@ -18,7 +18,7 @@ from kavka.protocol.messages.update_features_request import FeatureUpdateKey, Up
 from kavka.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 AWAIT_LEVELS_S: Final = 1.0

@@ -15,7 +15,7 @@ from kavka.protocol.messages.alter_client_quotas_request import EntryData as Alt
 from kavka.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _ENTITIES = ({"user"}, {"client-id"}, {"user", "client-id"}, {"ip"})

@@ -17,7 +17,7 @@ from kavka.protocol.messages.alter_configs_request import AlterConfigsRequest, A
 from kavka.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

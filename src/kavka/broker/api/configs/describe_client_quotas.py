@@ -15,7 +15,7 @@ from kavka.protocol.messages.describe_client_quotas_request import ComponentData
 from kavka.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _USER, _CLIENT_ID, _IP = "user", "client-id", "ip"

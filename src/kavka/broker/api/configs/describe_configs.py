@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from kavka.broker.broker_loggers import describe_loggers
+from kavka.broker.settings.broker_loggers import describe_loggers
 from kavka.config.alter import is_this_broker
 from kavka.config.describe import (
     ConfigEntry,
@@ -37,7 +37,7 @@ from kavka.protocol.messages.describe_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32

@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs (key 44): changes single settings of a topic, a broker at run time, a group, or a
 subscription to clients' metrics, and levels of a broker's loggers (KIP-339, KIP-412, KIP-714, KIP-848).
 
-Behaviour   What groups and subscriptions set lies in znodes that Apache Kafka does not know (`broker.dynamic_configs`).
-            Levels of loggers hold until the broker ends (`broker.broker_loggers`).
+Behaviour   What groups and subscriptions set lies in znodes that Apache Kafka does not know
+            (`broker.settings.dynamic_configs`).
+            Levels of loggers hold until the broker ends (`broker.settings.broker_loggers`).
 Versions    0; 1 flexible.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.api.configs.alter_configs import named_twice, refuse_twice, require_topic
 from kavka.broker.api.configs.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, require_name
-from kavka.broker.broker_loggers import change_loggers
+from kavka.broker.settings.broker_loggers import change_loggers
 from kavka.config.alter import (
     Change,
     alter_broker_incrementally,
@@ -34,7 +35,7 @@ from kavka.protocol.messages.incremental_alter_configs_response import (
 from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

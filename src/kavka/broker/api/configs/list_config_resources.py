@@ -17,7 +17,7 @@ from kavka.protocol.messages.list_config_resources_response import ConfigResourc
 from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -18,7 +18,7 @@ from kavka.protocol.messages.allocate_producer_ids_request import AllocateProduc
 from kavka.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -16,7 +16,7 @@ from kavka.protocol.messages.alter_partition_request import AlterPartitionReques
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

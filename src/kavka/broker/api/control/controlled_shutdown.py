@@ -18,7 +18,7 @@ from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdo
 from kavka.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse, RemainingPartition
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

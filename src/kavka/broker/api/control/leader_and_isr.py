@@ -1,6 +1,6 @@
 """LeaderAndIsr (key 4): the controller says who leads which partitions, and who follows.
 
-Behaviour   The rules are in `broker.state_changes`.
+Behaviour   The rules are in `broker.metadata.state_changes`.
 Versions    0; 1 is_new; 2 broker epoch (KIP-380), by topic; 3 reassignments (KIP-455); 4 flexible; 5 topic ids, in the
             answer too (KIP-516); 6 leader recovery state (KIP-704); 7 KRaft controller (there is none).
 """
@@ -19,7 +19,7 @@ from kavka.protocol.messages.leader_and_isr_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.model import TopicPartition
     from kavka.protocol.connection import Request
 

@@ -1,6 +1,6 @@
 """StopReplica (key 5): the controller takes replicas out of service, or has them deleted.
 
-Behaviour   The rules are in `broker.state_changes`.
+Behaviour   The rules are in `broker.metadata.state_changes`.
 Versions    0; 1 broker epoch (KIP-380), by topic; 2 flexible; 3 leader epochs, deletion by partition (KIP-570); 4 KRaft
             controller (there is none).
 """
@@ -14,7 +14,7 @@ from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
 from kavka.protocol.messages.stop_replica_response import StopReplicaPartitionError, StopReplicaResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -1,6 +1,7 @@
 """UpdateMetadata (key 6): the controller says who is alive, and how partitions stand.
 
-Behaviour   The rules are in `broker.state_changes`. Clients are told from then on (Metadata, DescribeCluster ...).
+Behaviour   The rules are in `broker.metadata.state_changes`. Clients are told from then on (Metadata,
+            DescribeCluster ...).
 Versions    0; 1 several endpoints; 2 rack; 3 listener names; 4 offline replicas; 5 broker epoch (KIP-380), by topic;
             6 flexible; 7 topic ids (KIP-516); 8 KRaft controller (there is none).
 """
@@ -14,7 +15,7 @@ from kavka.protocol.messages.update_metadata_request import UpdateMetadataReques
 from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -23,7 +23,7 @@ from kavka.protocol.messages.consumer_group_describe_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1

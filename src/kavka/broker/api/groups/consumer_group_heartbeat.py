@@ -26,7 +26,7 @@ from kavka.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

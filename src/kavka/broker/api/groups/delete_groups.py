@@ -13,7 +13,7 @@ from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kavka.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

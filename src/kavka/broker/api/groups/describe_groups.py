@@ -20,7 +20,7 @@ from kavka.protocol.messages.describe_groups_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -12,7 +12,7 @@ from kavka.protocol.messages.heartbeat_request import HeartbeatRequest
 from kavka.protocol.messages.heartbeat_response import HeartbeatResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

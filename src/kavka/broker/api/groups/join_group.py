@@ -20,7 +20,7 @@ from kavka.protocol.messages.join_group_request import JoinGroupRequest
 from kavka.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -17,7 +17,7 @@ from kavka.protocol.messages.leave_group_request import LeaveGroupRequest
 from kavka.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_MEMBERS = 3

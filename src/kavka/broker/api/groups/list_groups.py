@@ -12,7 +12,7 @@ from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -19,7 +19,7 @@ from kavka.protocol.messages.offset_delete_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

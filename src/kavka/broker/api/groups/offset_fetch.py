@@ -27,7 +27,7 @@ from kavka.protocol.messages.offset_fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10

@@ -14,7 +14,7 @@ from kavka.protocol.messages.sync_group_request import SyncGroupRequest
 from kavka.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

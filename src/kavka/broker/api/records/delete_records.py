@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.metadata_cache import INTERNAL_TOPICS
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
 from kavka.errors import ErrorCode, OffsetOutOfRange, RequestError, StorageError
 from kavka.model import Offset
 from kavka.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
@@ -26,7 +26,7 @@ from kavka.protocol.messages.delete_records_response import (
 from kavka.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 HIGH_WATERMARK = -1

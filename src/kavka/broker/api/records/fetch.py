@@ -21,8 +21,8 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.records.current_leader import leader_of, node_endpoint
-from kavka.broker.fetch_session import FetchContext
-from kavka.broker.metadata_cache import NO_TOPIC_ID
+from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
+from kavka.broker.reads.fetch_session import FetchContext
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -41,7 +41,7 @@ from kavka.replication.replica import NO_BROKER_EPOCH
 from kavka.replication.traffic import TopicTraffic
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -32,7 +32,7 @@ from kavka.protocol.messages.list_offsets_response import (
 from kavka.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 LATEST = -1

@@ -21,8 +21,8 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.records.current_leader import leader_of, node_endpoint
-from kavka.broker.metadata_cache import INTERNAL_TOPICS
-from kavka.broker.transaction_produce import unverified_batches, verify
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
+from kavka.broker.transactions.produce import unverified_batches, verify
 from kavka.errors import ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
@@ -41,7 +41,7 @@ from kavka.replication.partition import ACKS_ALL
 from kavka.replication.replica_manager import AppendOutcome
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _ADMIN_CLIENT_ID = "__admin_client"

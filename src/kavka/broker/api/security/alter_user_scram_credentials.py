@@ -18,7 +18,7 @@ from kavka.protocol.messages.alter_user_scram_credentials_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _MECHANISMS = (1, 2)

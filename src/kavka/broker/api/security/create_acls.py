@@ -14,7 +14,7 @@ from kavka.protocol.messages.create_acls_request import CreateAclsRequest
 from kavka.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

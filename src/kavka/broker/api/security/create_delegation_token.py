@@ -15,7 +15,7 @@ from kavka.protocol.messages.create_delegation_token_request import CreateDelega
 from kavka.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _ANONYMOUS = ("User", "ANONYMOUS")

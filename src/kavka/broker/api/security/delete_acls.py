@@ -14,7 +14,7 @@ from kavka.protocol.messages.delete_acls_request import DeleteAclsRequest
 from kavka.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

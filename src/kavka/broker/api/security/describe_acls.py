@@ -13,7 +13,7 @@ from kavka.protocol.messages.describe_acls_request import DescribeAclsRequest
 from kavka.protocol.messages.describe_acls_response import DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."

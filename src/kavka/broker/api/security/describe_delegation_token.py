@@ -14,7 +14,7 @@ from kavka.protocol.messages.describe_delegation_token_request import DescribeDe
 from kavka.protocol.messages.describe_delegation_token_response import DescribeDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.metadata_cache import NO_TOPIC_ID
+from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.config.describe import describe_topic
 from kavka.controller.reign import Deposed
 from kavka.controller.topic_admin import TopicOutcome
@@ -27,7 +27,7 @@ from kavka.protocol.messages.create_topics_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

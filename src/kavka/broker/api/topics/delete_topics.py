@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.metadata_cache import NO_TOPIC_ID, MetadataCache
+from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache
 from kavka.controller.reign import Deposed
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from kavka.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3

@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import TOPIC_OPERATIONS
-from kavka.broker.metadata_cache import NO_TOPIC_ID, TopicMetadata
+from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, TopicMetadata
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import NO_LEADER, TopicPartition
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -27,7 +27,7 @@ from kavka.protocol.messages.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kavka.broker.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
+from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -30,7 +30,7 @@ from kavka.protocol.messages.metadata_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

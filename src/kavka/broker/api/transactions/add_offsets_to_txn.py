@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.transactions.transaction_errors import known_to
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
@@ -18,7 +18,7 @@ from kavka.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRe
 from kavka.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

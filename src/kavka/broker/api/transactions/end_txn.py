@@ -23,7 +23,7 @@ from kavka.protocol.messages.end_txn_request import EndTxnRequest
 from kavka.protocol.messages.end_txn_response import EndTxnResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_THAT_BUMPS = 5

@@ -22,7 +22,7 @@ from kavka.protocol.messages.init_producer_id_request import InitProducerIdReque
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_PRODUCER_FENCED = 4

@@ -20,7 +20,7 @@ from kavka.protocol.messages.list_transactions_request import ListTransactionsRe
 from kavka.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _TITLES = frozenset(state.title for state in State)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC
-from kavka.broker.transaction_verification import Beginning
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.broker.transactions.verification import Beginning
 from kavka.coordinator.groups.decide.shard import OffsetToCommit
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
@@ -27,7 +27,7 @@ from kavka.protocol.messages.txn_offset_commit_response import (
 from kavka.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_ABORTABLE = 4

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.transaction_markers import Marker
+from kavka.broker.transactions.markers import Marker
 from kavka.model import TopicPartition
 from kavka.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from kavka.protocol.messages.write_txn_markers_response import (
@@ -24,7 +24,7 @@ from kavka.protocol.messages.write_txn_markers_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.connection import Request
 
 

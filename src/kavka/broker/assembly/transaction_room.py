@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple
 
-from kavka.broker.coordinator_log import CoordinatorLog
-from kavka.broker.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
-from kavka.broker.producer_ids import ProducerIds
-from kavka.broker.transaction_markers import MarkerLog, OnEnded, TransactionMarkers
-from kavka.broker.transaction_peers import OpenPeer
-from kavka.broker.transaction_verification import TransactionVerification
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
+from kavka.broker.transactions.markers import MarkerLog, OnEnded, TransactionMarkers
+from kavka.broker.transactions.peers import OpenPeer
+from kavka.broker.transactions.producer_ids import ProducerIds
+from kavka.broker.transactions.verification import TransactionVerification
 from kavka.config.broker import BrokerConfig
 from kavka.coordinator.transactions.coordinator import Surroundings, TransactionCoordinator, TransactionLimits
 from kavka.errors import StorageError

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kavka.broker.metadata_cache import MetadataCache
+from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.config.broker import BrokerConfig
 from kavka.coordinator.groups.consumer.decide.assignors import RANGE, UNIFORM
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from kavka.broker.adoption import Claims
+from kavka.broker.membership.adoption import Claims
 from kavka.config.broker import BrokerConfig
 from kavka.errors import LogsElsewhere, StorageError
 from kavka.filesystem import FileSystem

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.metadata_cache import Endpoint, MetadataCache
+from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
 from kavka.config.broker import BrokerConfig
 from kavka.controller.topics import TopicWish
 from kavka.decisions import DECISIONS_TOPIC

@@ -46,8 +46,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from kavka.broker.registration import MAX_ATTEMPTS
+from kavka.broker.membership.registration import MAX_ATTEMPTS
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.config.broker import BrokerConfig
 from kavka.controller.topics import (
     CLUSTER_METADATA_TOPIC,

@@ -35,7 +35,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from kavka.broker.metadata_cache import (
+from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
     NO_TOPIC_ID,
     TRANSACTION_STATE_TOPIC,
@@ -45,7 +45,7 @@ from kavka.broker.metadata_cache import (
     PartitionMetadata,
     TopicMetadata,
 )
-from kavka.broker.topic_settings import log_config
+from kavka.broker.settings.topic_settings import log_config
 from kavka.config.topic import TopicConfig
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, InconsistentMetadata, StorageError

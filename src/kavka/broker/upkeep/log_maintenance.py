@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from kavka.broker.flushes import Flushes
-from kavka.broker.log_cleaner import LogCleaner
+from kavka.broker.upkeep.flushes import Flushes
+from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.log.log_manager import CheckpointFile, LogManager

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from kavka.broker.metadata_cache import Endpoint, MetadataCache
+from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
 from kavka.errors import ConnectionFailed
 from kavka.model import BrokerId
 

@@ -21,8 +21,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
-from kavka.broker.transaction_peers import OpenPeer, TransactionPeers
+from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
+from kavka.broker.transactions.peers import OpenPeer, TransactionPeers
 from kavka.coordinator.transactions.coordinator import TransactionCoordinator
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError

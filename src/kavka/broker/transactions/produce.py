@@ -1,7 +1,7 @@
 """What stands before an append of transactional batches: the word of the transaction's coordinator (KIP-890).
 
 Decides which batches of a Produce request must be verified, and what a client is told where that fails. Must not know
-how a coordinator is asked (`transaction_verification`), nor how an append is done (`api/records/produce`).
+how a coordinator is asked (`verification`), nor how an append is done (`api/records/produce`).
 
 | the coordinator says                                          | the client is told                                   |
 |---------------------------------------------------------------|------------------------------------------------------|
@@ -21,8 +21,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.metadata_cache import INTERNAL_TOPICS
-from kavka.broker.transaction_verification import Beginning
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
+from kavka.broker.transactions.verification import Beginning
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RecordsError
 from kavka.model import TopicPartition
@@ -30,7 +30,7 @@ from kavka.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, batch_at
 from kavka.replication.replica_manager import AppendOutcome
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
     from kavka.protocol.messages.produce_request import ProduceRequest
 
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11

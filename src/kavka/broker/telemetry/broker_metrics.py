@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.log_cleaner import LogCleaner
+from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.controller.context import ControllerContext
 from kavka.controller.reign import Deposed
 from kavka.log.log_manager import LogManager
@@ -23,7 +23,7 @@ from kavka.metrics import Counter, Member, Registry
 from kavka.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.assembly.broker import Broker
 
 _CONTROLLER: Final = ("kafka.controller", "KafkaController")
 _REPLICAS: Final = ("kafka.server", "ReplicaManager")

@@ -26,8 +26,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
-from kavka.broker.transaction_peers import OpenPeer, TransactionPeers
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
+from kavka.broker.transactions.peers import OpenPeer, TransactionPeers
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.log.producer_state import AppendOrigin

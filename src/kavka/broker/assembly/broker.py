@@ -22,32 +22,14 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.broker.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
 from kavka.broker.api_table import SERVED
-from kavka.broker.auto_creation import AutoCreation
-from kavka.broker.client_telemetry import ClientTelemetry, Push
-from kavka.broker.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
-from kavka.broker.controller_link import ControllerLink
-from kavka.broker.coordinator_log import CoordinatorLog
-from kavka.broker.decision_log import DecisionLog
-from kavka.broker.decision_topic import ReplicatedDecisionTopic
-from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.features import SUPPORTED, Features
-from kavka.broker.fetch_session import FetchSessionCache
-from kavka.broker.flushes import Flushes
-from kavka.broker.log_cleaner import LogCleaner
-from kavka.broker.log_homes import remember_directories, require_logs_here
-from kavka.broker.log_maintenance import LogMaintenance
-from kavka.broker.log_moves import LogMoves
-from kavka.broker.metadata_cache import (
-    GROUP_METADATA_TOPIC,
-    INTERNAL_TOPICS,
-    TRANSACTION_STATE_TOPIC,
-    Endpoint,
-    MetadataCache,
-    PartitionMetadata,
-)
-from kavka.broker.predecessor import (
+from kavka.broker.assembly.transaction_room import TransactionPorts, TransactionRoom
+from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.decisions.decision_log import DecisionLog
+from kavka.broker.decisions.decision_topic import ReplicatedDecisionTopic
+from kavka.broker.membership.adoption import Claims, adopt, offsets_topic_settings, transaction_topic_settings
+from kavka.broker.membership.incarnation import (
     NEVER_ACTED_ON,
     former_lives,
     has_untold_loss,
@@ -56,15 +38,33 @@ from kavka.broker.predecessor import (
     remember_life,
     sessions_from,
 )
-from kavka.broker.producer_ids import ProducerIds
-from kavka.broker.registration import cluster_id, make_persistent_paths, register
-from kavka.broker.state_changes import StateChanges
-from kavka.broker.throttles import Throttles
-from kavka.broker.timestamp_lookups import TimestampLookups
-from kavka.broker.topic_settings import log_config
-from kavka.broker.transaction_markers import MarkerLog
-from kavka.broker.transaction_room import TransactionPorts, TransactionRoom
-from kavka.broker.transaction_verification import TransactionVerification
+from kavka.broker.membership.log_directory_check import remember_directories, require_logs_here
+from kavka.broker.membership.registration import cluster_id, make_persistent_paths, register
+from kavka.broker.metadata.controller_link import ControllerLink
+from kavka.broker.metadata.features import SUPPORTED, Features
+from kavka.broker.metadata.metadata_cache import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    Endpoint,
+    MetadataCache,
+    PartitionMetadata,
+)
+from kavka.broker.metadata.state_changes import StateChanges
+from kavka.broker.quotas.throttles import Throttles
+from kavka.broker.reads.fetch_session import FetchSessionCache
+from kavka.broker.reads.timestamp_lookups import TimestampLookups
+from kavka.broker.settings.dynamic_configs import DynamicConfigs
+from kavka.broker.settings.topic_settings import log_config
+from kavka.broker.telemetry.client_telemetry import ClientTelemetry, Push
+from kavka.broker.topics.auto_creation import AutoCreation
+from kavka.broker.transactions.markers import MarkerLog
+from kavka.broker.transactions.producer_ids import ProducerIds
+from kavka.broker.transactions.verification import TransactionVerification
+from kavka.broker.upkeep.flushes import Flushes
+from kavka.broker.upkeep.log_cleaner import LogCleaner
+from kavka.broker.upkeep.log_maintenance import LogMaintenance
+from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
 from kavka.config.topic import validate_overrides
@@ -136,9 +136,9 @@ class Ports(NamedTuple):
     opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
     later, so that what lies in the log directories is all that the cluster has. `on_decision` is told of each decision
     when it is made, besides what the broker itself does with it. `place` is where no two processes can listen on one
-    port (predecessor.py), empty where that is not known. `on_client_metrics` is given the metrics that clients push,
-    None where nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while nothing else is
-    done.
+    port (membership/incarnation.py), empty where that is not known. `on_client_metrics` is given the metrics
+    that clients push, None where nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while
+    nothing else is done.
     """
 
     zookeeper: ZooKeeper

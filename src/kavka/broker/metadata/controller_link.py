@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kavka.broker.metadata_cache import Endpoint, MetadataCache
+from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.logger import Logger
 from kavka.model import NO_LEADER, BrokerId

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
-from kavka.broker.committed_records import CommittedRecords
+from kavka.broker.coordinators.committed_records import CommittedRecords
 from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
 from kavka.log.producer_state import AppendOrigin

@@ -1,0 +1,10 @@
+"""What the controller says: about this broker's replicas, and about the cluster.
+
+Decides which of the controller's messages still count, and what follows from them here. Must not know why the
+controller decided so.
+
+    state_changes.py    carries out LeaderAndIsr, UpdateMetadata and StopReplica
+    metadata_cache.py   the cluster as clients are shown it: brokers, topics, leaders
+    controller_link.py  this broker's requests to whichever broker is the controller
+    features.py         the feature levels that are in force
+"""

@@ -1,0 +1,4 @@
+"""Topics that brokers create without an administrator's request.
+
+auto_creation.py  a client's Metadata request names a topic that does not exist
+"""
