@@ -1,4 +1,4 @@
-"""Every number that the project cites leads somewhere: python tools/references.py prints those that do not.
+"""Every number and every link of the project leads somewhere: python tools/references.py prints those that do not.
 
     R1, P1, G1     a rule of docs/design/rules.md, whose row names the files that check it
     S1             a row of docs/design/known-bugs.md, which a scenario of that number plays, or a file named above it
@@ -8,11 +8,15 @@
 
 Numbers are looked for in strings and comments of Python files, and in pages. The way back is checked as well: a file
 that a row names exists, and cites the rule.
+
+Two more things are checked in pages: a link to another page leads to that page, and to a heading of it if it names
+one; and docs/index.md has a link to every page in docs/.
 """
 
 from __future__ import annotations
 
 import io
+import posixpath
 import re
 import sys
 import tokenize
@@ -26,11 +30,15 @@ GENERATED: Final = "src/kavka/protocol/messages/"
 RULES: Final = "docs/design/rules.md"
 BUGS: Final = "docs/design/known-bugs.md"
 ARTICLES: Final = "docs/design/articles.md"
+INDEX: Final = "docs/index.md"
 
 _NUMBER: Final = re.compile(r"\b(?:[RPGS]\d{1,2}|[Aa]rticle \d{3})\b(?!-)")
 _ROW: Final = re.compile(r"^\| ([RPGS]\d{1,2}) \|", re.MULTILINE)
 _ARTICLE: Final = re.compile(r"^## (article \d{3})", re.MULTILINE)
 _FILE: Final = re.compile(r"\b(?:[a-z_]+/)+[a-z_]+\.py\b")
+_LINK: Final = re.compile(r"\]\((?P<page>[^()#\s:]*\.md)?(?:#(?P<heading>[^()\s]+))?\)")
+_HEADING: Final = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _INVARIANT: Final = re.compile(r"(?:(?P<place>[a-z_]+(?:\.[a-z_]+)*)[`')]*,? )?\b(?P<number>I[1-9]\d?)\b")
 _DEFINED: Final = re.compile(r"^\s*(I[1-9]\d?)(?:\.|  )", re.MULTILINE)
 
@@ -44,12 +52,14 @@ class Text(NamedTuple):
 
 
 def problems(texts: Iterable[Text], scenarios: Iterable[str]) -> list[str]:
-    """A sentence for each number that leads nowhere, and for each row that names a place which does not bear it out."""
+    """A sentence for each number or link that leads nowhere, and for each row whose file does not bear it out."""
     by_path = {text.path: text for text in texts}
     return [
         *_unknown_numbers(by_path),
         *_rows_without_proof(by_path, {name.partition(":")[0] for name in scenarios}),
         *_unknown_invariants(by_path),
+        *_broken_links(by_path),
+        *_pages_without_a_line(by_path),
     ]
 
 
@@ -129,13 +139,45 @@ def _unknown_invariants(texts: Mapping[str, Text]) -> Iterator[str]:
                     yield f"{text.path}: {number} is no invariant of this module, nor of one that is named before it"
 
 
+def _broken_links(texts: Mapping[str, Text]) -> Iterator[str]:
+    for path, text in texts.items():
+        if not path.endswith(".md"):
+            continue
+        for target, heading in _links(path, text.content):
+            if target not in texts:
+                yield f"{path}: a link leads to {target}, which does not exist"
+            elif heading and heading not in _headings(texts[target].content):
+                yield f"{path}: a link leads to {target}#{heading}, but that page has no such heading"
+
+
+def _pages_without_a_line(texts: Mapping[str, Text]) -> Iterator[str]:
+    linked = {target for target, _ in _links(INDEX, texts[INDEX].content)}
+    for path in texts:
+        if path.startswith("docs/") and path.endswith(".md") and path not in linked | {INDEX}:
+            yield f"{INDEX}: no link leads to {path}"
+
+
+def _links(path: str, content: str) -> Iterator[tuple[str, str]]:
+    """(page, heading) of each link from this page to a page; heading is empty where the link names none."""
+    for link in _LINK.finditer(_BLOCK.sub("", content)):
+        page = posixpath.normpath(posixpath.join(posixpath.dirname(path), link["page"])) if link["page"] else path
+        if link["page"] or link["heading"]:
+            yield page, link["heading"] or ""
+
+
+def _headings(content: str) -> set[str]:
+    """The names under which a page's headings can be linked to, as GitHub makes them."""
+    titles = _HEADING.findall(_BLOCK.sub("", content))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def _named(name: str, texts: Mapping[str, Text]) -> Text | None:
     """A file is named from the project's root, or from the package's."""
     return texts.get(name) or texts.get(f"src/kavka/{name}")
 
 
 def main() -> int:
-    """The status: 1 where a number leads nowhere."""
+    """The status: 1 where a number or a link leads nowhere."""
     from kavka.simulator.scenarios import SCENARIOS
 
     found = problems(read(), SCENARIOS)

@@ -1,9 +1,9 @@
-"""A number that leads nowhere is named, with the file that cites it; so is a row that its file does not bear out."""
+"""A number or a link that leads nowhere is named, with its file; so is a row that its file does not bear out."""
 
 from __future__ import annotations
 
 import pytest
-from tools.references import ARTICLES, BUGS, RULES, Text, problems, read
+from tools.references import ARTICLES, BUGS, INDEX, RULES, Text, problems, read
 
 from kavka.simulator.scenarios import SCENARIOS
 
@@ -11,6 +11,7 @@ PAGES = {
     RULES: "| R1 | everything is there | since | log.py log/log.py |\n",
     BUGS: "## Logs (`log/log.py`)\n| S1 | a crash |\n| S2 | a flood |\n",
     ARTICLES: "## article 001: elections\n| a claim | log/log.py |\n",
+    INDEX: "# Pages\n[a](design/rules.md) [b](design/known-bugs.md#logs-loglogpy) [c](design/articles.md)\n",
     "src/kavka/log/log.py": f'"""R1, S2 and article 001.\n\n    I{1}  it ends\n    I{2}. it begins\n"""\n',
 }
 
@@ -19,7 +20,13 @@ def found(**changes: str) -> list[str]:
     """What is wrong with the pages above, with files (`a/b.py` is written a__b) changed or added."""
     named = {name.replace("__", "/") + ".py": content for name, content in changes.items() if not name.isupper()}
     texts = (
-        PAGES | {{"RULES": RULES, "BUGS": BUGS}[key]: value for key, value in changes.items() if key.isupper()} | named
+        PAGES
+        | {
+            {"RULES": RULES, "BUGS": BUGS, "INDEX": INDEX}[key]: value
+            for key, value in changes.items()
+            if key.isupper()
+        }
+        | named
     )
     return problems((Text(path, content, (content,)) for path, content in texts.items()), ["S1: a crash"])
 
@@ -61,3 +68,26 @@ def test_a_row_whose_file_is_not_there_or_does_not_cite_it_is_named() -> None:
 def test_a_bug_that_nothing_plays_is_named() -> None:
     rows = PAGES[BUGS] + "| S3 | a fire |\n"
     assert found(BUGS=rows) == [f"{BUGS}: S3 is no scenario, and no file named in its heading cites it"]
+
+
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [
+        ("design/none.md", "a link leads to docs/design/none.md, which does not exist"),
+        ("#words", "a link leads to docs/index.md#words, but that page has no such heading"),
+        ("design/rules.md#words", "a link leads to docs/design/rules.md#words, but that page has no such heading"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_named(link: str, problem: str) -> None:
+    assert found(INDEX=PAGES[INDEX] + f"[a link]({link})\n") == [f"{INDEX}: {problem}"]
+
+
+def test_links_in_blocks_of_code_and_to_other_places_are_nobody_s_business() -> None:
+    others = "```text\n[a](none.md)\n```\n[b](https://example.org/a.md) [c](../src/kavka/log/log.py) [d](#pages)\n"
+    assert found(INDEX=PAGES[INDEX] + others) == []
+
+
+def test_a_page_that_the_index_leaves_out_is_named() -> None:
+    assert found(INDEX=PAGES[INDEX].replace("design/rules.md", "design/articles.md")) == [
+        f"{INDEX}: no link leads to {RULES}"
+    ]
