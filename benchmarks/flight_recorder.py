@@ -34,7 +34,7 @@ from kavka.flight.format import FLIGHT_FILES
 from kavka.flight.recorder import FlightRecorder
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.metadata_log import MetadataLog
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 from kavka.runtime.disk import LocalFileSystem
 from kavka_process import cpu_seconds
 from process_cluster import ProcessCluster, eventually

@@ -10,7 +10,7 @@ Invariants
   I3  Logs on their way out or in (-delete, -stray, -future) and files of unfinished work (.deleted, .cleaned, .swap)
       are no segments.
 
-Source: Kafka's UnifiedLog and LocalLog for the names; kavka.log.index for the offset index.
+Source: Kafka's UnifiedLog and LocalLog for the names; kavka.log.decide.indexes for the offset index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import BinaryIO
 
 from kavka.errors import ConfigError, CorruptRecords
-from kavka.log.index import CorruptIndex, OffsetIndex
+from kavka.log.decide.indexes import CorruptIndex, OffsetIndex
 from kavka.records.batch import HEADER_SIZE, MAGIC, read_header
 from kavka_spark.batch_walk import MAX_OFFSET
 from kavka_spark.errors import LogFileError

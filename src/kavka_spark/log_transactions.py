@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from kavka.log.index import CorruptIndex, parse_aborted
+from kavka.log.decide.indexes import CorruptIndex, parse_aborted
 from kavka_spark.errors import LogFileError
 
 MAX_INDEX_BYTES = 32 << 20

@@ -11,10 +11,10 @@ from mutation import Change, Mutant, put_back
 __all__ = ["MUTANTS", "Change", "Mutant", "put_back"]
 
 CONTROLLER = "kavka.controller"
-REPLICA = "kavka.replication.replica:RemoteReplica"
-PARTITION = "kavka.replication.partition:Partition"
-FETCH_STATE = "kavka.replication.fetch_state:FetchState"
-FOLLOWED = "kavka.replication.followed_partitions:FollowedPartitions"
+REPLICA = "kavka.replication.decide.replica:RemoteReplica"
+PARTITION = "kavka.replication.decide.partition:Partition"
+FETCH_STATE = "kavka.replication.decide.fetch_state:FetchState"
+FOLLOWED = "kavka.replication.decide.followed_partitions:FollowedPartitions"
 LOG = "kavka.log.unified_log:UnifiedLog"
 STATE_CHANGES = "kavka.broker.metadata.state_changes:StateChanges"
 
@@ -172,7 +172,7 @@ MUTANTS = [
         "KAFKA-7152: a follower that lacks nothing is thrown out for asking for nothing",
         (
             Change(
-                "kavka.replication.lag_policy:TimeLagPolicy.is_in_sync",
+                "kavka.replication.decide.lag_policy:TimeLagPolicy.is_in_sync",
                 "replica.log_end_offset == leader_end_offset or",
                 "",
             ),
@@ -254,7 +254,7 @@ MUTANTS = [
             NO_FENCE,
             Change(f"{PARTITION}._check_broker_epoch", "if standing is not None and", "if False and"),
             Change(
-                "kavka.replication.replica:RemoteReplica.is_eligible",
+                "kavka.replication.decide.replica:RemoteReplica.is_eligible",
                 "return NO_BROKER_EPOCH in",
                 "return True or NO_BROKER_EPOCH in",
             ),
@@ -410,7 +410,7 @@ MUTANTS = [
     Mutant(
         "watches are not left again",
         "KAFKA-5473: what changed while the connection was away is not seen when it is back",
-        (Change("kavka.zookeeper.client_watches:ClientWatches.restoring", "return requests", "return []"),),
+        (Change("kavka.zookeeper.decide.client_watches:ClientWatches.restoring", "return requests", "return []"),),
         ("S32",),
     ),
     Mutant(
@@ -588,7 +588,11 @@ MUTANTS = [
     Mutant(
         "any producer epoch will do",
         "KIP-360: a producer's former self writes on",
-        (Change("kavka.log.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"),),
+        (
+            Change(
+                "kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"
+            ),
+        ),
         ("S43",),
     ),
     # Transactions.
@@ -613,7 +617,9 @@ MUTANTS = [
                 "if not add and not self._is_enabled():",
                 "if True:",
             ),
-            Change("kavka.log.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"),
+            Change(
+                "kavka.log.decide.producer_state:_check_epoch", "if producer_epoch < entry.producer_epoch:", "if False:"
+            ),
         ),
         ("S44",),
     ),

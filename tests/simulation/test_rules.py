@@ -32,7 +32,7 @@ from kavka.protocol.messages.update_metadata_response import UpdateMetadataRespo
 from kavka.protocol.peer import PeerConnection
 from kavka.protocol.schema import Message
 from kavka.records.builder import BatchBuilder
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 from kavka.simulator.host.broker import PORT, SimulatedBroker
 from kavka.simulator.rules.replica_view import Violation
 from kavka.simulator.world import TOPIC, World

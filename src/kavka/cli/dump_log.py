@@ -176,7 +176,7 @@ def _records(batch: RecordBatch) -> Iterator[Row]:
 
 
 def _index(file: str, records: bool) -> Iterator[Row]:
-    from kavka.log.index import CorruptIndex, OffsetIndex
+    from kavka.log.decide.indexes import CorruptIndex, OffsetIndex
 
     log = _beside(file, ".log")
     log_size = os.path.getsize(log) if os.path.exists(log) else 1 << 62
@@ -189,7 +189,7 @@ def _index(file: str, records: bool) -> Iterator[Row]:
 
 
 def _time_index(file: str, records: bool) -> Iterator[Row]:
-    from kavka.log.index import CorruptIndex, TimeIndex
+    from kavka.log.decide.indexes import CorruptIndex, TimeIndex
 
     try:
         index = TimeIndex.parse(_bytes(file), _base_offset(file))
@@ -200,7 +200,7 @@ def _time_index(file: str, records: bool) -> Iterator[Row]:
 
 
 def _transaction_index(file: str, records: bool) -> Iterator[Row]:
-    from kavka.log.index import CorruptIndex, parse_aborted
+    from kavka.log.decide.indexes import CorruptIndex, parse_aborted
 
     try:
         entries = parse_aborted(_bytes(file), _base_offset(file))
@@ -211,7 +211,7 @@ def _transaction_index(file: str, records: bool) -> Iterator[Row]:
 
 
 def _snapshot(file: str, records: bool) -> Iterator[Row]:
-    from kavka.log.producer_state import CorruptSnapshot, parse_snapshot
+    from kavka.log.decide.producer_state import CorruptSnapshot, parse_snapshot
 
     try:
         for entry in parse_snapshot(_bytes(file)):

@@ -91,7 +91,7 @@ def lag_policy(
 
 def parse_policy(text: str) -> Choice:
     """`time:10000`, `messages:4000` or `messages:4000:10000`: the limit, and for messages when a follower is stuck."""
-    from kavka.replication.lag_policy import MESSAGES, TIME
+    from kavka.replication.decide.lag_policy import MESSAGES, TIME
     from kavka.studies.lag_outcome import Choice
 
     name, *numbers = text.split(":")

@@ -145,7 +145,7 @@ def _from_cluster(bootstrap: str | None, since_ms: int) -> list[RecordedDecision
 def _is_of(directory: str, cluster_id: str | None) -> bool:
     """Whether a log directory of this cluster, with a ring of decisions, is on this machine."""
     from kavka.decisions import RING_FILES
-    from kavka.log.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
+    from kavka.log.decide.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
 
     try:
         with open(os.path.join(directory, META_PROPERTIES), "rb") as file:

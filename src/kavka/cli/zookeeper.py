@@ -11,7 +11,7 @@ from kavka.cli.output import Failure
 from kavka.errors import AddressProblem, AddressUnavailable, KavkaError, LogDirectoryLocked, StorageError
 from kavka.runtime.log_output import configure
 from kavka.runtime.zookeeper_server import ZooKeeperProcess, ZooKeeperServerSettings, run
-from kavka.zookeeper.four_letter_words import whitelist
+from kavka.zookeeper.decide.four_letter_words import whitelist
 
 
 def serve(

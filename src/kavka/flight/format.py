@@ -44,8 +44,8 @@ from typing import Any, Final, NamedTuple
 
 from kavka.decisions import DecisionKind, RecordedDecision, decode_decision, encode_decision
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
-from kavka.replication.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
-from kavka.replication.partition_snapshot import PartitionSnapshot, RemoteSnapshot
+from kavka.replication.decide.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
+from kavka.replication.decide.partition_snapshot import PartitionSnapshot, RemoteSnapshot
 
 FLIGHT_FILES: Final = ("kavka-flight.1.bin", "kavka-flight.0.bin")
 """A broker's ring in its first log directory: older, newer. Kafka's log loading passes over such files."""

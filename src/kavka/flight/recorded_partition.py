@@ -30,7 +30,7 @@ from kavka.flight.format import (
     state_fields,
 )
 from kavka.model import NO_OFFSET, BrokerId, LeaderAndIsr, Offset, TopicPartition
-from kavka.replication.partition import (
+from kavka.replication.decide.partition import (
     FollowerFetchResult,
     FollowingChange,
     IsrChange,
@@ -38,7 +38,7 @@ from kavka.replication.partition import (
     Partition,
     PartitionRules,
 )
-from kavka.replication.replica import RemoteReplica
+from kavka.replication.decide.replica import RemoteReplica
 
 if TYPE_CHECKING:
     import uuid
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from kavka.errors import ErrorCode
     from kavka.log.unified_log import UnifiedLog
-    from kavka.replication.isr import IsrProposal
+    from kavka.replication.decide.isr import IsrProposal
 
 
 class Recording(Protocol):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kavka.controller.election import Succession
     from kavka.filesystem import File, FileSystem
     from kavka.log.unified_log import UnifiedLog
-    from kavka.replication.partition import Partition, PartitionRules
+    from kavka.replication.decide.partition import Partition, PartitionRules
     from kavka.zookeeper.znodes import PartitionState
 
 logger = Logger(__name__)

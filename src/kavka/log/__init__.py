@@ -1,13 +1,19 @@
 """Log: a partition's records on disk, in Apache Kafka's own file formats.
 
+decide/         what is decided without touching a file: `decide/__init__.py` is its map
+log_manager     all partitions in all log directories
+unified_log     one partition: append, read, truncate, roll, retain
 log_config      the settings of one log
 segment         one .log file with its indexes
-index           offset, time and transaction indexes
 record_scan     batches read out of a .log file, window by window
-producer_state  idempotence and transactions: what each producer wrote last
-leader_epoch    where each leader epoch starts
-checkpoint      the small text files beside the logs
+timestamp_search
+                the first record that is not older than a time
 log_loader      what a directory's files are worth after a stop, clean or not
-unified_log     one partition: append, read, truncate, roll, retain
-log_manager     all partitions in all log directories
+producer_snapshots
+                the .snapshot files of one log
+made_directories
+                which new directories a power cut may still take away
+log_move        a copy of a log in another log directory, until it takes the log's place
+cleaner_choice  compaction: which log comes next, and which of its segments
+cleaner_pass    compaction: one pass over one log
 """

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kavka.log.index import MAX_RELATIVE_OFFSET, TIME_ENTRY_SIZE
+from kavka.log.decide.indexes import MAX_RELATIVE_OFFSET, TIME_ENTRY_SIZE
 from kavka.log.segment import Segment
 from kavka.log.unified_log import NEVER, UnifiedLog
 from kavka.model import Offset

@@ -30,11 +30,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
-from kavka.log.cleaner_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
-from kavka.log.cleaner_offsets import OffsetMap
-from kavka.log.cleaner_transactions import CleanedTransactions
-from kavka.log.index import AbortedTransaction
-from kavka.log.producer_state import LastRecord
+from kavka.log.decide.cleaned_transactions import CleanedTransactions
+from kavka.log.decide.cleaner_batches import Entry, emptied, read_entries, retain_entries, with_delete_horizon
+from kavka.log.decide.indexes import AbortedTransaction
+from kavka.log.decide.offset_map import OffsetMap
+from kavka.log.decide.producer_state import LastRecord
 from kavka.log.record_scan import scan_batches
 from kavka.log.segment import Segment
 from kavka.model import Offset

@@ -28,12 +28,12 @@ from typing import NamedTuple
 
 from kavka.errors import CorruptRecords, RecordsError
 from kavka.filesystem import File
-from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MalformedCheckpoint, parse_epochs
-from kavka.log.index import MAX_RELATIVE_OFFSET, AbortedTransaction, CorruptIndex
-from kavka.log.leader_epoch import EpochEntry, LeaderEpochs
+from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, MalformedCheckpoint, parse_epochs
+from kavka.log.decide.indexes import MAX_RELATIVE_OFFSET, AbortedTransaction, CorruptIndex
+from kavka.log.decide.leader_epochs import EpochEntry, LeaderEpochs
+from kavka.log.decide.producer_state import ProducerState
 from kavka.log.log_config import LogConfig
 from kavka.log.producer_snapshots import ProducerSnapshots
-from kavka.log.producer_state import ProducerState
 from kavka.log.record_scan import scan_batches, scan_headers
 from kavka.log.segment import (
     CLEANED_SUFFIX,

@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode, InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
 from kavka.filesystem import File, FileSystem, make_durable_directory
-from kavka.log.checkpoint import (
+from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kavka.filesystem import File, FileSystem
-from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs
+from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs
 from kavka.log.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,

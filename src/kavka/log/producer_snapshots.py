@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Container, Iterable
 
-from kavka.log.producer_state import CorruptSnapshot, ProducerState
+from kavka.log.decide.producer_state import CorruptSnapshot, ProducerState
 from kavka.log.segment import SNAPSHOT_SUFFIX, LogDirectory
 from kavka.model import Offset
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from kavka.errors import CorruptRecords, StorageError
 from kavka.filesystem import Buffer, File, FileSystem
-from kavka.log.index import (
+from kavka.log.decide.indexes import (
     ABORTED_ENTRY,
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_SIZE,

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from kavka.errors import CorruptRecords, ErrorCode, RecordsError
 from kavka.filesystem import File, FileSystem
-from kavka.log.index import TIME_ENTRY_SIZE, CorruptIndex, OffsetIndex, TimeEntry, TimeIndex
+from kavka.log.decide.indexes import TIME_ENTRY_SIZE, CorruptIndex, OffsetIndex, TimeEntry, TimeIndex
 from kavka.log.record_scan import header_at, scan_batches, scan_headers
 from kavka.log.segment import Segment, SegmentView, TimestampedOffset
 from kavka.model import NO_TIMESTAMP, Offset

@@ -40,12 +40,17 @@ from kavka.errors import (
     StorageError,
 )
 from kavka.filesystem import Buffer, File
-from kavka.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, format_epochs, format_partition_metadata
-from kavka.log.index import TIME_ENTRY_SIZE, AbortedTransaction, CorruptIndex
-from kavka.log.leader_epoch import EpochEntry
+from kavka.log.decide.checkpoint import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    format_epochs,
+    format_partition_metadata,
+)
+from kavka.log.decide.indexes import TIME_ENTRY_SIZE, AbortedTransaction, CorruptIndex
+from kavka.log.decide.leader_epochs import EpochEntry
+from kavka.log.decide.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
 from kavka.log.log_config import NEVER_MS, LogConfig
 from kavka.log.log_loader import LoadedLog, rebuild_aborted, replay_producers
-from kavka.log.producer_state import AppendOrigin, BatchMetadata, LastRecord, ProducerEntry, Verification
 from kavka.log.record_scan import scan_headers
 from kavka.log.segment import SWAP_SUFFIX, TXN_INDEX_SUFFIX, LogDirectory, RollLimits, Segment
 from kavka.log.timestamp_search import TimestampSearch
@@ -300,7 +305,7 @@ class UnifiedLog:
         """Appends the one batch in `records`, which gets the next offsets; its bytes are patched in place.
 
         Every record that a client sends is looked at, which blocks. Raises `StorageError`, or, with nothing changed,
-        `RecordsError` with the code to answer: see kavka.records.validation and kavka.log.producer_state;
+        `RecordsError` with the code to answer: see kavka.records.validation and kavka.log.decide.producer_state;
         RECORD_LIST_TOO_LARGE for a batch over segment.bytes.
         """
         config = self._config

@@ -49,11 +49,11 @@ from kavka.flight.format import (
 from kavka.flight.ring import Gap, Told
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replay.metadata_log import MetadataLog, records_up_to
-from kavka.replication.isr import CommittedIsr, IsrProposal
-from kavka.replication.lag_policy import lag_policy
-from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
-from kavka.replication.partition_snapshot import PartitionSnapshot
-from kavka.replication.replica import NO_BROKER_EPOCH, BrokerStanding
+from kavka.replication.decide.isr import CommittedIsr, IsrProposal
+from kavka.replication.decide.lag_policy import lag_policy
+from kavka.replication.decide.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.decide.partition_snapshot import PartitionSnapshot
+from kavka.replication.decide.replica import NO_BROKER_EPOCH, BrokerStanding
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ Decides nothing but arithmetic of offsets. Records are the eight bytes of the of
 from __future__ import annotations
 
 from kavka.filesystem import Buffer
-from kavka.log.leader_epoch import EpochEntry
-from kavka.log.producer_state import AppendOrigin
+from kavka.log.decide.leader_epochs import EpochEntry
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.unified_log import AppendResult
 from kavka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
 

@@ -31,10 +31,10 @@ from kavka.protocol.messages.fetch_response import FetchResponse
 from kavka.protocol.messages.list_offsets_response import ListOffsetsResponse
 from kavka.protocol.messages.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
 from kavka.protocol.peer import PeerConnection
-from kavka.replication.fetch_state import FetchState, Stage
-from kavka.replication.followed_partitions import FetcherCounts, FetcherSettings, FollowedPartitions, LocalPorts
-from kavka.replication.leader_questions import EARLIEST, LATEST, epoch_question, offset_question
-from kavka.replication.partition import Partition
+from kavka.replication.decide.fetch_state import FetchState, Stage
+from kavka.replication.decide.followed_partitions import FetcherCounts, FetcherSettings, FollowedPartitions, LocalPorts
+from kavka.replication.decide.leader_questions import EARLIEST, LATEST, epoch_question, offset_question
+from kavka.replication.decide.partition import Partition
 
 logger = Logger(__name__)
 

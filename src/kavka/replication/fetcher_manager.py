@@ -17,10 +17,10 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.model import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
-from kavka.replication.fetch_state import FetchState, Followed, Stage
+from kavka.replication.decide.fetch_state import FetchState, Followed, Stage
+from kavka.replication.decide.followed_partitions import FetcherCounts, FetcherSettings, LocalPorts
+from kavka.replication.decide.partition import Partition
 from kavka.replication.fetcher import Endpoint, FetcherPorts, ReplicaFetcher
-from kavka.replication.followed_partitions import FetcherCounts, FetcherSettings, LocalPorts
-from kavka.replication.partition import Partition
 
 __all__ = ["Endpoint", "FetcherManager", "FetcherPorts", "FetcherSettings", "Followed", "LocalPorts"]
 

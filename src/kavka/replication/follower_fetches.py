@@ -25,10 +25,10 @@ from typing import Protocol
 
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.model import NO_EPOCH, BrokerId, TopicPartition
-from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.partition import FollowerFetchResult, Partition
+from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.partition import FollowerFetchResult, Partition
+from kavka.replication.decide.replica import RemoteReplica
 from kavka.replication.purgatory import DelayedOperation, Purgatory
-from kavka.replication.replica import RemoteReplica
 
 
 class LeaderThrottle(Protocol):

@@ -26,13 +26,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from kavka.errors import BadRecord, ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
-from kavka.log.producer_state import AppendOrigin
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
-from kavka.replication.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.follower_fetches import FollowerFetches, LeaderThrottle
-from kavka.replication.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
-from kavka.replication.isr_changes import IsrChanges, IsrWriter
-from kavka.replication.partition import (
+from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
+from kavka.replication.decide.partition import (
     ACKS_ALL,
     FollowerFetchResult,
     FollowingChange,
@@ -40,8 +38,10 @@ from kavka.replication.partition import (
     Partition,
     PartitionRules,
 )
+from kavka.replication.decide.replica_selector import RackOf, preferred_read_replica
+from kavka.replication.follower_fetches import FollowerFetches, LeaderThrottle
+from kavka.replication.isr_changes import IsrChanges, IsrWriter
 from kavka.replication.purgatory import DelayedOperation, Purgatory
-from kavka.replication.replica_selector import RackOf, preferred_read_replica
 from kavka.replication.traffic import Traffic
 
 if TYPE_CHECKING:

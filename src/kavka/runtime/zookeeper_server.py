@@ -1,8 +1,8 @@
 """ZooKeeperServer: ZooKeeper's wire protocol on a port, in front of an `EmbeddedZooKeeper`; and a process of it alone.
 
 Decides what limits a connection: how many from one host, how many requests in flight, how much unread output, how long
-until it says who it is; and which connection a session belongs to. It must not know bytes (zookeeper/session_protocol),
-or what a request does (zookeeper/request_handler).
+until it says who it is; and which connection a session belongs to. It must not know bytes
+(zookeeper/decide/session_protocol), or what a request does (zookeeper/request_handler).
 
 asyncio's streams are used here: this is no data path of the broker.
 
@@ -34,12 +34,9 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.loop import new_event_loop, raise_file_limit
 from kavka.runtime.ports import listen, patiently
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.four_letter_words import DEFAULT_WHITELIST, WORDS, ClientReport, ServerReport, answer
-from kavka.zookeeper.jute import ConnectRequest, ReplyHeader, Request
-from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
-from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
-from kavka.zookeeper.request_handler import RequestHandler
-from kavka.zookeeper.session_protocol import (
+from kavka.zookeeper.decide.four_letter_words import DEFAULT_WHITELIST, WORDS, ClientReport, ServerReport, answer
+from kavka.zookeeper.decide.jute import ConnectRequest, ReplyHeader, Request
+from kavka.zookeeper.decide.session_protocol import (
     MAX_SESSION_TIMEOUT_TICKS,
     MIN_SESSION_TIMEOUT_TICKS,
     FourLetterWord,
@@ -47,6 +44,9 @@ from kavka.zookeeper.session_protocol import (
     State,
     negotiate_timeout,
 )
+from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
+from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
+from kavka.zookeeper.request_handler import RequestHandler
 
 logger = Logger(__name__)
 

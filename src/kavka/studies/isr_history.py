@@ -36,7 +36,7 @@ from typing import Final, NamedTuple
 
 from kavka.decisions import Decision, DecisionKind, Fact
 from kavka.model import BrokerId, Offset, TopicPartition
-from kavka.replication.replica import NEVER_MS, RemoteReplica
+from kavka.replication.decide.replica import NEVER_MS, RemoteReplica
 from kavka.studies.lag_outcome import Choice
 from kavka.studies.lag_policy import MIN_INSYNC_REPLICAS
 from kavka.studies.lag_workload import PATIENCE_MS

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kavka.replication.lag_policy import MESSAGES, TIME
+from kavka.replication.decide.lag_policy import MESSAGES, TIME
 from kavka.studies.isr_history import IsrHistory, Judgement
 from kavka.studies.lag_outcome import Choice, Outcome
 from kavka.studies.lag_workload import AilmentKind, Workload

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kavka.decisions import Decision
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.lag_policy import MESSAGES, TIME, LagPolicy, lag_policy
+from kavka.replication.decide.lag_policy import MESSAGES, TIME, LagPolicy, lag_policy
 
 
 class Choice(NamedTuple):

@@ -40,8 +40,8 @@ from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.records.builder import BatchBuilder
-from kavka.replication.isr import IsrProposal
-from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.decide.isr import IsrProposal
+from kavka.replication.decide.partition import ACKS_ALL, Partition, PartitionRules
 from kavka.simulator.host.disk import SimulatedDisk
 from kavka.simulator.host.scheduler import Scheduler
 from kavka.studies.lag_outcome import Choice, Outcome, Seen, Span, percentile

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kavka.decisions import Decision, DecisionKind
-from kavka.replication.lag_policy import MESSAGES
+from kavka.replication.decide.lag_policy import MESSAGES
 from kavka.studies import plots
 from kavka.studies.isr_history import IsrHistory, Judgement, Removal
 from kavka.studies.lag_advice import Advice

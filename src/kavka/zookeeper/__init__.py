@@ -1,5 +1,13 @@
-"""ZooKeeper: the port that the broker speaks to, the znode tree behind the embedded server, and Kafka's znodes.
+"""ZooKeeper: the port that the broker speaks to, a client of an ensemble, an embedded server, and Kafka's znodes.
 
-`port` is what flows depend on. `tree` decides, `database` makes it durable, `local` serves the port inside this
-process; `znodes` is the only place where a path or a znode's form is spelled.
+port             what flows depend on: ZooKeeper's operations, and what it means when they fail
+znodes           Kafka's znodes: every path and the form of its content; pure
+decide/          the tree and the wire protocol, without a clock or a socket: `decide/__init__.py` is its map
+
+client           the port over ZooKeeper's wire protocol
+client_session   one session, kept over as many connections as it takes
+
+local            the embedded server, and the port served by it in this process
+database         the tree made durable: a transaction log and snapshots
+request_handler  the requests of one session of the wire protocol, carried out on the embedded server
 """

@@ -40,9 +40,9 @@ from typing import Any, Final, TypeVar
 from kavka.errors import ConnectionFailed, InvariantViolation
 from kavka.network import Network
 from kavka.zookeeper.client_session import ClientSession, ClientSettings, OnAnswer, OnLoss, Phase, error_of
-from kavka.zookeeper.client_watches import WatchTable
-from kavka.zookeeper.connect_string import ConnectString, parse_connect_string
-from kavka.zookeeper.jute import (
+from kavka.zookeeper.decide.client_watches import WatchTable
+from kavka.zookeeper.decide.connect_string import ConnectString, parse_connect_string
+from kavka.zookeeper.decide.jute import (
     OK,
     RUNTIME_INCONSISTENCY,
     AclAnswer,
@@ -67,6 +67,7 @@ from kavka.zookeeper.jute import (
     WatchedPathRequest,
     WatchRequest,
 )
+from kavka.zookeeper.decide.tree import WatchKind, validate_path
 from kavka.zookeeper.port import (
     ANY_VERSION,
     OPEN_ACL,
@@ -93,7 +94,6 @@ from kavka.zookeeper.port import (
     WatchEvent,
     WatchMode,
 )
-from kavka.zookeeper.tree import WatchKind, validate_path
 
 DEFAULT_MAX_IN_FLIGHT: Final = 10
 """Kafka's zookeeper.max.in.flight.requests."""

@@ -47,9 +47,9 @@ from typing import Final, TypeAlias, assert_never
 from kavka.errors import ConnectionFailed, InvariantViolation, KavkaError, ProtocolViolation
 from kavka.logger import Logger
 from kavka.network import Connection, Network
-from kavka.zookeeper.client_watches import ClientWatches
-from kavka.zookeeper.connect_string import ZooKeeperAddress
-from kavka.zookeeper.jute import (
+from kavka.zookeeper.decide.client_watches import ClientWatches
+from kavka.zookeeper.decide.connect_string import ZooKeeperAddress
+from kavka.zookeeper.decide.jute import (
     OK,
     PASSWORD_BYTES,
     PING_XID,

@@ -35,8 +35,7 @@ from crc32c import crc32c
 
 from kavka.errors import InvariantViolation, StorageError
 from kavka.filesystem import File, FileSystem, make_durable_directory
-from kavka.zookeeper.port import MAX_REQUEST_BYTES, OPEN_ACL, Acl, AclList
-from kavka.zookeeper.tree import (
+from kavka.zookeeper.decide.tree import (
     AclChanged,
     Change,
     DataChanged,
@@ -49,6 +48,7 @@ from kavka.zookeeper.tree import (
     Tree,
     TreeState,
 )
+from kavka.zookeeper.port import MAX_REQUEST_BYTES, OPEN_ACL, Acl, AclList
 
 LOG_MAGIC: Final = b"KVKZLOG1"
 SNAPSHOT_MAGIC: Final = b"KVKZSNP1"

@@ -29,6 +29,7 @@ from typing import Final, TypeVar
 
 from kavka.errors import InvariantViolation, StorageError
 from kavka.zookeeper.database import Database, SyncPolicy
+from kavka.zookeeper.decide.tree import Applied, Notification, Transaction
 from kavka.zookeeper.port import (
     ANY_VERSION,
     OPEN_ACL,
@@ -52,7 +53,6 @@ from kavka.zookeeper.port import (
     Stat,
     WatchMode,
 )
-from kavka.zookeeper.tree import Applied, Notification, Transaction
 
 T = TypeVar("T")
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]

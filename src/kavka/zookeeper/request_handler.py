@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kavka.errors import InvariantViolation
-from kavka.zookeeper.jute import (
+from kavka.zookeeper.decide.jute import (
     AUTH_FAILED,
     OK,
     RUNTIME_INCONSISTENCY,
@@ -56,6 +56,7 @@ from kavka.zookeeper.jute import (
     WatchedPathRequest,
     WatchRequest,
 )
+from kavka.zookeeper.decide.tree import Identity, WatchKind
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import (
     BadArguments,
@@ -73,7 +74,6 @@ from kavka.zookeeper.port import (
     Stat,
     WatchMode,
 )
-from kavka.zookeeper.tree import Identity, WatchKind
 
 _CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
 _WRITES = _CREATES | {OpCode.DELETE, OpCode.SET_DATA, OpCode.SET_ACL, OpCode.CHECK}

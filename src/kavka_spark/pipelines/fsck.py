@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from kavka.log.checkpoint import HIGH_WATERMARK_CHECKPOINT
+from kavka.log.decide.checkpoint import HIGH_WATERMARK_CHECKPOINT
 from kavka_spark.pipelines.replica_directories import Replica, by_broker, replicas_in
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.replication.lag_policy import MESSAGES, TIME
+from kavka.replication.decide.lag_policy import MESSAGES, TIME
 from kavka.studies.lag_outcome import Choice, Outcome
 from kavka.studies.lag_policy import replay, run_workload
 from kavka.studies.lag_trace import Recorded

@@ -7,7 +7,7 @@ Invariants
   I2  A broker's high watermark checkpoint is one that it once had: never above the true one, and below it by what was
       written in the last seconds before the broker ended.
 
-Source: Kafka's OffsetCheckpointFile, MetaProperties (kavka.log.checkpoint).
+Source: Kafka's OffsetCheckpointFile, MetaProperties (kavka.log.decide.checkpoint).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from kavka.errors import ConfigError, InconsistentMetadata
-from kavka.log.checkpoint import (
+from kavka.log.decide.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,

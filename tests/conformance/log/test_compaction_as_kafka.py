@@ -22,7 +22,7 @@ from log_support import PARTITION
 
 from apache_kafka import ApacheKafka, PeerMissing, run_tool
 from kavka.broker.membership.adoption import operations, plan, survey
-from kavka.log.checkpoint import parse_offsets
+from kavka.log.decide.checkpoint import parse_offsets
 from kavka.model import BrokerId
 from kavka.records.builder import ProducerStamp
 from kavka.records.control import ControlType

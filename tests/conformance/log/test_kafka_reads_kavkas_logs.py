@@ -13,7 +13,7 @@ import pytest
 from log_support import NOW_MS, append, batch, marker, new_log, reopen
 
 from apache_kafka import PeerMissing, Release
-from kavka.log.producer_state import AppendOrigin
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import TimestampType
 from kavka.records.compression import Compression

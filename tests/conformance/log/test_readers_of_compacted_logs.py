@@ -17,7 +17,7 @@ import pytest
 from apache_kafka import ApacheKafka, PeerMissing
 from broker_client import BrokerClient
 from kavka.errors import ErrorCode
-from kavka.log.checkpoint import parse_offsets
+from kavka.log.decide.checkpoint import parse_offsets
 from kavka.model import TopicPartition
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp

@@ -19,7 +19,7 @@ from log_directory_load import GROUPS, Served, append, read_all, write_load
 
 from apache_kafka import ApacheKafka, PeerMissing, run_tool
 from kavka.broker.membership.adoption import FoundTopic, operations, plan, survey
-from kavka.log.checkpoint import CLEAN_SHUTDOWN, parse_epochs
+from kavka.log.decide.checkpoint import CLEAN_SHUTDOWN, parse_epochs
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.znodes import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH, ClusterId, ProducerIdBlock

@@ -22,7 +22,7 @@ from jute_client import JuteClient
 from log_directory_load import TIMEOUT_S, Served, append, read_all, wait_for_log_start, write_load
 
 from apache_kafka import ApacheKafka, PeerMissing
-from kavka.log.checkpoint import CLEAN_SHUTDOWN, parse_epochs
+from kavka.log.decide.checkpoint import CLEAN_SHUTDOWN, parse_epochs
 from kavka_process import KavkaProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

@@ -12,6 +12,7 @@ import pytest
 from jute_client import JuteClient, ServerError, delete_tree, whole_tree
 
 from apache_kafka import ApacheKafka
+from kavka.zookeeper.decide.tree import Applied, Tree
 from kavka.zookeeper.port import (
     ANY_VERSION,
     Check,
@@ -24,7 +25,6 @@ from kavka.zookeeper.port import (
     SetData,
     Stat,
 )
-from kavka.zookeeper.tree import Applied, Tree
 
 pytestmark = pytest.mark.kafka
 

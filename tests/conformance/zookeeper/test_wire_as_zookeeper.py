@@ -16,8 +16,8 @@ from jute_client import JuteClient, delete_tree
 from zookeeper_process import ZooKeeperProcess
 
 from apache_kafka import ApacheKafka
-from kavka.zookeeper import jute
-from kavka.zookeeper.jute import OpCode, Request
+from kavka.zookeeper.decide import jute
+from kavka.zookeeper.decide.jute import OpCode, Request
 from kavka.zookeeper.port import OPEN_ACL, Acl, Stat
 
 pytestmark = pytest.mark.kafka

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kavka.errors import ConfigError, InconsistentMetadata
-from kavka.log.checkpoint import (
+from kavka.log.decide.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     META_PROPERTIES,

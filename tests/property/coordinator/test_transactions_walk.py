@@ -29,7 +29,7 @@ from kavka.coordinator.transactions.decide.records import decode_transaction_rec
 from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RecordsError, RequestError
-from kavka.log.producer_state import AppendOrigin, ProducerState, Verification
+from kavka.log.decide.producer_state import AppendOrigin, ProducerState, Verification
 from kavka.model import NO_OFFSET, TopicPartition
 from kavka.records.batch import BatchHeader, read_header
 from kavka.records.builder import BatchBuilder, ProducerStamp

@@ -24,9 +24,9 @@ from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, Reques
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.records.batch import iterate_batches
-from kavka.replication.isr import IsrProposal
-from kavka.replication.lag_policy import MessagesLagPolicy, TimeLagPolicy
-from kavka.replication.partition import ACKS_ALL, EpochEndOffset, Partition, PartitionRules, Role
+from kavka.replication.decide.isr import IsrProposal
+from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
+from kavka.replication.decide.partition import ACKS_ALL, EpochEndOffset, Partition, PartitionRules, Role
 
 LAG_MS = 1_000
 NODES = tuple(BrokerId(number) for number in (0, 1, 2))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.errors import ProtocolViolation
-from kavka.zookeeper import jute
-from kavka.zookeeper.jute import OpCode
+from kavka.zookeeper.decide import jute
+from kavka.zookeeper.decide.jute import OpCode
 from kavka.zookeeper.port import Acl, Stat
 
 INT = st.integers(-(1 << 31), (1 << 31) - 1)

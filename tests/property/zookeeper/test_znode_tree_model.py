@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kavka.zookeeper.decide.tree import Transaction, Tree
 from kavka.zookeeper.port import (
     ANY_VERSION,
     OPEN_ACL,
@@ -31,7 +32,6 @@ from kavka.zookeeper.port import (
     Rejected,
     SetData,
 )
-from kavka.zookeeper.tree import Transaction, Tree
 
 NAMES = ["a", "b", "n"]
 PATHS = [

@@ -29,8 +29,8 @@ from kavka.broker.membership.adoption import (
 )
 from kavka.config.broker import BrokerConfig
 from kavka.errors import ConfigError, InconsistentMetadata, LogDirectoryLocked, StorageError
-from kavka.log.checkpoint import MetaProperties, format_epochs, format_meta_properties, format_partition_metadata
-from kavka.log.leader_epoch import EpochEntry
+from kavka.log.decide.checkpoint import MetaProperties, format_epochs, format_meta_properties, format_partition_metadata
+from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.model import BrokerId, TopicPartition
 from kavka.records.builder import BatchBuilder
 from kavka.runtime.disk import LocalFileSystem

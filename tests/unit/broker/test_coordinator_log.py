@@ -18,7 +18,7 @@ from kavka.errors import ErrorCode, StorageError
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.records.compression import Compression
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
 

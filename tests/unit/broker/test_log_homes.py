@@ -11,7 +11,7 @@ from kavka.broker.membership.adoption import Claims
 from kavka.broker.membership.log_directory_check import require_logs
 from kavka.config.broker import BrokerConfig
 from kavka.errors import ConfigError, LogsElsewhere
-from kavka.log.checkpoint import META_PROPERTIES, MetaProperties, format_meta_properties
+from kavka.log.decide.checkpoint import META_PROPERTIES, MetaProperties, format_meta_properties
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.znodes import LogDirectories, MalformedZNode, TopicAssignment
 

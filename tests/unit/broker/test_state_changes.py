@@ -42,7 +42,7 @@ from kavka.protocol.messages.update_metadata_request import (
     UpdateMetadataTopicState,
 )
 from kavka.records.builder import BatchBuilder
-from kavka.replication.fetch_state import Followed
+from kavka.replication.decide.fetch_state import Followed
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
 

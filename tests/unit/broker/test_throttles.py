@@ -9,7 +9,7 @@ import pytest
 from kavka.broker.quotas.throttles import Throttles
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.throttle import NO_LIMIT
+from kavka.replication.decide.throttle import NO_LIMIT
 
 OWN, OTHER = BrokerId(1), BrokerId(2)
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -20,8 +20,8 @@ from kavka.flight.recorder import FlightRecorder
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.metadata_log import MetadataLog
-from kavka.replication.lag_policy import TimeLagPolicy
-from kavka.replication.partition import PartitionRules
+from kavka.replication.decide.lag_policy import TimeLagPolicy
+from kavka.replication.decide.partition import PartitionRules
 from kavka.runtime.disk import LocalFileSystem
 
 ORDERS = TopicPartition("orders", 0)

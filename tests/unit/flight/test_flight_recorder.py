@@ -19,7 +19,7 @@ from kavka.flight.recorder import LINGER_S, FlightRecorder
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.metadata_log import MetadataLog
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 from kavka.runtime.disk import LocalFileSystem
 
 ORDERS = TopicPartition("orders", 0)

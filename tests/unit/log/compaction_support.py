@@ -97,7 +97,7 @@ class Store:
 
     def end(self, control_type: ControlType, producer_id: int, epoch: int = 0) -> None:
         """The transaction's marker."""
-        from kavka.log.producer_state import AppendOrigin
+        from kavka.log.decide.producer_state import AppendOrigin
 
         data = marker(control_type, producer_id=producer_id, epoch=epoch, timestamp=self.now_ms)
         self.log.append_as_leader(data, 0, self.now_ms, origin=AppendOrigin.COORDINATOR)

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from kavka.log.checkpoint import (
+from kavka.log.decide.checkpoint import (
     MalformedCheckpoint,
     MetaProperties,
     format_clean_shutdown,
@@ -18,7 +18,7 @@ from kavka.log.checkpoint import (
     parse_offsets,
     parse_partition_metadata,
 )
-from kavka.log.leader_epoch import EpochEntry
+from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.model import TopicPartition
 
 TOPIC_ID = uuid.UUID("ef19e072-3bcb-476c-8ca2-2e72ea9c4609")

@@ -16,7 +16,7 @@ from log_support import NOW_MS, PARTITION
 
 from kavka.errors import StorageError
 from kavka.log.cleaner_choice import filthiest, look_at
-from kavka.log.cleaner_offsets import DIRECT_KEY_BYTES, OffsetMap
+from kavka.log.decide.offset_map import DIRECT_KEY_BYTES, OffsetMap
 from kavka.log.log_config import LogConfig
 from kavka.log.segment import LOG_SUFFIX
 from kavka.log.unified_log import UnifiedLog

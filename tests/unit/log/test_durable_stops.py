@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from log_support import NOW_MS, append, batch, grant, marker, offsets
 
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings
-from kavka.log.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.batch import batch_at

@@ -1,6 +1,6 @@
 """Where leader epochs start and end."""
 
-from kavka.log.leader_epoch import EpochEntry, LeaderEpochs
+from kavka.log.decide.leader_epochs import EpochEntry, LeaderEpochs
 
 ENTRIES = [EpochEntry(2, 10), EpochEntry(5, 20), EpochEntry(6, 35)]
 

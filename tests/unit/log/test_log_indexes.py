@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kavka.log.index import (
+from kavka.log.decide.indexes import (
     AbortedTransaction,
     CorruptIndex,
     OffsetIndex,

@@ -14,9 +14,9 @@ from log_support import NOW_MS, PARTITION, append, batch, records
 from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.errors import ErrorCode, StorageError
 from kavka.log import log_move
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
-from kavka.log.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.builder import ProducerStamp

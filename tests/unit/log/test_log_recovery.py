@@ -7,8 +7,8 @@ import pytest
 from log_support import NOW_MS, append, batch, load, marker, new_log, offsets, reopen
 
 from kavka.errors import RecordsError
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_loader import RecoveryReason
-from kavka.log.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType
 

@@ -7,7 +7,7 @@ from crc32c import crc32c
 from log_support import NOW_MS, batch
 
 from kavka.errors import ErrorCode, RecordsError
-from kavka.log.producer_state import (
+from kavka.log.decide.producer_state import (
     BATCHES_RETAINED,
     MAX_SEQUENCE,
     MAX_VERIFICATIONS,

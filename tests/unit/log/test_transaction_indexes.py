@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from log_support import NOW_MS, PARTITION, append, batch, load, marker, new_log, reopen, request
 
-from kavka.log.index import AbortedTransaction, aborted_bytes
+from kavka.log.decide.indexes import AbortedTransaction, aborted_bytes
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import create_log, load_log
-from kavka.log.producer_state import AppendOrigin
 from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType

@@ -31,9 +31,9 @@ from kavka.errors import (
     StorageError,
 )
 from kavka.filesystem import Buffer
-from kavka.log.index import TimeIndex
+from kavka.log.decide.indexes import TimeIndex
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_loader import load_log
-from kavka.log.producer_state import AppendOrigin
 from kavka.log.segment import LOG_SUFFIX
 from kavka.log.unified_log import READ_POSITIONS, TAIL_POSITIONS, UnifiedLog
 from kavka.records.batch import TimestampType, iterate_batches

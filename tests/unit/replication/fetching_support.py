@@ -24,11 +24,11 @@ from kavka.model import BrokerId, LeaderAndIsr, TopicPartition, chunk_bytes
 from kavka.protocol.api import ApiKey, RequestHeader, decode_request_header, encode_response_header
 from kavka.protocol.connection import ConnectionContext, Request, Response
 from kavka.records.builder import BatchBuilder
-from kavka.replication.fetch_state import Followed
+from kavka.replication.decide.fetch_state import Followed
+from kavka.replication.decide.partition import Partition, PartitionRules
+from kavka.replication.decide.throttle import Throttle
 from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, FetcherSettings, LocalPorts
-from kavka.replication.partition import Partition, PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
-from kavka.replication.throttle import Throttle
 from kavka.simulator.host.disk import SimulatedDisk
 from kavka.simulator.host.network import Endpoint, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler

@@ -10,9 +10,9 @@ from log_support import NOW_MS, PARTITION, batch, new_log
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, LeaderAndIsr
-from kavka.replication.isr import IsrProposal
-from kavka.replication.lag_policy import LagPolicy, TimeLagPolicy
-from kavka.replication.partition import (
+from kavka.replication.decide.isr import IsrProposal
+from kavka.replication.decide.lag_policy import LagPolicy, TimeLagPolicy
+from kavka.replication.decide.partition import (
     ACKS_ALL,
     FollowerFetchResult,
     IsrChange,
@@ -20,7 +20,7 @@ from kavka.replication.partition import (
     Partition,
     PartitionRules,
 )
-from kavka.replication.replica import BrokerStanding
+from kavka.replication.decide.replica import BrokerStanding
 
 TOPIC_ID = uuid.UUID(int=7)
 A, B, C, D = (BrokerId(number) for number in (1, 2, 3, 4))

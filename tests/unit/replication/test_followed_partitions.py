@@ -23,9 +23,9 @@ from kavka.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kavka.replication.fetch_state import Stage
-from kavka.replication.followed_partitions import FetcherCounts, FetcherSettings, FollowedPartitions, LocalPorts
-from kavka.replication.throttle import Throttle
+from kavka.replication.decide.fetch_state import Stage
+from kavka.replication.decide.followed_partitions import FetcherCounts, FetcherSettings, FollowedPartitions, LocalPorts
+from kavka.replication.decide.throttle import Throttle
 
 EPOCH = 3
 BACKOFF_MS = 1_000

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kavka.broker.reads.fetch_session import FetchContext, FetchSessionCache
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
-from kavka.replication.fetching import FetchSpec
-from kavka.replication.follower_session import FULL, FollowerSession, SessionRequest, Wanted
+from kavka.replication.decide.fetching import FetchSpec
+from kavka.replication.decide.follower_session import FULL, FollowerSession, SessionRequest, Wanted
 
 ID = uuid.UUID(int=7)
 NO_ID = uuid.UUID(int=0)

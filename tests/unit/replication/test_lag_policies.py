@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from replication_support import LAG_MS, A, B, Replica
 
-from kavka.replication.lag_policy import LagPolicy, MessagesLagPolicy, TimeLagPolicy, lag_policy
+from kavka.replication.decide.lag_policy import LagPolicy, MessagesLagPolicy, TimeLagPolicy, lag_policy
 
 MAX_MESSAGES = 4_000
 POLICIES = {"time": TimeLagPolicy(LAG_MS), "messages": MessagesLagPolicy(LAG_MS, MAX_MESSAGES)}

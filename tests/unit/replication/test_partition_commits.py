@@ -11,7 +11,7 @@ from replication_support import LAG_MS, A, B, C, Replica
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.model import NO_LEADER, LeaderAndIsr
-from kavka.replication.partition import Role
+from kavka.replication.decide.partition import Role
 
 
 def shrink_to_leader(replica: Replica) -> None:

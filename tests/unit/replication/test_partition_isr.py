@@ -11,9 +11,9 @@ from replication_support import LAG_MS, A, B, C, D, Replica
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderAndIsr
-from kavka.replication.isr import CommittedIsr, PendingExpand, PendingShrink
-from kavka.replication.partition import MAX_RECORD_INTERVAL_MS, RECORD_INTERVAL_MS, REFUSED_PROPOSAL_PAUSE_MS
-from kavka.replication.replica import BrokerStanding
+from kavka.replication.decide.isr import CommittedIsr, PendingExpand, PendingShrink
+from kavka.replication.decide.partition import MAX_RECORD_INTERVAL_MS, RECORD_INTERVAL_MS, REFUSED_PROPOSAL_PAUSE_MS
+from kavka.replication.decide.replica import BrokerStanding
 
 
 def test_s13_a_follower_does_not_join_before_it_has_reached_the_start_of_the_leader_epoch(tmp_path: Path) -> None:

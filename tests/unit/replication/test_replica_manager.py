@@ -13,10 +13,10 @@ from replication_support import LAG_MS, TOPIC_ID, A, B, Brokers, C
 
 from kavka.errors import ErrorCode, StorageError
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
-from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.isr import IsrAnswer, IsrCommitted, IsrProposal
-from kavka.replication.lag_policy import TimeLagPolicy
-from kavka.replication.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal
+from kavka.replication.decide.lag_policy import TimeLagPolicy
+from kavka.replication.decide.partition import ACKS_ALL, Partition, PartitionRules
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import AppendOutcome, ReplicaManager
 

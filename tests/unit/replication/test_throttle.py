@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.throttle import NO_LIMIT, Throttle
+from kavka.replication.decide.throttle import NO_LIMIT, Throttle
 
 RATE = 1_000
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.errors import ConfigError
-from kavka.log.index import AbortedTransaction, OffsetIndex, aborted_bytes
+from kavka.log.decide.indexes import AbortedTransaction, OffsetIndex, aborted_bytes
 from kavka.records.batch import HEADER_SIZE
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression

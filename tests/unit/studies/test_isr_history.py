@@ -6,7 +6,7 @@ import pytest
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.lag_policy import MESSAGES, TIME
+from kavka.replication.decide.lag_policy import MESSAGES, TIME
 from kavka.studies.isr_history import (
     IsrChange,
     IsrHistory,

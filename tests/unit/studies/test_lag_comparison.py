@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from kavka.replication.lag_policy import MESSAGES, TIME
+from kavka.replication.decide.lag_policy import MESSAGES, TIME
 from kavka.studies.lag_advice import advise
 from kavka.studies.lag_outcome import Choice, Outcome
 from kavka.studies.lag_policy import LagRun, replay, run_workload

@@ -6,7 +6,7 @@ import pytest
 
 from kavka.decisions import Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.lag_policy import TIME
+from kavka.replication.decide.lag_policy import TIME
 from kavka.studies.lag_outcome import Choice
 from kavka.studies.lag_policy import LagRun
 from kavka.studies.lag_trace import MalformedTrace, Recorded, trace_lines

@@ -19,11 +19,11 @@ from tree_support import NOW_MS
 from kavka.errors import ConnectionFailed, FrameTooLarge, ProtocolViolation
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.database import Database
-from kavka.zookeeper.jute import ConnectRequest, OpCode, ReplyHeader, Request, frame
+from kavka.zookeeper.decide.jute import ConnectRequest, OpCode, ReplyHeader, Request, frame
+from kavka.zookeeper.decide.session_protocol import ServerConnection, State, negotiate_timeout
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import RequestHandler
-from kavka.zookeeper.session_protocol import ServerConnection, State, negotiate_timeout
 
 HOSTS = ("z1", "z2", "z3")
 TICK_MS = 500

@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from kavka.errors import FrameTooLarge, InvariantViolation, ProtocolViolation
-from kavka.zookeeper import jute
-from kavka.zookeeper.jute import ConnectRequest, OpCode, PathRequest, ReplyHeader, Request
+from kavka.zookeeper.decide import jute
+from kavka.zookeeper.decide.jute import ConnectRequest, OpCode, PathRequest, ReplyHeader, Request
+from kavka.zookeeper.decide.session_protocol import FourLetterWord, ServerConnection, State, negotiate_timeout
 from kavka.zookeeper.port import EventType, WatchEvent
-from kavka.zookeeper.session_protocol import FourLetterWord, ServerConnection, State, negotiate_timeout
 
 GREETING = ConnectRequest(0, 0, 6000, 0, bytes(16), read_only=True)
 PASSWORD = b"p" * 16

@@ -8,8 +8,8 @@ from tree_support import NOW_MS, PASSWORD, picture
 
 from kavka.errors import InvariantViolation, StorageError
 from kavka.zookeeper.database import LOG_MAGIC, Database, DatabaseSettings, SyncPolicy
+from kavka.zookeeper.decide.tree import Transaction
 from kavka.zookeeper.port import OPEN_ACL, Acl, Create, CreateMode, Delete, Operation, SetAcl, SetData
-from kavka.zookeeper.tree import Transaction
 
 DIRECTORY = "/zk"
 LOG = f"{DIRECTORY}/log.0000000000000001"

@@ -6,6 +6,7 @@ import pytest
 from tree_support import NOW_MS, PASSWORD, events, new_tree, open_session, picture, replayed, write
 
 from kavka.errors import InvariantViolation
+from kavka.zookeeper.decide.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree, WatchKind
 from kavka.zookeeper.port import (
     OPEN_ACL,
     Acl,
@@ -31,7 +32,6 @@ from kavka.zookeeper.port import (
     Stat,
     WatchMode,
 )
-from kavka.zookeeper.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree, WatchKind
 
 
 def test_a_created_node_has_the_stat_of_its_creation() -> None:

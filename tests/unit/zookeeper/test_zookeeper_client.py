@@ -11,8 +11,8 @@ from memory_ensemble import HOSTS, SESSION_MS, MemoryEnsemble, MemoryLink, run
 from kavka.errors import ConfigError, ConnectionFailed
 from kavka.zookeeper import client_session
 from kavka.zookeeper.client import ZooKeeperClient
-from kavka.zookeeper.connect_string import ConnectString, ZooKeeperAddress, parse_connect_string
-from kavka.zookeeper.jute import (
+from kavka.zookeeper.decide.connect_string import ConnectString, ZooKeeperAddress, parse_connect_string
+from kavka.zookeeper.decide.jute import (
     ConnectAnswer,
     MultiAnswer,
     OpCode,

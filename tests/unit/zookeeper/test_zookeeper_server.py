@@ -14,9 +14,9 @@ from memory_disk import MemoryDisk
 from kavka.errors import AddressUnavailable
 from kavka.runtime.loop import new_event_loop
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
-from kavka.zookeeper import jute
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.jute import OpCode, Request
+from kavka.zookeeper.decide import jute
+from kavka.zookeeper.decide.jute import OpCode, Request
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import OPEN_ACL, EventType
 

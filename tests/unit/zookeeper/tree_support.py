@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kavka.zookeeper.decide.tree import Applied, Node, Transaction, Tree
 from kavka.zookeeper.port import Operation
-from kavka.zookeeper.tree import Applied, Node, Transaction, Tree
 
 NOW_MS = 1_700_000_000_000
 PASSWORD = b"p" * 16

@@ -87,8 +87,8 @@ from kavka.network import Network
 from kavka.protocol.api_keys import ApiKey
 from kavka.records.compression import Compression
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
-from kavka.replication.lag_policy import lag_policy
-from kavka.replication.partition import PartitionRules
+from kavka.replication.decide.lag_policy import lag_policy
+from kavka.replication.decide.partition import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
 from kavka.zookeeper.port import CreateMode, Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
@@ -110,7 +110,7 @@ from kavka.zookeeper.znodes import (
 if TYPE_CHECKING:
     from kavka.flight.recorder import FlightRecorder
     from kavka.protocol.peer import PeerConnection
-    from kavka.replication.fetch_state import FetchState
+    from kavka.replication.decide.fetch_state import FetchState
     from kavka.replication.fetcher_manager import FetcherManager
 
 logger = Logger(__name__)

@@ -20,7 +20,7 @@ from typing import Final
 from kavka.broker.coordinators.committed_records import CommittedRecords
 from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
-from kavka.log.producer_state import AppendOrigin
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.logger import Logger
 from kavka.model import FileSlice
 from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, iterate_batches

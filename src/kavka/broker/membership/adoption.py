@@ -59,7 +59,7 @@ from kavka.controller.topics import (
 )
 from kavka.errors import ConfigError, CorruptRecords, InconsistentMetadata, LogDirectoryLocked, StorageError
 from kavka.filesystem import File, FileSystem
-from kavka.log.checkpoint import (
+from kavka.log.decide.checkpoint import (
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
     META_PROPERTIES,

@@ -34,7 +34,7 @@ from kavka.broker.membership.adoption import Claims
 from kavka.config.broker import BrokerConfig
 from kavka.errors import LogsElsewhere, StorageError
 from kavka.filesystem import FileSystem
-from kavka.log.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
+from kavka.log.decide.checkpoint import META_PROPERTIES, MalformedCheckpoint, parse_meta_properties
 from kavka.log.log_manager import parse_directory_name
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import NodeExists, NoNode, OutcomeUnknown, ZooKeeper

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr
-from kavka.replication.replica import BrokerStanding
+from kavka.replication.decide.replica import BrokerStanding
 
 NO_TOPIC_ID = uuid.UUID(int=0)
 GROUP_METADATA_TOPIC = "__consumer_offsets"

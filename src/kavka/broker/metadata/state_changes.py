@@ -54,7 +54,7 @@ from kavka.log.log_manager import LogManager
 from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import NO_EPOCH, NO_LEADER, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         UpdateMetadataPartitionState,
         UpdateMetadataRequest,
     )
-    from kavka.replication.fetch_state import Followed
+    from kavka.replication.decide.fetch_state import Followed
 
 logger = Logger(__name__)
 
@@ -346,7 +346,7 @@ class StateChanges:
         return ErrorCode.NONE
 
     def _fetch(self, partitions: Sequence[Partition]) -> None:
-        from kavka.replication.fetch_state import Followed
+        from kavka.replication.decide.fetch_state import Followed
 
         if self._fetchers is None:
             self._fetchers = self._new_fetchers()

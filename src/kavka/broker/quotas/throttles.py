@@ -1,7 +1,7 @@
 """Throttles: the two sides of this broker's replication quota (KIP-73), and where their limits and lists come from.
 
-Decides nothing about fetches: `replication.throttle` counts, followers and leaders look. The rates are the broker's own
-settings, set at run time; which replicas are throttled is said by their topics.
+Decides nothing about fetches: `replication.decide.throttle` counts, followers and leaders look. The rates are the
+broker's own settings, set at run time; which replicas are throttled is said by their topics.
 
 Source: Kafka's QuotaFactory and TopicConfigHandler.updateThrottledList.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId, TopicPartition
-from kavka.replication.throttle import NO_LIMIT, Throttle
+from kavka.replication.decide.throttle import NO_LIMIT, Throttle
 
 _LEADER_REPLICAS = "leader.replication.throttled.replicas"
 _FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"

@@ -44,7 +44,7 @@ from typing import NamedTuple
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_OFFSET
-from kavka.replication.fetching import FetchOutcome, FetchSpec
+from kavka.replication.decide.fetching import FetchOutcome, FetchSpec
 
 PartitionKey = tuple[str | uuid.UUID, int]
 """A partition as the client names it: by topic name before version 13, by topic id from then on. A topic id that is not

@@ -20,7 +20,7 @@ from kavka.controller.context import ControllerContext
 from kavka.controller.reign import Deposed
 from kavka.log.log_manager import LogManager
 from kavka.metrics import Counter, Member, Registry
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker

@@ -30,12 +30,12 @@ from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataC
 from kavka.broker.transactions.peers import OpenPeer, TransactionPeers
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
-from kavka.log.producer_state import AppendOrigin
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.logger import Logger
 from kavka.model import NO_LEADER, NO_OFFSET, BrokerId, LeaderEpoch, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
-from kavka.replication.partition import ACKS_ALL
+from kavka.replication.decide.partition import ACKS_ALL
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:

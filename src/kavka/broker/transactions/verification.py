@@ -7,10 +7,11 @@ written to is added with that (`add`), and a partition that could not be added i
 
     I1  NONE is answered for a partition only if its coordinator, at some time after the call, held it for a part of the
         open transaction of this producer id and epoch
-    I2  what a log waits for (`log.producer_state`, I4) is asked for before the coordinator is, each time: a marker of
-        the former transaction that comes meanwhile ends a verification that is older than it. With transaction version
-        2: 1. the producer commits, and is given the next epoch; 2. its next batch is here, and the coordinator still
-        waits for markers; 3. the marker comes, with that same epoch; 4. the coordinator says yes, the second time
+    I2  what a log waits for (`log.decide.producer_state`, I4) is asked for before the coordinator is, each time: a
+        marker of the former transaction that comes meanwhile ends a verification that is older than it. With
+        transaction version 2: 1. the producer commits, and is given the next epoch; 2. its next batch is here, and the
+        coordinator still waits for markers; 3. the marker comes, with that same epoch; 4. the coordinator says yes, the
+        second time
 
 Source: KIP-890; Kafka's AddPartitionsToTxnManager and ReplicaManager.
 """
@@ -26,7 +27,7 @@ from kavka.broker.transactions.peers import OpenPeer, TransactionPeers
 from kavka.coordinator.transactions.coordinator import TransactionCoordinator
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
-from kavka.log.producer_state import Verification
+from kavka.log.decide.producer_state import Verification
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey

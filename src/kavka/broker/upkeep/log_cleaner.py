@@ -34,9 +34,9 @@ from kavka.config.broker import BrokerConfig
 from kavka.errors import CorruptRecords, RecordsError, StorageError
 from kavka.filesystem import FileSystem
 from kavka.log.cleaner_choice import LogToClean, dirty_segments, filthiest, group_segments, look_at
-from kavka.log.cleaner_offsets import OffsetMap
 from kavka.log.cleaner_pass import CleaningPass, Retention, Source, remove_files
-from kavka.log.index import CorruptIndex
+from kavka.log.decide.indexes import CorruptIndex
+from kavka.log.decide.offset_map import OffsetMap
 from kavka.log.log_manager import LogManager
 from kavka.log.segment import LOG_SUFFIX, LogDirectory, OpenSegments, Segment
 from kavka.log.unified_log import UnifiedLog

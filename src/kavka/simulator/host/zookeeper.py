@@ -20,11 +20,11 @@ from kavka.simulator.host.network import Endpoint, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler
 from kavka.simulator.host.trace import Trace
 from kavka.zookeeper.database import Database, DatabaseSettings
-from kavka.zookeeper.jute import ConnectRequest, ReplyHeader, Request
+from kavka.zookeeper.decide.jute import ConnectRequest, ReplyHeader, Request
+from kavka.zookeeper.decide.session_protocol import ServerConnection, State
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import RequestHandler
-from kavka.zookeeper.session_protocol import ServerConnection, State
 
 NODE: Final = "zookeeper"
 PORT: Final = 2181

@@ -66,12 +66,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from kavka.replication.partition import Partition
+    from kavka.replication.decide.partition import Partition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.host.trace import Trace
     from kavka.simulator.host.zookeeper import SimulatedZooKeeper
     from kavka.simulator.rules.wire import Watcher
-    from kavka.zookeeper.tree import Node
+    from kavka.zookeeper.decide.tree import Node
 
 
 class _Reassignment(NamedTuple):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import uuid
 
     from kavka.model import LeaderAndIsr
-    from kavka.replication.isr import IsrState
-    from kavka.replication.partition import Partition
+    from kavka.replication.decide.isr import IsrState
+    from kavka.replication.decide.partition import Partition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.zookeeper.znodes import PartitionState
 

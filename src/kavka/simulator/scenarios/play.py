@@ -31,8 +31,8 @@ from kavka.protocol.messages.incremental_alter_configs_request import (
 from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
-from kavka.replication.fetch_state import Stage
-from kavka.replication.partition import Partition
+from kavka.replication.decide.fetch_state import Stage
+from kavka.replication.decide.partition import Partition
 from kavka.simulator.faults.mix import FaultMix
 from kavka.simulator.host.broker import Halt, SimulatedBroker
 from kavka.simulator.host.scheduler import SimulationStuck

@@ -23,7 +23,7 @@ from kavka.protocol.messages.delete_records_response import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker

@@ -35,9 +35,9 @@ from kavka.protocol.messages.fetch_response import (
     NodeEndpoint,
     PartitionData,
 )
-from kavka.replication.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
+from kavka.replication.decide.replica import NO_BROKER_EPOCH
 from kavka.replication.purgatory import DelayedOperation
-from kavka.replication.replica import NO_BROKER_EPOCH
 from kavka.replication.traffic import TopicTraffic
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from kavka.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.broker import Broker

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision, forget
 from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, RequestError
-from kavka.log.producer_state import AppendOrigin
+from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import (
     NO_EPOCH,
     NO_LEADER,
@@ -49,10 +49,10 @@ from kavka.model import (
     Offset,
     TopicPartition,
 )
-from kavka.replication.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
-from kavka.replication.lag_policy import LagPolicy, TimeLagPolicy
-from kavka.replication.partition_snapshot import PartitionSnapshot, RemoteSnapshot
-from kavka.replication.replica import NO_BROKER_EPOCH, AllEligible, RemoteReplica, ReplicaEligibility
+from kavka.replication.decide.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
+from kavka.replication.decide.lag_policy import LagPolicy, TimeLagPolicy
+from kavka.replication.decide.partition_snapshot import PartitionSnapshot, RemoteSnapshot
+from kavka.replication.decide.replica import NO_BROKER_EPOCH, AllEligible, RemoteReplica, ReplicaEligibility
 
 if TYPE_CHECKING:
     from kavka.filesystem import Buffer

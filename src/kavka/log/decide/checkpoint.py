@@ -31,7 +31,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kavka.log.leader_epoch import EpochEntry
+from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.model import Offset, TopicPartition
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from kavka.zookeeper.jute import OpCode, SetWatches2Request, SetWatchesRequest
+from kavka.zookeeper.decide.jute import OpCode, SetWatches2Request, SetWatchesRequest
 from kavka.zookeeper.port import EventType, WatchMode
 
 RESTORED_BYTES: Final = 128 * 1024

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from kavka.model import Offset
-from kavka.replication.replica import NEVER_MS, RemoteReplica
+from kavka.replication.decide.replica import NEVER_MS, RemoteReplica
 
 TIME = "time"
 MESSAGES = "messages"

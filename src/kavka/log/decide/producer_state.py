@@ -57,7 +57,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kavka.errors import ErrorCode, RecordsError
-from kavka.log.index import AbortedTransaction
+from kavka.log.decide.indexes import AbortedTransaction
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, Offset
 from kavka.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from kavka.records.control import ControlType, EndTransactionMarker

@@ -32,17 +32,17 @@ from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
 from kavka.protocol.messages.list_offsets_response import ListOffsetsResponse
 from kavka.protocol.messages.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
 from kavka.records.batch import batch_at
-from kavka.replication.fetch_state import FetchState, Stage, Truncation
-from kavka.replication.fetch_versions import (
+from kavka.replication.decide.fetch_state import FetchState, Stage, Truncation
+from kavka.replication.decide.fetch_versions import (
     FIRST_FETCH_WITH_REPLICA_STATE,
     FIRST_FETCH_WITH_TOPIC_IDS,
     LAST_FETCH_BY_NAME,
     fetch_versions,
 )
-from kavka.replication.follower_session import FollowerSession, SessionRequest, Wanted
-from kavka.replication.leader_questions import epoch_answers, offset_answers
-from kavka.replication.partition import EpochEndOffset, Partition, Role
-from kavka.replication.throttle import Throttle
+from kavka.replication.decide.follower_session import FollowerSession, SessionRequest, Wanted
+from kavka.replication.decide.leader_questions import epoch_answers, offset_answers
+from kavka.replication.decide.partition import EpochEndOffset, Partition, Role
+from kavka.replication.decide.throttle import Throttle
 
 if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig

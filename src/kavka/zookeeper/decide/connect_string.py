@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kavka.errors import ConfigError
+from kavka.zookeeper.decide.tree import validate_path
 from kavka.zookeeper.port import BadArguments
-from kavka.zookeeper.tree import validate_path
 
 DEFAULT_PORT: Final = 2181
 _PORTS = range(1, 65536)

@@ -21,8 +21,8 @@ from kavka.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from kavka.protocol.messages.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
-from kavka.replication.fetch_state import FetchState
-from kavka.replication.partition import EpochEndOffset
+from kavka.replication.decide.fetch_state import FetchState
+from kavka.replication.decide.partition import EpochEndOffset
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -21,7 +21,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from kavka.log.index import AbortedTransaction
+from kavka.log.decide.indexes import AbortedTransaction
 from kavka.model import Offset
 from kavka.records.batch import RecordBatch
 from kavka.records.control import ControlType, read_marker

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kavka.model import BrokerId, Offset
-from kavka.replication.partition import Partition
+from kavka.replication.decide.partition import Partition
 
 RackOf = Callable[[BrokerId], str | None]
 """A live broker's rack; None where it has none, or cannot be reached by consumers."""

@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from kavka.errors import FrameTooLarge, InvariantViolation
-from kavka.zookeeper.jute import (
+from kavka.zookeeper.decide.jute import (
     PASSWORD_BYTES,
     SYNC_CONNECTED,
     AnswerRecord,

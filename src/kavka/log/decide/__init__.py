@@ -1,0 +1,12 @@
+"""What a log decides without touching a file. Bytes, offsets and times come in, results go out.
+
+A module here must not know a clock, an event loop, a socket, a thread or randomness; `make check` sees to it.
+
+leader_epochs         where each leader epoch starts and ends in a log
+producer_state        idempotence and transactions: what each producer wrote last
+indexes               which entry of an offset, time or transaction index answers a look-up
+checkpoint            the text of the small files beside the logs, to and fro
+offset_map            compaction: the latest offset of each key, in bounded memory
+cleaner_batches       compaction: what stays of a batch
+cleaned_transactions  compaction: which batches and markers of a transaction may go
+"""

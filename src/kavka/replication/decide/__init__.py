@@ -1,0 +1,24 @@
+"""What replication decides. Values and `now_ms` come in, results go out.
+
+A module here must not know a clock, an event loop, a socket, a thread or randomness; `make check` sees to it. A log is
+given to `Partition` and is called, never opened.
+
+Leading:
+partition             one hosted replica: its role, who is in sync, where the high watermark stands
+isr                   the in-sync replicas, committed or with one change under way
+replica               what a leader knows of one follower
+lag_policy            when a follower no longer counts as in sync
+partition_snapshot    all that a partition remembers, as a value
+replica_selector      which replica a consumer should read from
+fetching              the values of a fetch: what is wanted, within which limits, what was found
+
+Following:
+followed_partitions   which request to the leader comes next, and what its answer does to the logs
+fetch_state           how one partition stands with its leader
+follower_session      what the next Fetch of a session carries
+leader_questions      what a follower asks beside Fetch
+fetch_versions        in which versions a follower speaks to its leader
+
+Both:
+throttle              how many bytes a second replication may move
+"""
