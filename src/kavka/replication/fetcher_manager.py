@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kavka.model import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from kavka.replication.decide.fetch_state import FetchState, Followed, Stage
@@ -22,9 +23,34 @@ from kavka.replication.decide.followed_partitions import FetcherCounts, FetcherS
 from kavka.replication.decide.partition import Partition
 from kavka.replication.fetcher import Endpoint, FetcherPorts, ReplicaFetcher
 
-__all__ = ["Endpoint", "FetcherManager", "FetcherPorts", "FetcherSettings", "Followed", "LocalPorts"]
+if TYPE_CHECKING:
+    from kavka.config.broker import BrokerConfig
+
+__all__ = [
+    "Endpoint",
+    "FetcherManager",
+    "FetcherPorts",
+    "FetcherSettings",
+    "Followed",
+    "LocalPorts",
+    "fetcher_settings",
+]
 
 _FetcherKey = tuple[BrokerId, int]
+
+
+def fetcher_settings(config: BrokerConfig) -> FetcherSettings:
+    """What of a broker's settings its fetchers follow."""
+    return FetcherSettings(
+        num_replica_fetchers=config.num_replica_fetchers,
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+        min_bytes=config.replica_fetch_min_bytes,
+        max_bytes=config.replica_fetch_max_bytes,
+        response_max_bytes=config.replica_fetch_response_max_bytes,
+        backoff_ms=config.replica_fetch_backoff_ms,
+        socket_timeout_ms=config.replica_socket_timeout_ms,
+        inter_broker_protocol_version=config.inter_broker_protocol_version,
+    )
 
 
 class FetcherManager:

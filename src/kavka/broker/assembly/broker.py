@@ -794,7 +794,7 @@ class Broker:
 
     def _new_fetchers(self) -> FetcherManager:
         """What fetches the partitions that this broker follows; a broker alone never needs it."""
-        from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, FetcherSettings, LocalPorts
+        from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, LocalPorts, fetcher_settings
 
         local = LocalPorts(
             logs=self.logs,
@@ -807,7 +807,7 @@ class Broker:
             record=self.record,
         )
         ports = FetcherPorts(asyncio.get_running_loop(), self._ports.network, local, on_bug=self._on_bug)
-        self._fetchers = FetcherManager(ports, FetcherSettings.of(self.config))
+        self._fetchers = FetcherManager(ports, fetcher_settings(self.config))
         return self._fetchers
 
     def _on_topic_config(self, name: str) -> None:
@@ -824,9 +824,9 @@ class Broker:
         if hasattr(self, "_maintenance"):
             self._maintenance.reconfigure(config)
         if self._fetchers is not None:
-            from kavka.replication.fetcher_manager import FetcherSettings
+            from kavka.replication.fetcher_manager import fetcher_settings
 
-            self._fetchers.configure(FetcherSettings.of(config))
+            self._fetchers.configure(fetcher_settings(config))
         self._ports.on_config(config)
 
     def _tell_controller_of_topics(self, names: Sequence[str] | None) -> None:

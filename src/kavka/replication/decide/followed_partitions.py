@@ -45,7 +45,6 @@ from kavka.replication.decide.partition import EpochEndOffset, Partition, Role
 from kavka.replication.decide.throttle import Throttle
 
 if TYPE_CHECKING:
-    from kavka.config.broker import BrokerConfig
     from kavka.log.unified_log import UnifiedLog
 
 logger = Logger(__name__)
@@ -85,19 +84,6 @@ class FetcherSettings(NamedTuple):
     backoff_ms: int = 1_000
     socket_timeout_ms: int = 30_000
     inter_broker_protocol_version: str = "3.9-IV0"
-
-    @classmethod
-    def of(cls, config: BrokerConfig) -> FetcherSettings:
-        return cls(
-            num_replica_fetchers=config.num_replica_fetchers,
-            wait_max_ms=config.replica_fetch_wait_max_ms,
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_max_bytes,
-            response_max_bytes=config.replica_fetch_response_max_bytes,
-            backoff_ms=config.replica_fetch_backoff_ms,
-            socket_timeout_ms=config.replica_socket_timeout_ms,
-            inter_broker_protocol_version=config.inter_broker_protocol_version,
-        )
 
 
 def _ignore(*_: object) -> None:
