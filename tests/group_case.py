@@ -14,7 +14,7 @@ from kavka.coordinator.groups.classic.decide.group import GroupLimits, JoinAnswe
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.decide.rebalance import Rebalance
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import encode
 from kavka.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition

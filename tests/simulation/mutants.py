@@ -376,9 +376,9 @@ MUTANTS = [
         (
             Change(f"{STATE_CHANGES}._follow", "coordinator.unload(index, order.state.leader_epoch)", "pass"),
             Change(
-                "kavka.coordinator.groups.coordinator:GroupCoordinator.load",
+                "kavka.coordinator.shared.active_shards:ActiveShards.load",
                 "self.unload(partition)",
-                "if known is not None: return nothing_to_load()",
+                "if known is not None: return _nothing_to_load()",
             ),
         ),
         ("S29",),
@@ -601,7 +601,7 @@ MUTANTS = [
         "KAFKA-9777's family: who takes a coordinator's place does not tell the outcome that was decided",
         (
             Change(
-                "kavka.coordinator.transactions.coordinator:TransactionCoordinator._read",
+                "kavka.coordinator.transactions.coordinator:TransactionCoordinator._on_loaded",
                 "self._finish_soon(active, transaction)",
                 "pass",
             ),

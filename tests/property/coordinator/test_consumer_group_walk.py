@@ -22,7 +22,7 @@ from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

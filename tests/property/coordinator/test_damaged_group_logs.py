@@ -25,13 +25,8 @@ from kavka.coordinator.groups.consumer.decide.records import (
     target_record,
 )
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.decide.records import (
-    CommittedOffset,
-    CoordinatorRecord,
-    OpenTransaction,
-    group_tombstone,
-    offset_record,
-)
+from kavka.coordinator.groups.decide.records import CommittedOffset, group_tombstone, offset_record
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 
 GROUPS = st.sampled_from(["g", "h"])

@@ -29,8 +29,8 @@ from kavka.coordinator.groups.classic.decide.group import (
 )
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.coordinator.groups.decide.shard import OffsetToCommit
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 

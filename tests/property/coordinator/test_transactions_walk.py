@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.coordinator.transactions.decide.records import decode_transaction_record, transaction_record
-from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.decide.shard import TransactionShard, Transition
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch, Transaction, TransactionState
 from kavka.errors import ErrorCode, RecordsError, RequestError
 from kavka.log.decide.producer_state import AppendOrigin, ProducerState, Verification
@@ -168,7 +168,7 @@ class World:
 
     # -- the coordinator
 
-    def write(self, decision: Decision) -> None:
+    def write(self, decision: Transition) -> None:
         transaction = decision.transaction
         if transaction is not None:
             self.log.append(transaction_record(transaction, transaction_version=self.version))
@@ -187,7 +187,7 @@ class World:
         name = transaction.transactional_id
         known, missing = self.missing.get(name, (None, set()))
         if known is transaction and not missing and self.shard.transactions.get(name) is transaction:
-            self.write(Decision(transaction.completed(self.now_ms)))
+            self.write(Transition(transaction.completed(self.now_ms)))
 
     def crash(self) -> None:
         """Another broker takes over: it knows what is in the log."""

@@ -11,9 +11,10 @@ import pytest
 from group_surroundings import group_surroundings
 from kavka.coordinator.groups.classic.decide.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, GroupRecord, OpenTransaction, decode_record
+from kavka.coordinator.groups.decide.records import GroupRecord, decode_record
 from kavka.coordinator.groups.decide.shard import MAX_NEW_GROUPS, OffsetToCommit
 from kavka.coordinator.shared.decide.partitions import java_string_hash
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import EncodeError
 

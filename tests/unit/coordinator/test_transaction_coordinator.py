@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.coordinator.transactions.coordinator import (
     InitWish,
     Surroundings,
@@ -39,9 +40,9 @@ class MemoryLog:
     async def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> ErrorCode:
         if self.gate is not None:
             await self.gate.wait()
-        if self.error is ErrorCode.NONE or self.is_unknown(self.error):
+        if self.error is ErrorCode.NONE or self.error in OUTCOME_UNKNOWN:
             self.records.setdefault(partition, []).extend(records)
-        self.has_unknown = self.has_unknown or self.is_unknown(self.error)
+        self.has_unknown = self.has_unknown or self.error in OUTCOME_UNKNOWN
         return self.error
 
     async def settle(self, partition: int) -> bool:
@@ -49,9 +50,6 @@ class MemoryLog:
             return True
         await self.settled.wait()
         return self.is_committed
-
-    def is_unknown(self, error: ErrorCode) -> bool:
-        return error is ErrorCode.REQUEST_TIMED_OUT
 
     async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord]]:
         yield list(self.records.get(partition, []))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.decide.shard import TransactionShard, Transition
 from kavka.coordinator.transactions.decide.state import (
     MAX_EPOCH,
     MOVES,
@@ -54,7 +54,7 @@ def shard(transaction: Transaction | None = None) -> TransactionShard:
 
 def init(
     found: TransactionShard, expected: tuple[int, int] | None = None, *, version: int = 0, new_id: int | None = NEW_ID
-) -> Decision:
+) -> Transition:
     return found.init_producer_id(
         NAME,
         TIMEOUT_MS,
@@ -65,14 +65,14 @@ def init(
     )
 
 
-def add(found: TransactionShard, producer: tuple[int, int] = (7, 5), *partitions: TopicPartition) -> Decision:
+def add(found: TransactionShard, producer: tuple[int, int] = (7, 5), *partitions: TopicPartition) -> Transition:
     wanted = partitions or (B,)
     return found.add_partitions(NAME, ProducerIdAndEpoch(*producer), wanted, now_ms=NOW_MS, version=0)
 
 
 def end(
     found: TransactionShard, producer: tuple[int, int] = (7, 5), *, commit: bool = True, version: int = 0
-) -> Decision:
+) -> Transition:
     return found.end_transaction(
         NAME, ProducerIdAndEpoch(*producer), commit=commit, new_producer_id=NEW_ID, now_ms=NOW_MS, version=version
     )
@@ -195,7 +195,7 @@ def test_a_transaction_begins_with_its_first_partition_and_keeps_its_time() -> N
 
 
 def test_what_is_added_already_is_not_written_again() -> None:
-    assert add(shard(known(ONGOING)), (7, 5), A) == Decision(None)
+    assert add(shard(known(ONGOING)), (7, 5), A) == Transition(None)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ def test_a_producer_that_is_told_to_come_again_may_abort_what_it_has_begun(
     assert refusal(end, found, commit=False) is CONCURRENT, "not before the one before is complete"
     found.end(NAME)
     found.replay(NAME, known(refused_in).completed(NOW_MS))
-    assert end(found, commit=False) == Decision(None)
-    assert end(found, commit=False) == Decision(None), "the answer may be lost"
+    assert end(found, commit=False) == Transition(None)
+    assert end(found, commit=False) == Transition(None), "the answer may be lost"
     assert refusal(init, found, (7, 4)) is FENCED
 
 
@@ -301,7 +301,7 @@ def test_a_producer_whose_partitions_could_not_be_added_may_abort(state: Transac
     """The record was not written: nothing is open, and the producer gives up."""
     found = shard(known(state))
     assert add(found).transaction is not None
-    assert end(found, commit=False) == Decision(None)
+    assert end(found, commit=False) == Transition(None)
 
 
 def test_only_who_has_begun_another_transaction_aborts_nothing() -> None:
@@ -353,7 +353,7 @@ def test_with_version_2_the_last_epoch_is_followed_by_another_producer_id() -> N
     completed = prepared.completed(NOW_MS)
     assert (completed.producer, completed.previous_producer_id) == ((NEW_ID, 0), 7)
     found.replay(NAME, completed)
-    assert end(found, (7, MAX_EPOCH), version=2) == Decision(None), "asked again, it is told again"
+    assert end(found, (7, MAX_EPOCH), version=2) == Transition(None), "asked again, it is told again"
 
 
 def test_the_end_forgets_the_partitions_and_keeps_the_epoch() -> None:
@@ -378,7 +378,7 @@ def test_while_a_record_is_on_its_way_nothing_else_is_decided() -> None:
         assert refusal(add, found) is CONCURRENT
         assert refusal(end, found, version=version) is CONCURRENT
         assert found.timed_out(NOW_MS + TIMEOUT_MS) == []
-        assert found.abort_timed_out(NAME, NOW_MS + TIMEOUT_MS) == Decision(None)
+        assert found.abort_timed_out(NAME, NOW_MS + TIMEOUT_MS) == Transition(None)
         found.end(NAME)
         assert outcome(end, found, version=version) == (PREPARE_COMMIT, 7, 5 + version // 2)
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kavka.client.assignor import encode_assignment
-from kavka.coordinator.groups.decide.records import CommittedOffset, CoordinatorRecord, offset_record
+from kavka.coordinator.groups.decide.records import CommittedOffset, offset_record
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.model import NO_EPOCH, BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import encode

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.model import Offset
 from kavka.records.batch import RecordBatch
 from kavka.records.control import ControlType, read_marker

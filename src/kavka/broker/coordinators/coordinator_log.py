@@ -18,7 +18,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from kavka.broker.coordinators.committed_records import CommittedRecords
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.logger import Logger
@@ -29,9 +30,6 @@ from kavka.records.compression import Compression
 from kavka.replication.replica_manager import ACKS_ALL, AppendOutcome, ReplicaManager
 
 logger = Logger(__name__)
-
-OUTCOME_UNKNOWN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-"""Answers after which the records may be committed all the same."""
 
 SETTLE_PAUSE_S: Final = 0.1
 """How long to wait before it is looked again whether records are committed, where waiting for them ended at once."""
@@ -91,10 +89,6 @@ class CoordinatorLog:
         if not self._replicas.is_committed(self._topic, partition, outcome):
             outcome = await self._replicas.await_committed(self._topic, partition, outcome, self._commit_timeout_ms)
         return outcome.error
-
-    def is_unknown(self, error: ErrorCode) -> bool:
-        """Whether the records may be committed although `append` failed so (I2)."""
-        return error in OUTCOME_UNKNOWN
 
     async def settle(self, partition: int) -> bool:
         """Waits until all that is in the log now is committed; False where this broker leads it no more."""

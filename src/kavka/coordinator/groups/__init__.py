@@ -1,9 +1,9 @@
 """Groups and committed offsets, as `__consumer_offsets` has them.
 
-coordinator   the flow: futures, timers, the log
-active_shard  one partition of the log that is loaded here
-decide/       one partition's groups and offsets: what each request is answered with, and which records it writes
-classic/      the JoinGroup and SyncGroup protocol
-consumer/     the newer protocol (KIP-848)
-offsets/      what groups committed, and what waits for the end of a transaction
+coordinator         the flow: futures, timers, the log
+active_group_shard  one partition of the log that is loaded here; turns: who may change a group now
+decide/             one partition's groups and offsets: what each request is answered with, and which records it writes
+classic/            the JoinGroup and SyncGroup protocol
+consumer/           the newer protocol (KIP-848)
+offsets/            what groups committed, and what waits for the end of a transaction
 """

@@ -1,14 +1,10 @@
 """GroupCoordinator: the flow around the shards: futures, timers, and the log that they live in.
 
-Decides nothing: a shard or a group decides; this writes its records, waits until they are committed, replays them, and
-answers. Must not know: sockets, the wire format of requests, which broker leads what (it is told by `load`, `unload`).
+Decides nothing: a shard or a group decides. This writes its records, waits until they are committed, replays them, and
+answers. Must not know: sockets, the wire format of requests, which broker leads what (`load` and `unload` say so).
 
     I1  an answer that stands on records goes out after they are committed
-    I2  a request for a partition that is not loaded here changes nothing: NOT_COORDINATOR, or
-        COORDINATOR_LOAD_IN_PROGRESS while its log is being read
-    I3  loading and unloading of a partition happen in the order of its leader epochs, whatever order they are told in
-        (KAFKA-10614)
-    I4  a partition is served when all that was read of it is committed. Else, with an in-sync set below
+    I2  a partition is served when all that was read of it is committed (ActiveShards). Else, with an in-sync set below
         min.insync.replicas: 1. a generation is read that only this broker has, and members are told what they own in
         it; 2. this broker dies, and a replica without that record leads; 3. there the same generation begins again,
         with other owners (G1). Apache Kafka reads to the end and does not wait
@@ -21,11 +17,11 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.groups.active_shard import ActiveShard, Ending
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
 from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kavka.coordinator.groups.classic.decide.group import (
     ClassicGroup,
@@ -44,18 +40,18 @@ from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord
 from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
 from kavka.coordinator.groups.decide.records import (
     CommittedOffset,
-    CoordinatorRecord,
     DecodedRecord,
     OffsetRecord,
-    OpenTransaction,
     decode_record,
     offset_record,
-    split_version,
 )
 from kavka.coordinator.groups.decide.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
-from kavka.coordinator.shared.decide.partitions import Leaderships, Placement, nothing_to_load
+from kavka.coordinator.shared.active_shards import ActiveShards, ShardLog
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction, split_version
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
+from kavka.model import LeaderEpoch
 from kavka.protocol.primitives import STRING_MAX_BYTES
 
 logger = Logger(__name__)
@@ -69,11 +65,9 @@ BATCH_BYTES: Final = 512 * 1024
 """How much goes into one batch of many records: half of Kafka's default for the largest batch (KAFKA-13099)."""
 GROUPS_AT_ONCE: Final = 200
 """How many groups are looked through for expiry before other work has its turn."""
-_OUTCOME_UNKNOWN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-"""Answers of the log after which the records may be committed all the same."""
 
 
-class OffsetsLog(Protocol):
+class OffsetsLog(ShardLog, Protocol):
     """The port to `__consumer_offsets`."""
 
     def append(
@@ -83,14 +77,6 @@ class OffsetsLog(Protocol):
 
         The order of calls is the order of the log: what is awaited first writes before it waits for anything.
         """
-        ...
-
-    def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        """All that is committed, from the start, in pieces; last, what open transactions have written."""
-        ...
-
-    def settle(self, partition: int) -> Awaitable[bool]:
-        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
         ...
 
 
@@ -112,7 +98,7 @@ class _GroupWrite(NamedTuple):
     effects: Effects
 
 
-class GroupCoordinator:
+class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     """All groups that this broker coordinates.
 
     Time-outs run on the loop's own clock, so that a jump of the wall clock throws nobody out; `wall_ms` gives the
@@ -130,6 +116,7 @@ class GroupCoordinator:
         offset_metadata_max_bytes: int,
         around: Surroundings,
     ) -> None:
+        super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._loop = loop
         self._log = log
         self._limits = limits
@@ -137,9 +124,6 @@ class GroupCoordinator:
         self._random = random
         self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self._around = around
-        self._placement = Placement()
-        self._active: dict[int, ActiveShard] = {}
-        self._leaderships = Leaderships()
         self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
         self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
         self._next_token = 0
@@ -151,71 +135,42 @@ class GroupCoordinator:
 
     # -- which partitions are here
 
-    @property
-    def partition_count(self) -> int:
-        """By how many partitions groups are placed; 0 while there is no offsets topic."""
-        return self._placement.count
-
-    def set_partition_count(self, count: int) -> None:
-        """How many partitions `__consumer_offsets` has; 0 while there is none. A number that changes moves no group."""
-        if not self._placement.learn(count):
-            logger.error(
-                "the offsets topic was given another number of partitions",
-                partitions=count,
-                groups_placed_by=self._placement.count,
-                next_step="note what groups have committed before a broker is started again: it places them by the new "
-                "number, and finds nothing of theirs there",
-            )
-
-    def partition_for(self, group_id: str) -> int:
-        """The partition that keeps a group. Raises `RequestError` while there is no offsets topic."""
-        if not self._placement.count:
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._placement.of(group_id)
-
-    def load(self, partition: int, leader_epoch: int) -> Coroutine[None, None, None]:
-        """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
-
-        An older epoch than one already heard of changes nothing (I3), nor does the epoch that is served.
-        """
-        known = self._active.get(partition)
-        served = None if known is None else known.leader_epoch
-        if not self._leaderships.begins(partition, leader_epoch, served=served):
-            return nothing_to_load()
-        self.unload(partition)
+    def _new_shard(self, partition: int, leader_epoch: LeaderEpoch) -> ActiveGroupShard:
         shard = GroupShard(self._limits, offset_metadata_max_bytes=self._offset_metadata_max_bytes)
-        active = ActiveShard(partition, shard, leader_epoch)
-        # Here and not in the coroutine: an `unload` between this call and its first step must find it (S51).
-        self._active[partition] = active
-        return self._read(partition, active)
+        return ActiveGroupShard(partition, shard, leader_epoch)
 
-    async def _read(self, partition: int, active: ActiveShard) -> None:
-        shard = active.shard
-        async for found in self._log.read(partition):
-            if self._active.get(partition) is not active:
-                return
-            if isinstance(found, OpenTransaction):
-                self._hold_open(active, partition, found)
-                continue
-            for record in found:
-                self._replay(active, partition, record, active.next_position(), loading=True)
-        # What was read may not be committed (I4). Where this broker leads no more, another order follows.
-        if active.is_gone or not await self._log.settle(partition) or active.is_gone:
+    def _on_read(self, active: ActiveGroupShard, found: Sequence[CoordinatorRecord] | OpenTransaction) -> None:
+        if isinstance(found, OpenTransaction):
+            self._hold_open(active, found)
             return
+        for record in found:
+            self._replay(active, active.partition, record, active.next_position(), loading=True)
+
+    def _on_loaded(self, active: ActiveGroupShard) -> None:
+        shard = active.shard
         effects = Effects()
         shard.on_loaded(self.now_ms(), effects)
         active.loading = False
         for ending in active.endings:
             shard.end_transaction(ending.producer_id, self.now_ms(), committed=ending.committed)
         active.endings.clear()
-        self._tell_of_strays(active)
+        self._report_strays(active)
         for consumers in shard.consumer_groups.values():
             consumers.watch_all(self._around.limits(consumers.group_id).session_timeout_ms, self.now_ms())
         for group_id in (*shard.groups, *shard.consumer_groups):
             self.arm(active, group_id)
         self.deliver(effects)
 
-    def _tell_of_strays(self, active: ActiveShard) -> None:
+    def _on_other_count(self, count: int) -> None:
+        logger.error(
+            "the offsets topic was given another number of partitions",
+            partitions=count,
+            groups_placed_by=self._placement.count,
+            next_step="note what groups have committed before a broker is started again: it places them by the new "
+            "number, and finds nothing of theirs there",
+        )
+
+    def _report_strays(self, active: ActiveGroupShard) -> None:
         """Groups of a former number of partitions are where nobody looks for them (Placement)."""
         shard = active.shard
         known = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
@@ -230,30 +185,14 @@ class GroupCoordinator:
                     why="the offsets topic had another number of partitions; what they committed then is not found",
                 )
 
-    def _hold_open(self, active: ActiveShard, partition: int, transaction: OpenTransaction) -> None:
-        records = [self._decoded(partition, record) for record in transaction.records]
+    def _hold_open(self, active: ActiveGroupShard, transaction: OpenTransaction) -> None:
+        records = [self._decoded(active.partition, record) for record in transaction.records]
         offsets = [record for record in records if isinstance(record, OffsetRecord)]
         active.shard.offsets.hold(transaction.producer_id, offsets, active.next_position())
         for group_id in dict.fromkeys(offset.group_id for offset in offsets):
             active.shard.ensure_group(group_id, self.now_ms())
 
-    def forget(self, partition: int) -> None:
-        """The partition was deleted: one that is made in its place begins with epochs of its own."""
-        self.unload(partition)
-        self._leaderships.forget(partition)
-
-    def unload(self, partition: int, leader_epoch: int | None = None) -> None:
-        """Serves a partition's groups no longer; what is held is answered with NOT_COORDINATOR.
-
-        `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
-        one than that of the last `load` changes nothing (I3).
-        """
-        if not self._leaderships.ends(partition, leader_epoch):
-            return
-        active = self._active.pop(partition, None)
-        if active is None:
-            return
-        active.is_gone = True
+    def _on_unloaded(self, active: ActiveGroupShard) -> None:
         for _deadline, timer in active.timers.values():
             timer.cancel()
         effects = Effects()
@@ -263,8 +202,7 @@ class GroupCoordinator:
         self.deliver(effects)
 
     def shut_down(self) -> None:
-        for partition in list(self._active):
-            self.unload(partition)
+        super().shut_down()
         for task in self._tasks:
             task.cancel()
 
@@ -281,21 +219,16 @@ class GroupCoordinator:
             return None
 
     def _replay(
-        self, active: ActiveShard, partition: int, record: CoordinatorRecord, position: int, *, loading: bool
+        self, active: ActiveGroupShard, partition: int, record: CoordinatorRecord, position: int, *, loading: bool
     ) -> None:
         decoded = self._decoded(partition, record)
         if decoded is not None:
             active.shard.replay(decoded, position, self.now_ms(), loading=loading)
 
-    def _shard(self, group_id: str, *, empty_allowed: bool = False) -> ActiveShard:
+    def _shard(self, group_id: str, *, empty_allowed: bool = False) -> ActiveGroupShard:
         if not group_id and not empty_allowed:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        active = self._active.get(self.partition_for(group_id))
-        if active is None:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
-        if active.loading:
-            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return active
+        return self._find(group_id)
 
     # -- membership
 
@@ -397,7 +330,7 @@ class GroupCoordinator:
 
     def _sync_classic_member(
         self,
-        active: ActiveShard,
+        active: ActiveGroupShard,
         consumers: ConsumerGroup,
         member_id: str,
         group_instance_id: str | None,
@@ -489,16 +422,17 @@ class GroupCoordinator:
             # What cannot be written at all must not be pending: no marker would ever come for it.
             records = [_offset_record(offset) for offset in decision.offsets]
             position = active.next_position()
-            # Before it is appended: the marker may be committed with it, and be told of first (GroupOffsets I3).
+            # Before it is appended: the marker may be committed with it, and be heard of first
+            # (`groups.offsets.decide.group_offsets`, I3).
             shard.offsets.hold(producer_id, decision.offsets, position)
             answer = await self._log.append(
                 self.partition_for(group_id), records, producer_id=producer_id, producer_epoch=producer_epoch
             )
             if answer is ErrorCode.NONE:
                 shard.offsets.confirm(producer_id, position)
-            elif answer not in _OUTCOME_UNKNOWN:
+            elif answer not in OUTCOME_UNKNOWN:
                 shard.offsets.revoke(producer_id, position)
-            error = _answer_for(answer, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+            error = answer_for(answer, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
         shard.forget_if_nothing(group_id)
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 
@@ -580,7 +514,7 @@ class GroupCoordinator:
             await asyncio.sleep(check_interval_ms / 1000)
             await self.expire_offsets(retention_ms)
 
-    async def _expire(self, active: ActiveShard, group_id: str, retention_ms: int) -> None:
+    async def _expire(self, active: ActiveGroupShard, group_id: str, retention_ms: int) -> None:
         async def decide() -> tuple[Change, Expiry]:
             classic = active.shard.groups.get(group_id)
             expiry = active.shard.expire(group_id, wall_ms=self._wall_ms(), retention_ms=retention_ms)
@@ -644,7 +578,7 @@ class GroupCoordinator:
         active = self._shard(group_id, empty_allowed=True)
         await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
 
-    async def _decide_deletion(self, active: ActiveShard, group_id: str) -> tuple[Change, None]:
+    async def _decide_deletion(self, active: ActiveGroupShard, group_id: str) -> tuple[Change, None]:
         records = active.shard.delete_group(group_id)
         return Change(records, active.shard.groups.get(group_id)), None
 
@@ -664,7 +598,7 @@ class GroupCoordinator:
             )
         return made
 
-    def _settle(self, active: ActiveShard, group: ClassicGroup, effects: Effects) -> None:
+    def _settle(self, active: ActiveGroupShard, group: ClassicGroup, effects: Effects) -> None:
         """Carries out what a group decided."""
         self.arm(active, group.group_id)
         if not effects.write_group:
@@ -681,7 +615,7 @@ class GroupCoordinator:
         )
         self.spawn(self._write_group(active, group, write))
 
-    async def _write_group(self, active: ActiveShard, group: ClassicGroup, write: _GroupWrite) -> None:
+    async def _write_group(self, active: ActiveGroupShard, group: ClassicGroup, write: _GroupWrite) -> None:
         if active.shard.groups.get(group.group_id) is not group or group.state is GroupState.DEAD:
             # It has become another group since the record was made: behind that one's records it would bring it back.
             self.deliver(write.effects)
@@ -695,7 +629,7 @@ class GroupCoordinator:
         self._settle(active, group, after)
 
     async def _write_in_batches(
-        self, active: ActiveShard, partition: int, records: Sequence[CoordinatorRecord]
+        self, active: ActiveGroupShard, partition: int, records: Sequence[CoordinatorRecord]
     ) -> ErrorCode:
         """As many as fit into a batch at a time; the first batch that fails ends it."""
         for batch in _batches(records):
@@ -708,7 +642,7 @@ class GroupCoordinator:
 
     async def _write(
         self,
-        active: ActiveShard,
+        active: ActiveGroupShard,
         partition: int,
         records: Sequence[CoordinatorRecord],
         *,
@@ -717,13 +651,13 @@ class GroupCoordinator:
         if not records:
             return ErrorCode.NONE
         position = active.next_position()
-        error = _answer_for(await self._log.append(partition, records), too_large)
+        error = answer_for(await self._log.append(partition, records), too_large)
         if error is ErrorCode.NONE:
             for record in records:
                 self._replay(active, partition, record, position, loading=False)
         return error
 
-    async def write_change(self, active: ActiveShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+    async def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
         """Writes and replays the records of a group; those whose outcome is unknown are replayed, too.
 
         Mostly one batch. What is larger than a batch may be, and is cut off by a failure, leaves the epochs as they
@@ -735,11 +669,11 @@ class GroupCoordinator:
                 return ErrorCode.NOT_COORDINATOR
             position = active.next_position()
             outcome = await self._log.append(active.partition, batch)
-            if outcome is ErrorCode.NONE or outcome in _OUTCOME_UNKNOWN:
+            if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
                 for record in batch:
                     self._replay(active, active.partition, record, position, loading=False)
             if outcome is not ErrorCode.NONE:
-                return _answer_for(outcome, ErrorCode.UNKNOWN_SERVER_ERROR)
+                return answer_for(outcome, ErrorCode.UNKNOWN_SERVER_ERROR)
         return ErrorCode.NONE
 
     def deliver(self, effects: Effects) -> None:
@@ -754,7 +688,7 @@ class GroupCoordinator:
         for rebalance in effects.rebalances:
             self._around.on_rebalance(rebalance)
 
-    def arm(self, active: ActiveShard, group_id: str) -> None:
+    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
         """Sees to it that `_on_time` comes no later than the group's next deadline.
 
         A deadline that moves further away leaves the timer as it is: it then finds nothing due and is set anew. So a
@@ -777,7 +711,7 @@ class GroupCoordinator:
         delay_s = max(deadline_ms - self.now_ms(), 0) / 1000
         active.timers[group_id] = (deadline_ms, self._loop.call_later(delay_s, self._on_time, active, group_id))
 
-    def _on_time(self, active: ActiveShard, group_id: str) -> None:
+    def _on_time(self, active: ActiveGroupShard, group_id: str) -> None:
         active.timers.pop(group_id, None)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
@@ -822,18 +756,3 @@ def _batches(records: Sequence[CoordinatorRecord]) -> Iterator[list[CoordinatorR
 
 def _offset_record(offset: OffsetRecord) -> CoordinatorRecord:
     return offset_record(offset.group_id, offset.topic, offset.partition, offset.committed)
-
-
-def _answer_for(error: ErrorCode, too_large: ErrorCode) -> ErrorCode:
-    """What a client of a group is told when the offsets log answered `error` (Kafka's mapping)."""
-    match error:
-        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
-            return ErrorCode.NOT_COORDINATOR
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
-            return too_large
-        case _:
-            return error

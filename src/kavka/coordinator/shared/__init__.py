@@ -1,4 +1,5 @@
 """What the group coordinator and the transaction coordinator both need.
 
-decide/  which partition keeps a key and whether an order still counts; patterns over names
+active_shards  the partitions that this broker leads: loaded, found by key, unloaded
+decide/        which partition keeps a key, whether an order still counts, bytes of records, errors of the log
 """

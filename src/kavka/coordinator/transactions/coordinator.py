@@ -5,15 +5,12 @@ and answers. Once an outcome is committed it has the markers written, as often a
 know: sockets, the wire format of requests, where partitions are led.
 
     I1  an answer that stands on a record goes out after it is committed
-    I2  a request for a partition that is not loaded here changes nothing: NOT_COORDINATOR, or
-        COORDINATOR_LOAD_IN_PROGRESS while its log is being read
-    I3  loading and unloading of a partition happen in the order of its leader epochs, whatever order they are told in
-    I4  while nobody knows whether a record is committed its transactional id is under way: the client is told
+    I2  while nobody knows whether a record is committed its transactional id is under way: the client is told
         COORDINATOR_NOT_AVAILABLE, and nothing else is decided until it is known. Apache Kafka goes on with the state
         before, and may prepare the other outcome behind the one that is in the log
-    I5  markers are sent only for an outcome that is committed, with the leader epoch in which it was loaded here or
+    I3  markers are sent only for an outcome that is committed, with the leader epoch in which it was loaded here or
         written; what the log says is prepared when it is loaded gets its markers (again)
-    I6  a partition is served when all that was read of it is committed. Else, with an in-sync set below
+    I4  a partition is served when all that was read of it is committed (ActiveShards). Else, with an in-sync set below
         min.insync.replicas: 1. a prepared commit is read that only this broker has, and one partition gets its marker;
         2. this broker dies, and a replica without that record leads; 3. there the transaction is still open, times out,
         and the other partitions get the marker of an abort (P4). Apache Kafka reads to the end and does not wait
@@ -24,17 +21,18 @@ Source: Kafka's TransactionCoordinator, TransactionStateManager and CoordinatorR
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, OpenTransaction
-from kavka.coordinator.shared.decide.partitions import Leaderships, Placement, nothing_to_load
+from kavka.coordinator.shared.active_shards import ActiveShard, ActiveShards, ShardLog
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.coordinator.transactions.decide.records import (
     decode_transaction_record,
     transaction_record,
     transaction_tombstone,
 )
-from kavka.coordinator.transactions.decide.shard import Decision, TransactionShard
+from kavka.coordinator.transactions.decide.shard import TransactionShard, Transition
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch, Transaction
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 from kavka.logger import Logger
@@ -48,23 +46,11 @@ AT_ONCE: Final = 100
 """Time-outs, or tombstones in one batch, that are written side by side."""
 
 
-class TransactionLog(Protocol):
+class TransactionLog(ShardLog, Protocol):
     """The port to `__transaction_state`."""
 
     def append(self, partition: int, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
         """Appends in order, as one batch, with acks=all; NONE once it is committed."""
-        ...
-
-    def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        """All that is committed, from the start, in pieces."""
-        ...
-
-    def settle(self, partition: int) -> Awaitable[bool]:
-        """Waits until all that is in the log now is committed; False where this broker leads it no more."""
-        ...
-
-    def is_unknown(self, error: ErrorCode) -> bool:
-        """Whether the records may be committed although `append` failed so."""
         ...
 
 
@@ -103,120 +89,62 @@ class InitWish(NamedTuple):
     expected: ProducerIdAndEpoch | None = None
 
 
-class _Active:
-    """A shard that is loaded here."""
+class _Active(ActiveShard):
+    """Transactional ids of one partition, with the tasks that have their markers written."""
 
-    __slots__ = ("leader_epoch", "loading", "partition", "shard", "tasks")
+    __slots__ = ("shard", "tasks")
 
     def __init__(self, partition: int, leader_epoch: LeaderEpoch) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
+        super().__init__(partition, leader_epoch)
         self.shard = TransactionShard()
-        self.loading = True
         self.tasks: dict[asyncio.Task[None], None] = {}
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(ActiveShards[_Active]):
     """All transactional ids that this broker coordinates."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, log: TransactionLog, markers: Markers, surroundings: Surroundings
     ) -> None:
+        super().__init__(log, missing_topic=ErrorCode.NOT_COORDINATOR)
         self._loop = loop
         self._log = log
         self._markers = markers
         self._around = surroundings
-        self._placement = Placement()
-        self._active: dict[int, _Active] = {}
-        self._leaderships = Leaderships()
         self._writes: dict[asyncio.Task[bool], None] = {}
 
     # -- which partitions are here
 
-    @property
-    def partition_count(self) -> int:
-        """By how many partitions ids are placed; 0 while there is no topic for them."""
-        return self._placement.count
+    def _new_shard(self, partition: int, leader_epoch: LeaderEpoch) -> _Active:
+        return _Active(partition, leader_epoch)
 
-    def set_partition_count(self, count: int) -> None:
-        """How many partitions `__transaction_state` has; 0 while there is none. A number that changes moves no id."""
-        if not self._placement.learn(count):
-            logger.error(
-                "the transactions topic was given another number of partitions",
-                partitions=count,
-                ids_placed_by=self._placement.count,
-                next_step="end transactions before a broker is started again: it places ids by the new number, and "
-                "fences no producer of before",
-            )
+    def _on_read(self, active: _Active, found: Sequence[CoordinatorRecord] | OpenTransaction) -> None:
+        if not isinstance(found, OpenTransaction):
+            for record in found:
+                _replay(active, record)
 
-    def partition_for(self, transactional_id: str) -> int:
-        """The partition that keeps an id. Raises `RequestError` while there is no such topic."""
-        if not self._placement.count:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
-        return self._placement.of(transactional_id)
-
-    def load(self, partition: int, leader_epoch: LeaderEpoch) -> Coroutine[None, None, None]:
-        """Takes a partition over, from this call on; to await what it returns is to read its log and then serve.
-
-        An older epoch than one already heard of changes nothing (I3), nor does the epoch that is served.
-        """
-        known = self._active.get(partition)
-        served = None if known is None else known.leader_epoch
-        if not self._leaderships.begins(partition, leader_epoch, served=served):
-            return nothing_to_load()
-        self.unload(partition)
-        # Here and not in the coroutine: an `unload` between this call and its first step must find it.
-        active = self._active[partition] = _Active(partition, leader_epoch)
-        return self._read(active)
-
-    async def _read(self, active: _Active) -> None:
-        async for records in self._log.read(active.partition):
-            if not self._is_active(active):
-                return
-            if not isinstance(records, OpenTransaction):
-                for record in records:
-                    _replay(active, record)
-        # What was read may not be committed (I6). Where this broker leads no more, another order follows.
-        if not self._is_active(active) or not await self._log.settle(active.partition) or not self._is_active(active):
-            return
+    def _on_loaded(self, active: _Active) -> None:
         active.loading = False
         for transaction in active.shard.ending():
             self._finish_soon(active, transaction)
 
-    def forget(self, partition: int) -> None:
-        """The partition was deleted: one that is made in its place begins with epochs of its own."""
-        self.unload(partition)
-        self._leaderships.forget(partition)
+    def _on_unloaded(self, active: _Active) -> None:
+        for task in list(active.tasks):
+            task.cancel()
 
-    def unload(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Serves a partition's ids no longer.
-
-        `leader_epoch` is the one in which another broker leads it, None where it is gone for another reason. An older
-        one than that of the last `load` changes nothing (I3).
-        """
-        if not self._leaderships.ends(partition, leader_epoch):
-            return
-        active = self._active.pop(partition, None)
-        if active is not None:
-            for task in list(active.tasks):
-                task.cancel()
+    def _on_other_count(self, count: int) -> None:
+        logger.error(
+            "the transactions topic was given another number of partitions",
+            partitions=count,
+            ids_placed_by=self._placement.count,
+            next_step="end transactions before a broker is started again: it places ids by the new number, and "
+            "fences no producer of before",
+        )
 
     def shut_down(self) -> None:
-        for partition in list(self._active):
-            self.unload(partition)
+        super().shut_down()
         for write in list(self._writes):
             write.cancel()
-
-    def _is_active(self, active: _Active) -> bool:
-        return self._active.get(active.partition) is active
-
-    def _find(self, transactional_id: str) -> _Active:
-        active = self._active.get(self.partition_for(transactional_id))
-        if active is None:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
-        if active.loading:
-            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return active
 
     # -- producers
 
@@ -232,7 +160,7 @@ class TransactionCoordinator:
         while new_producer_id is None and active.shard.needs_producer_id(transactional_id, wish.expected):
             new_producer_id = await self._around.next_producer_id()
             active = self._find(transactional_id)
-        decision = active.shard.init_producer_id(
+        transition = active.shard.init_producer_id(
             transactional_id,
             wish.timeout_ms,
             wish.expected,
@@ -240,9 +168,9 @@ class TransactionCoordinator:
             now_ms=self._around.wall_ms(),
             version=self._around.transaction_version(),
         )
-        await self._carry_out(active, decision)
-        assert decision.transaction is not None
-        return decision.transaction.producer
+        await self._carry_out(active, transition)
+        assert transition.transaction is not None
+        return transition.transaction.producer
 
     async def add_partitions(
         self,
@@ -256,10 +184,10 @@ class TransactionCoordinator:
         if not transactional_id:
             raise RequestError(ErrorCode.INVALID_REQUEST)
         active = self._find(transactional_id)
-        decision = active.shard.add_partitions(
+        transition = active.shard.add_partitions(
             transactional_id, producer, partitions, now_ms=self._around.wall_ms(), version=version
         )
-        await self._carry_out(active, decision)
+        await self._carry_out(active, transition)
 
     def on_begun(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
         """The producer has asked to add partitions, and was refused before it came to that (TransactionShard, I4)."""
@@ -291,7 +219,7 @@ class TransactionCoordinator:
         while new_producer_id is None and active.shard.needs_next_producer_id(transactional_id, version):
             new_producer_id = await self._around.next_producer_id()
             active = self._find(transactional_id)
-        decision = active.shard.end_transaction(
+        transition = active.shard.end_transaction(
             transactional_id,
             producer,
             commit=commit,
@@ -299,8 +227,8 @@ class TransactionCoordinator:
             now_ms=self._around.wall_ms(),
             version=version,
         )
-        await self._carry_out(active, decision)
-        prepared = decision.transaction or active.shard.transactions[transactional_id]
+        await self._carry_out(active, transition)
+        prepared = transition.transaction or active.shard.transactions[transactional_id]
         if prepared.next_producer_id >= 0:
             return ProducerIdAndEpoch(prepared.next_producer_id, 0)
         return prepared.producer
@@ -343,19 +271,19 @@ class TransactionCoordinator:
                 await asyncio.gather(*(self._abort_timed_out(active, transactional_id) for transactional_id in ids))
 
     async def _abort_timed_out(self, active: _Active, transactional_id: str) -> None:
-        if not self._is_active(active):
+        if active.is_gone:
             return
-        decision = active.shard.abort_timed_out(transactional_id, self._around.wall_ms())
-        if decision.transaction is None:
+        transition = active.shard.abort_timed_out(transactional_id, self._around.wall_ms())
+        if transition.transaction is None:
             return
         logger.info(
             "transaction timed out",
             transactional_id=transactional_id,
-            producer_id=decision.transaction.producer_id,
-            timeout_ms=decision.transaction.timeout_ms,
+            producer_id=transition.transaction.producer_id,
+            timeout_ms=transition.transaction.timeout_ms,
         )
         try:
-            await self._carry_out(active, decision)
+            await self._carry_out(active, transition)
         except RequestError as failed:
             logger.warning("transaction not aborted yet", transactional_id=transactional_id, why=failed.code.name)
 
@@ -381,7 +309,7 @@ class TransactionCoordinator:
         still = [name for name in ids if not shard.is_under_way(name)]
         still = [name for name in still if name in shard.transactions]
         still = [name for name in still if shard.transactions[name].is_expired(now_ms, expiration_ms)]
-        if not still or not self._is_active(active):
+        if not still or active.is_gone:
             return
         records = [transaction_tombstone(transactional_id) for transactional_id in still]
         changes = [(transactional_id, None) for transactional_id in still]
@@ -391,17 +319,17 @@ class TransactionCoordinator:
 
     # -- carrying out
 
-    async def _carry_out(self, active: _Active, decision: Decision) -> None:
+    async def _carry_out(self, active: _Active, transition: Transition) -> None:
         """Writes what was decided. Raises `RequestError` with its error, or what came of writing it."""
-        transaction = decision.transaction
+        transaction = transition.transaction
         if transaction is not None:
             record = transaction_record(transaction, transaction_version=self._around.transaction_version())
             changes = [(transaction.transactional_id, transaction)]
             error = await asyncio.shield(self._write(active, [record], changes))
             if error is not ErrorCode.NONE:
                 raise RequestError(error)
-        if decision.error is not ErrorCode.NONE:
-            raise RequestError(decision.error)
+        if transition.error is not ErrorCode.NONE:
+            raise RequestError(transition.error)
 
     def _write(
         self,
@@ -441,8 +369,8 @@ class TransactionCoordinator:
         try:
             error = await self._log.append(active.partition, records)
             committed = error is ErrorCode.NONE
-            if self._log.is_unknown(error):
-                answer.set_result(_answer_for(error))
+            if error in OUTCOME_UNKNOWN:
+                answer.set_result(answer_for(error))
                 committed = await self._log.settle(active.partition)
             if committed:
                 for transactional_id, transaction in changes:
@@ -450,13 +378,13 @@ class TransactionCoordinator:
         finally:
             for transactional_id, _transaction in changes:
                 active.shard.end(transactional_id)
-        is_active = self._is_active(active)
+        is_active = not active.is_gone
         if committed and is_active:
             for _transactional_id, transaction in changes:
                 if transaction is not None and transaction.state.is_ending:
                     self._finish_soon(active, transaction)
         if not answer.done():
-            answer.set_result(_answer_for(error) if is_active else ErrorCode.NOT_COORDINATOR)
+            answer.set_result(answer_for(error) if is_active else ErrorCode.NOT_COORDINATOR)
         return committed
 
     def _finish_soon(self, active: _Active, transaction: Transaction) -> None:
@@ -475,7 +403,7 @@ class TransactionCoordinator:
                 coordinator_epoch=active.leader_epoch,
             )
             return
-        while self._is_active(active) and active.shard.transactions.get(transactional_id) is transaction:
+        while not active.is_gone and active.shard.transactions.get(transactional_id) is transaction:
             if active.shard.is_writing(transactional_id):
                 # The end is in the log, and nobody knows yet whether it is committed.
                 await asyncio.sleep(RETRY_S)
@@ -500,21 +428,3 @@ def _replay(active: _Active, record: CoordinatorRecord) -> None:
         return
     if decoded is not None:
         active.shard.replay(decoded.transactional_id, decoded.transaction)
-
-
-def _answer_for(error: ErrorCode) -> ErrorCode:
-    """What a client of a transaction is told when the log answered `error` (Kafka's mapping)."""
-    match error:
-        case (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            | ErrorCode.NOT_ENOUGH_REPLICAS
-            | ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            | ErrorCode.REQUEST_TIMED_OUT
-        ):
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
-            return ErrorCode.NOT_COORDINATOR
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        case _:
-            return error

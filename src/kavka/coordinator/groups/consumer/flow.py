@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from kavka.coordinator.groups.active_shard import ActiveShard
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
 from kavka.coordinator.groups.classic.decide.group import (
     ClassicGroup,
     Effects,
@@ -54,7 +54,8 @@ from kavka.coordinator.groups.consumer.decide.migration import may_downgrade, to
 from kavka.coordinator.groups.consumer.decide.records import group_tombstones
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
 from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance, because
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, group_record, group_tombstone
+from kavka.coordinator.groups.decide.records import group_record, group_tombstone
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.coordinator.shared.decide.topic_pattern import InvalidPattern, TopicPattern
 from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
@@ -72,7 +73,7 @@ _T = TypeVar("_T")
 class Carrier(Protocol):
     """What the group coordinator does for this."""
 
-    def write_change(self, active: ActiveShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
+    def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> Awaitable[ErrorCode]:
         """Writes and replays them; what is not certainly refused is replayed too (I2)."""
         ...
 
@@ -84,7 +85,7 @@ class Carrier(Protocol):
         """Answers what a classic group held."""
         ...
 
-    def arm(self, active: ActiveShard, group_id: str) -> None:
+    def arm(self, active: ActiveGroupShard, group_id: str) -> None:
         """Sees to it that the group's next deadline is noticed."""
         ...
 
@@ -127,7 +128,7 @@ class ConsumerGroupFlow:
 
     # -- requests
 
-    async def heartbeat(self, active: ActiveShard, request: ConsumerHeartbeat) -> HeartbeatAnswer:
+    async def heartbeat(self, active: ActiveGroupShard, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """Answers when what the heartbeat led to is committed. Raises `RequestError`."""
         if not self._around.is_enabled():
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
@@ -151,7 +152,7 @@ class ConsumerGroupFlow:
             self._carrier.arm(active, group_id)
         return answer
 
-    def _on_heard(self, active: ActiveShard, group_id: str, member_id: str) -> ConsumerGroup | None:
+    def _on_heard(self, active: ActiveGroupShard, group_id: str, member_id: str) -> ConsumerGroup | None:
         """The session of a member that was heard of begins anew; its group, None where it is no member."""
         group = active.shard.consumer_groups.get(group_id)
         if group is None or member_id not in group.members:
@@ -159,7 +160,7 @@ class ConsumerGroupFlow:
         group.renew(member_id, self._around.limits(group_id).session_timeout_ms, self._carrier.now_ms())
         return group
 
-    async def _decide(self, active: ActiveShard, request: ConsumerHeartbeat) -> tuple[Change, HeartbeatAnswer]:
+    async def _decide(self, active: ActiveGroupShard, request: ConsumerHeartbeat) -> tuple[Change, HeartbeatAnswer]:
         shard, group_id = active.shard, request.group_id
         group = shard.consumer_groups.get(group_id)
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
@@ -248,7 +249,7 @@ class ConsumerGroupFlow:
 
     async def in_turn(
         self,
-        active: ActiveShard,
+        active: ActiveGroupShard,
         group_id: str,
         decide: Callable[[], Awaitable[tuple[Change, _T]]],
         *,
@@ -281,7 +282,7 @@ class ConsumerGroupFlow:
             raise RequestError(error)
         return answer
 
-    async def _carry_out(self, active: ActiveShard, group_id: str, change: Change) -> ErrorCode:
+    async def _carry_out(self, active: ActiveGroupShard, group_id: str, change: Change) -> ErrorCode:
         before = active.shard.consumer_groups.get(group_id)
         epoch, size = (0, 0) if before is None else (before.epoch, len(before.members))
         try:
@@ -298,7 +299,7 @@ class ConsumerGroupFlow:
         finally:
             active.turns.give(group_id)
 
-    def _take_over(self, active: ActiveShard, group_id: str, change: Change) -> None:
+    def _take_over(self, active: ActiveGroupShard, group_id: str, change: Change) -> None:
         """Sees to deadlines of a group that has changed, and to the classic group that it may be now."""
         if active.is_gone:
             return
@@ -334,12 +335,12 @@ class ConsumerGroupFlow:
 
     # -- members that speak the classic protocol
 
-    def concerns(self, active: ActiveShard, group_id: str) -> bool:
+    def concerns(self, active: ActiveGroupShard, group_id: str) -> bool:
         """Whether a classic request is for this: the group is of the newer protocol, or on its way from or to it."""
         return group_id in active.shard.consumer_groups or active.turns.is_taken(group_id)
 
     async def classic_join(
-        self, active: ActiveShard, group_id: str, request: JoinRequest, new_member_id: str
+        self, active: ActiveGroupShard, group_id: str, request: JoinRequest, new_member_id: str
     ) -> JoinAnswer | None:
         """The answer to a JoinGroup; None where the group is a classic one by now. Raises `RequestError`."""
 
@@ -374,7 +375,7 @@ class ConsumerGroupFlow:
         return Change(joined.records, why=why), joined.answer
 
     async def classic_leave(
-        self, active: ActiveShard, group_id: str, leavers: Sequence[Leaver]
+        self, active: ActiveGroupShard, group_id: str, leavers: Sequence[Leaver]
     ) -> list[ErrorCode] | None:
         """Takes members of either protocol out at once; an error for each, None where the group is classic by now.
         Raises `RequestError`, where it could not be written."""
@@ -399,7 +400,7 @@ class ConsumerGroupFlow:
         group.freeze(self._carrier.now_ms(), effects)
         self._carrier.deliver(effects)
 
-    def _thaw(self, active: ActiveShard, group: ClassicGroup) -> None:
+    def _thaw(self, active: ActiveGroupShard, group: ClassicGroup) -> None:
         if active.is_gone or group.state is not GroupState.DEAD:
             return
         effects = Effects()
@@ -409,11 +410,11 @@ class ConsumerGroupFlow:
 
     # -- time
 
-    def on_time(self, active: ActiveShard, group: ConsumerGroup) -> None:
+    def on_time(self, active: ActiveGroupShard, group: ConsumerGroup) -> None:
         """Some member's time is up."""
         self._carrier.spawn(self._remove_late(active, group.group_id))
 
-    async def _remove_late(self, active: ActiveShard, group_id: str) -> None:
+    async def _remove_late(self, active: ActiveGroupShard, group_id: str) -> None:
         async def decide() -> tuple[Change, None]:
             group = active.shard.consumer_groups.get(group_id)
             late = {} if group is None else group.overdue(self._carrier.now_ms())

@@ -1,7 +1,5 @@
 """Records of `__consumer_offsets`, in Kafka's own formats: committed offsets and groups.
 
-A key and a value each begin with a two-byte version; a null value deletes what the key names.
-
     key version   key                        value
     0, 1          group, topic, partition    OffsetCommitValue, written in version 3 (1 if it has an expiry of its own)
     2             group                      GroupMetadataValue, written in version 3
@@ -13,12 +11,10 @@ Source: Kafka's GroupCoordinatorRecordHelpers; written so that its dump-log deco
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState, JoinProtocol, Member
-from kavka.errors import ProtocolViolation
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version, with_version
 from kavka.model import NO_EPOCH, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -33,22 +29,6 @@ EXPIRING_OFFSET_VALUE_VERSION = 1
 """The only version of an offset's value that keeps an expiry of its own; it has no leader epoch."""
 GROUP_VALUE_VERSION = 3
 NO_EXPIRY = -1
-_VERSION = struct.Struct(">h")
-
-
-class CoordinatorRecord(NamedTuple):
-    """A record to write, or read back."""
-
-    key: bytes
-    value: bytes | None
-
-
-class OpenTransaction(NamedTuple):
-    """What a log holds of a transaction that has not ended when the log is read to its end."""
-
-    producer_id: int
-    producer_epoch: int
-    records: Sequence[CoordinatorRecord]
 
 
 class CommittedOffset(NamedTuple):
@@ -85,7 +65,7 @@ DecodedRecord: TypeAlias = OffsetRecord | GroupRecord
 
 def offset_record(group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> CoordinatorRecord:
     """The record that commits an offset, or with None deletes it."""
-    key = _versioned(
+    key = with_version(
         OFFSET_KEY_VERSION,
         encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), OFFSET_KEY_VERSION),
     )
@@ -99,7 +79,7 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
         expire_timestamp=committed.expire_timestamp_ms,
     )
     version = OFFSET_VALUE_VERSION if committed.expire_timestamp_ms == NO_EXPIRY else EXPIRING_OFFSET_VALUE_VERSION
-    return CoordinatorRecord(key, _versioned(version, encode(value, version)))
+    return CoordinatorRecord(key, with_version(version, encode(value, version)))
 
 
 def group_record(group: ClassicGroup, *, wall_ms: int) -> CoordinatorRecord:
@@ -126,7 +106,7 @@ def group_record(group: ClassicGroup, *, wall_ms: int) -> CoordinatorRecord:
         members=members if group.state is not GroupState.EMPTY else [],
     )
     return CoordinatorRecord(
-        _group_key(group.group_id), _versioned(GROUP_VALUE_VERSION, encode(value, GROUP_VALUE_VERSION))
+        _group_key(group.group_id), with_version(GROUP_VALUE_VERSION, encode(value, GROUP_VALUE_VERSION))
     )
 
 
@@ -185,15 +165,4 @@ def members_of(value: GroupMetadataValue) -> list[Member]:
 
 
 def _group_key(group_id: str) -> bytes:
-    return _versioned(GROUP_KEY_VERSION, encode(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION))
-
-
-def _versioned(version: int, body: bytes) -> bytes:
-    return _VERSION.pack(version) + body
-
-
-def split_version(data: bytes) -> tuple[int, bytes]:
-    """The version in front of a key or value, and what follows. Raises `ProtocolViolation`."""
-    if len(data) < _VERSION.size:
-        raise ProtocolViolation(f"a coordinator record of {len(data)} bytes has no version")
-    return _VERSION.unpack_from(data)[0], data[_VERSION.size :]
+    return with_version(GROUP_KEY_VERSION, encode(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION))

@@ -29,7 +29,6 @@ from kavka.coordinator.groups.consumer.decide.records import (
 from kavka.coordinator.groups.decide.records import (
     NO_EXPIRY,
     CommittedOffset,
-    CoordinatorRecord,
     DecodedRecord,
     GroupRecord,
     OffsetRecord,
@@ -39,6 +38,7 @@ from kavka.coordinator.groups.decide.records import (
     offset_record,
 )
 from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import LeaderEpoch, Offset
 

@@ -86,7 +86,3 @@ class Leaderships:
     def forget(self, partition: int) -> None:
         """The partition was deleted: one that is made in its place begins with epochs of its own."""
         self._epochs.pop(partition, None)
-
-
-async def nothing_to_load() -> None:
-    """What there is to be awaited where an order changes nothing."""

@@ -11,10 +11,9 @@ Source: Kafka's TransactionLog; written so that its dump-log decodes them.
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
-from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version, with_version
 from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
 from kavka.errors import ProtocolViolation
 from kavka.model import TopicPartition
@@ -23,7 +22,6 @@ from kavka.protocol.messages.transaction_log_key import TransactionLogKey
 from kavka.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 
 KEY_VERSION = 0
-_VERSION = struct.Struct(">h")
 _STORED_STATES = frozenset(TransactionState) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 
 
@@ -54,7 +52,7 @@ def transaction_record(transaction: Transaction, *, transaction_version: int) ->
         transaction_start_timestamp_ms=transaction.started_ms,
         client_transaction_version=transaction.version if version else 0,
     )
-    return CoordinatorRecord(_key(transaction.transactional_id), _VERSION.pack(version) + encode(value, version))
+    return CoordinatorRecord(_key(transaction.transactional_id), with_version(version, encode(value, version)))
 
 
 def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
@@ -67,13 +65,13 @@ def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRec
 
     Raises `ProtocolViolation` for bytes that are no such record.
     """
-    version, body = _split(key)
+    version, body = split_version(key)
     if version != KEY_VERSION:
         return None
     transactional_id = decode(TransactionLogKey, body, version).transactional_id
     if value is None:
         return TransactionRecord(transactional_id, None)
-    version, body = _split(value)
+    version, body = split_version(value)
     stored = decode(TransactionLogValue, body, version)
     if stored.transaction_status not in _STORED_STATES:
         raise ProtocolViolation(f"transactional id {transactional_id!r} is stored in state {stored.transaction_status}")
@@ -101,10 +99,4 @@ def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRec
 
 
 def _key(transactional_id: str) -> bytes:
-    return _VERSION.pack(KEY_VERSION) + encode(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION)
-
-
-def _split(data: bytes) -> tuple[int, bytes]:
-    if len(data) < _VERSION.size:
-        raise ProtocolViolation(f"a transaction record of {len(data)} bytes has no version")
-    return _VERSION.unpack_from(data)[0], data[_VERSION.size :]
+    return with_version(KEY_VERSION, encode(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION))

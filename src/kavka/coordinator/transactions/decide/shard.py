@@ -49,7 +49,7 @@ from kavka.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 _COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
-class Decision(NamedTuple):
+class Transition(NamedTuple):
     """`transaction` is the state to write; None where nothing changes. `error` is answered once it is committed."""
 
     transaction: Transaction | None
@@ -117,7 +117,7 @@ class TransactionShard:
         new_producer_id: int | None,
         now_ms: int,
         version: int,
-    ) -> Decision:
+    ) -> Transition:
         """A producer begins. `expected` is what it believes to be (KIP-360); `new_producer_id` is used where
         `needs_producer_id` says so."""
         if self.is_under_way(transactional_id):
@@ -129,10 +129,10 @@ class TransactionShard:
         elif expected is not None and not _may_be(known, expected):
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if known.state is TransactionState.ONGOING:
-            return Decision(known.fenced(now_ms), ErrorCode.CONCURRENT_TRANSACTIONS)
+            return Transition(known.fenced(now_ms), ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.is_epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
             assert new_producer_id is not None
-            return Decision(
+            return Transition(
                 known.with_producer_id(
                     new_producer_id, timeout_ms, now_ms, version, keeps_last_epoch=expected is not None
                 )
@@ -141,7 +141,7 @@ class TransactionShard:
         if known.is_epoch_exhausted:
             # Of an exhausted epoch there is no next one; who has another epoch than that is of a former life.
             raise RequestError(ErrorCode.PRODUCER_FENCED)
-        return Decision(known.with_next_epoch(timeout_ms, expected_epoch, now_ms, version))
+        return Transition(known.with_next_epoch(timeout_ms, expected_epoch, now_ms, version))
 
     def add_partitions(
         self,
@@ -151,7 +151,7 @@ class TransactionShard:
         *,
         now_ms: int,
         version: int,
-    ) -> Decision:
+    ) -> Transition:
         """Partitions that the producer is going to write to."""
         self.on_begun(transactional_id, producer)
         if transactional_id in self._under_way:
@@ -163,8 +163,8 @@ class TransactionShard:
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         wanted = frozenset(partitions)
         if known.state is TransactionState.ONGOING and wanted <= known.partitions:
-            return Decision(None)
-        return Decision(known.with_partitions(wanted, now_ms, version))
+            return Transition(None)
+        return Transition(known.with_partitions(wanted, now_ms, version))
 
     def on_begun(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
         """The producer has asked to add partitions: it has begun a transaction, whatever becomes of that (I4).
@@ -203,7 +203,7 @@ class TransactionShard:
         new_producer_id: int | None,
         now_ms: int,
         version: int,
-    ) -> Decision:
+    ) -> Transition:
         """The producer commits or aborts. With nothing to write the end was decided before, and is only told again."""
         if version >= BUMPS_EPOCH:
             return self._end_and_bump(
@@ -215,9 +215,9 @@ class TransactionShard:
         if self.is_under_way(transactional_id):
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is TransactionState.ONGOING:
-            return Decision(known.prepared(commit=commit, now_ms=now_ms, version=version))
+            return Transition(known.prepared(commit=commit, now_ms=now_ms, version=version))
         if known.state is _complete(commit=commit) or (not commit and transactional_id in self._begun):
-            return Decision(None)
+            return Transition(None)
         raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
     def _end_and_bump(
@@ -228,7 +228,7 @@ class TransactionShard:
         commit: bool,
         new_producer_id: int | None,
         now_ms: int,
-    ) -> Decision:
+    ) -> Transition:
         """With transaction version 2: the epoch of now ends what is open, or aborts nothing; the epoch before asks
         again how its transaction ended."""
         if self.is_under_way(transactional_id):
@@ -249,7 +249,7 @@ class TransactionShard:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if is_retry:
             if known.state is _complete(commit=commit):
-                return Decision(None)
+                return Transition(None)
             raise RequestError(ErrorCode.INVALID_TXN_STATE)
         if commit and known.state is not TransactionState.ONGOING:
             raise RequestError(ErrorCode.INVALID_TXN_STATE)
@@ -257,7 +257,7 @@ class TransactionShard:
         if known.is_epoch_exhausted:
             assert new_producer_id is not None
             next_producer_id = new_producer_id
-        return Decision(
+        return Transition(
             known.prepared(commit=commit, now_ms=now_ms, version=BUMPS_EPOCH, next_producer_id=next_producer_id)
         )
 
@@ -277,12 +277,12 @@ class TransactionShard:
             if transaction.is_timed_out(now_ms) and transactional_id not in self._under_way
         ]
 
-    def abort_timed_out(self, transactional_id: str, now_ms: int) -> Decision:
+    def abort_timed_out(self, transactional_id: str, now_ms: int) -> Transition:
         """Aborts a transaction if its time is over, and fences its producer."""
         known = self.transactions.get(transactional_id)
         if known is None or transactional_id in self._under_way or not known.is_timed_out(now_ms):
-            return Decision(None)
-        return Decision(known.fenced(now_ms))
+            return Transition(None)
+        return Transition(known.fenced(now_ms))
 
     def expired(self, now_ms: int, expiration_ms: int) -> list[str]:
         """Ids that nobody used for `expiration_ms`."""

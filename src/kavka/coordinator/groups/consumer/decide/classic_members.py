@@ -44,7 +44,7 @@ from kavka.coordinator.groups.consumer.decide.heartbeat import (
     require_static,
 )
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics
-from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 
 

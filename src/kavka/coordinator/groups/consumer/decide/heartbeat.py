@@ -60,7 +60,7 @@ from kavka.coordinator.groups.consumer.decide.target_assignment import (
     compute_target,
     metadata_hash,
 )
-from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
 
 FIRST_VERSION_WITH_MEMBER_IDS_OF_CLIENTS = 1

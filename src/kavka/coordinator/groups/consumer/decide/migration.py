@@ -48,7 +48,8 @@ from kavka.coordinator.groups.consumer.decide.records import (
     target_record,
 )
 from kavka.coordinator.groups.consumer.decide.target_assignment import Topics, metadata_hash
-from kavka.coordinator.groups.decide.records import CoordinatorRecord, group_tombstone
+from kavka.coordinator.groups.decide.records import group_tombstone
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, ProtocolViolation, RequestError
 
 DISABLED = "because online upgrade is disabled."

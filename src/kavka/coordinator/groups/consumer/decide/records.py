@@ -16,7 +16,6 @@ Source: Kafka's GroupCoordinatorRecordHelpers; its dump-log decodes what is writ
 
 from __future__ import annotations
 
-import struct
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -31,7 +30,7 @@ from kavka.coordinator.groups.consumer.decide.group import (
     MemberState,
     ResolvedRegex,
 )
-from kavka.coordinator.groups.decide.records import CoordinatorRecord
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, with_version
 from kavka.errors import ProtocolViolation
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
@@ -75,7 +74,6 @@ TARGET_MEMBER_KEY: Final = 7
 CURRENT_KEY: Final = 8
 REGEX_KEY: Final = 16
 _VALUE_VERSION: Final = 0
-_VERSION = struct.Struct(">h")
 
 
 class EpochRecord(NamedTuple):
@@ -274,8 +272,8 @@ def _current(member: ConsumerMember, assignment: Assignment) -> list[CurrentTopi
 
 def _record(key_version: int, key: Message, value: Message | None) -> CoordinatorRecord:
     return CoordinatorRecord(
-        _VERSION.pack(key_version) + encode(key, key_version),
-        None if value is None else _VERSION.pack(_VALUE_VERSION) + encode(value, _VALUE_VERSION),
+        with_version(key_version, encode(key, key_version)),
+        None if value is None else with_version(_VALUE_VERSION, encode(value, _VALUE_VERSION)),
     )
 
 

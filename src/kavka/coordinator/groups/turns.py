@@ -1,7 +1,7 @@
-"""ActiveShard: a shard that is loaded here, with what the flow around it needs: positions, timers, turns.
+"""Turns: who may change a group now.
 
 I1  changes of one group that are decided from its committed state take turns: the next one is decided when the
-    records of the one before are committed and replayed. Two decisions from one state could give a partition twice.
+    records of the one before are committed and replayed. Two decisions from one state could give a partition twice
 I2  a turn that is taken is given on exactly once, also when who has it or who waits for it is cancelled
 """
 
@@ -9,16 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
-
-from kavka.coordinator.groups.decide.shard import GroupShard
-
-
-class Ending(NamedTuple):
-    """The end of a transaction that was heard of while its partition's log was being read."""
-
-    producer_id: int
-    committed: bool
 
 
 class Turns:
@@ -55,26 +45,3 @@ class Turns:
                 turn.set_result(None)
                 return
         del self._waiting[group_id]
-
-
-class ActiveShard:
-    """`partition` of `__consumer_offsets`, led here since `leader_epoch`."""
-
-    __slots__ = ("_position", "endings", "is_gone", "leader_epoch", "loading", "partition", "shard", "timers", "turns")
-
-    def __init__(self, partition: int, shard: GroupShard, leader_epoch: int) -> None:
-        self.partition = partition
-        self.shard = shard
-        self.leader_epoch = leader_epoch
-        self.loading = True
-        self.is_gone = False
-        """Another broker leads it now: nothing here is served any more."""
-        self.timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
-        self.endings: list[Ending] = []
-        self.turns = Turns()
-        self._position = 0
-
-    def next_position(self) -> int:
-        """The place of the next append in the order of the log."""
-        self._position += 1
-        return self._position
