@@ -1,7 +1,6 @@
-"""Console: the web application: its clusters, its pages, and what all answers have in common.
+"""The web application: its pages, the guard before them, and what is said where a page fails.
 
-Decides which pages there are (every module of `pages/` with `routes`), which cluster a request is about, and what is
-said where a page fails. Must not know what a page shows.
+Decides which pages there are: every module of `pages/` with `routes`. Must not know what a page shows.
 
     I1  Every request passes the guard (access/guard.py) before it sees a page.
     I2  A failure of a cluster is a page that says so, never a traceback.
@@ -11,27 +10,27 @@ A module of `pages/` has `routes(console) -> list[Route]`, and may have `install
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import pkgutil
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from kavka.console import pages
-from kavka.console.access import guard
+from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.access.headers import HEADERS, SecurityHeaders
-from kavka.console.clusters import Clusters, ClusterWatch
+from kavka.console.console import Console
+from kavka.console.ledger import LEDGER, open_ledger
 from kavka.console.live_events import live_routes
-from kavka.console.look.templating import base_context, environment
 from kavka.console.metrics import metrics_routes
 from kavka.errors import ConnectionFailed, ErrorCode, KavkaError, RequestError
 from kavka.logger import Logger
@@ -39,65 +38,10 @@ from kavka.logger import Logger
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kavka.console.access.guard import Guard
-    from kavka.console.jobs.runner import JobRunner
-    from kavka.console.jobs.store import JobStore
     from kavka.console.settings import ConsoleSettings
 
 ERROR_TEMPLATE: Final = "error.html"
 logger = Logger(__name__)
-
-
-class Console:
-    """What pages know: the settings, the clusters, the database, and how a template becomes an answer."""
-
-    guard: Guard
-    ledger: sqlite3.Connection
-    """Both are set by guard.install; of the event loop's thread."""
-    jobs: JobStore
-    runner: JobRunner
-    """Both are set by pages/jobs_actions; the runner lives between on_start and on_stop."""
-
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self.settings = settings
-        self.clusters = Clusters(settings)
-        self.templates = environment()
-        self.closing = asyncio.Event()
-        """Set when the server is about to stop: streams of events end then."""
-        self.on_start: list[Callable[[], Awaitable[None]]] = []
-        """Called in order when database and clusters are there, before the first request."""
-        self.on_stop: list[Callable[[], Awaitable[None]]] = []
-        """Called in reverse order before the clusters are left."""
-
-    def render(
-        self,
-        request: Request,
-        template: str,
-        /,
-        status_code: int = 200,
-        headers: Mapping[str, str] | None = None,
-        **context: Any,
-    ) -> Response:
-        """The page that `template` makes of `context`, and of what every page knows."""
-        user = getattr(request.state, "user", None)
-        known = {
-            **base_context(request),
-            "console": self,
-            # Who has not come in yet is not told what there is.
-            "clusters": self.clusters if user is not None else (),
-            "user": user,
-            **context,
-        }
-        text = self.templates.get_template(template).render(known)
-        return HTMLResponse(text, status_code, headers=headers)
-
-    def cluster(self, request: Request) -> ClusterWatch:
-        """The cluster that the request's path names. Raises HTTPException 404."""
-        name = request.path_params["cluster"]
-        found = self.clusters.get(name)
-        if found is None:
-            raise HTTPException(404, f"There is no cluster {name!r} here.")
-        return found
 
 
 def create_app(settings: ConsoleSettings) -> Starlette:
@@ -105,8 +49,14 @@ def create_app(settings: ConsoleSettings) -> Starlette:
 
     Raises ConfigError where nobody could log in, sqlite3.Error and OSError where the database cannot be had.
     """
-    console = Console(settings)
-    guard.install(console)
+    ledger = open_ledger(Path(settings.data_directory) / LEDGER)
+    guard = Guard(
+        ledger,
+        listens_on=settings.host,
+        login_required=settings.login,
+        secure_cookies=settings.secure_cookies,
+    )
+    console = Console(settings, ledger, guard)
 
     async def on_problem(request: Request, error: Exception) -> Response:
         # Not a plain function: Starlette calls those on another thread, and the ledger belongs to this one.
@@ -114,33 +64,27 @@ def create_app(settings: ConsoleSettings) -> Starlette:
 
     app = Starlette(
         routes=[*_routes(console)],
-        middleware=[Middleware(SecurityHeaders), *guard.middleware(console)],
+        middleware=[Middleware(SecurityHeaders), Middleware(GuardMiddleware, guard=guard)],
         exception_handlers={
             HTTPException: on_problem,
             KavkaError: on_problem,
             Exception: on_problem,
         },
-        lifespan=_lifespan(console),
+        lifespan=_lifespan(console, ledger),
     )
     app.state.console = console
-    app.state.clusters = console.clusters
-    app.state.jobs = console.jobs
     return app
 
 
-def _lifespan(console: Console) -> Callable[[Starlette], Any]:
+def _lifespan(console: Console, ledger: sqlite3.Connection) -> Callable[[Starlette], Any]:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         try:
-            await console.clusters.start()
-            for start in console.on_start:
-                await start()
+            await console.start()
             yield
         finally:
-            for stop in reversed(console.on_stop):
-                await stop()
-            await console.clusters.stop()
-            console.ledger.close()
+            await console.stop()
+            ledger.close()
 
     return lifespan
 

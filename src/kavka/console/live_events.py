@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
     from kavka.observe.changes import Changes
 
 LEAST_PAUSE_S: Final = 1.0

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
     from kavka.console.clusters import Clusters, ClusterWatch
+    from kavka.console.console import Console
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SLICE_S: Final = 0.005

@@ -20,13 +20,11 @@ import sqlite3
 import time
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,11 +33,7 @@ from kavka.console.access import csrf
 from kavka.console.access.audit import AuditLog, Deed, Outcome
 from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
 from kavka.console.access.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
-from kavka.console.ledger import LEDGER, open_ledger
 from kavka.errors import ConfigError
-
-if TYPE_CHECKING:
-    from kavka.console.app import Console
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
 """Of a form: a record of a megabyte in hex, and what stands around it."""
@@ -91,29 +85,6 @@ class Guard:
         age = ABSOLUTE_MS // 1000
         cookie = f"{COOKIE}={self.sessions.cookie_of(session.number)}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}"
         response_headers.append("set-cookie", cookie + ("; Secure" if self.secure_cookies else ""))
-
-
-def install(console: Console) -> None:
-    """Opens the ledger and sets the guard at the console's door. Raises ConfigError as `Guard` does."""
-    settings = console.settings
-    ledger = open_ledger(Path(settings.data_directory) / LEDGER)
-    console.ledger = ledger
-
-    async def close() -> None:
-        ledger.close()
-
-    # Last of all: what is stopped before it may still write.
-    console.on_stop.insert(0, close)
-    console.guard = Guard(
-        ledger,
-        listens_on=settings.host,
-        login_required=settings.login,
-        secure_cookies=settings.secure_cookies,
-    )
-
-
-def middleware(console: Console) -> list[Middleware]:
-    return [Middleware(GuardMiddleware, guard=console.guard)]
 
 
 class GuardMiddleware:

@@ -8,5 +8,6 @@ inventory  what is read off the cluster for a plan and for a job's progress
 store      jobs in the ledger: the state machine
 progress   what became of a job's partitions, and what is sent next
 runner     carries jobs out, one step after the other
+audit      a job in the audit log
 throttle   a job's throttles: set before anything moves, restored afterwards
 """

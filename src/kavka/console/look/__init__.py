@@ -3,7 +3,7 @@
 Decides form, words and language. Must not know how anything was read, nor what a page is about.
 
 templating            the templates' environment, and what every page knows of its reader
-view                  a cluster's page: its frame, long lists in pages, links that keep a table's state
+view                  long lists in pages, search, order, links that keep a table's state
 format                numbers and times
 charts                curves, ISR membership and shares as SVG
 i18n                  texts in the reader's language

@@ -1,4 +1,4 @@
-"""What pages of a cluster have in common: the frame, long lists in pages, links that keep a table's state.
+"""What pages with tables have in common: long lists in pages, search, order, links that keep a table's state.
 
 Decides how a list is cut and which query names carry a table's state (`q`, `sort`, `order`, `page`). Must not know what
 is in a list.
@@ -12,20 +12,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
-from starlette.exceptions import HTTPException
-
 from kavka.console.look.charts import Look
 from kavka.console.look.format import zone_of
 from kavka.console.look.i18n import language_of, translator
-from kavka.errors import ConnectionFailed
-from kavka.observe.snapshot import Part
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
-
-    from kavka.console.app import Console
-    from kavka.console.clusters import ClusterWatch
 
 Item = TypeVar("Item")
 Other = TypeVar("Other")
@@ -44,20 +36,6 @@ class Paged(Generic[Item]):
     first: int
     last: int
     total: int
-
-
-def show(console: Console, request: Request, template: str, /, *, section: str | None, **context: Any) -> Response:
-    """A page of the cluster that the path names. Raises HTTPException 404 where there is none."""
-    watch = console.cluster(request)
-    return console.render(request, template, section=section, cluster=watch, **{"snapshot": watch.snapshot, **context})
-
-
-def absent(watch: ClusterWatch, why: str) -> HTTPException | ConnectionFailed:
-    """What to raise where a cluster has no such object; of one that was never reached nobody can say."""
-    snapshot = watch.snapshot
-    if not snapshot.reading(Part.METADATA).is_known:
-        return ConnectionFailed(snapshot.why or "it was not reached yet")
-    return HTTPException(404, why)
 
 
 def look_of(request: Request) -> Look:

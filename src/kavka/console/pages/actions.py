@@ -8,9 +8,6 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from jinja2 import pass_context
-from jinja2.runtime import Context
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
@@ -23,17 +20,15 @@ from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.produce import Produce
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
 from kavka.console.look.format import path_part, visible
-from kavka.console.look.view import show
 from kavka.errors import ConnectionFailed
-from kavka.observe.health.report import Statement
 from kavka.observe.snapshot import ClusterState
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
     from kavka.console.clusters import ClusterWatch
+    from kavka.console.console import Console
 
 ACTIONS: tuple[Action, ...] = (
     CreateTopic(),
@@ -48,15 +43,8 @@ ACTIONS: tuple[Action, ...] = (
 OWN_FIELDS = ("csrf", "step", "confirmation", "fingerprint", "shown_ms", "typed")
 
 
-@pass_context
-def say(context: Context, statement: Statement) -> Markup:
-    """A statement in the reader's language; its values come from clusters, and are made visible."""
-    said: Markup = context["_"](statement.text, **{name: visible(value) for name, value in statement.values.items()})
-    return said
-
-
 def install(console: Console) -> None:
-    console.templates.globals.update(say=say, action_title=_title)
+    console.templates.globals.update(action_title=_title)
 
 
 def routes(console: Console) -> list[Route]:
@@ -75,7 +63,7 @@ def routes(console: Console) -> list[Route]:
         link = request.query_params.get("then", "")
         if not link.startswith(f"/c/{path_part(watch.name)}/"):
             link = ""
-        return show(console, request, "audit_entry.html", section=None, entry=entry, link=link, live=False)
+        return console.show(request, "audit_entry.html", section=None, entry=entry, link=link, live=False)
 
     return [*found, Route("/c/{cluster}/done/{number:int}", done)]
 
@@ -189,8 +177,7 @@ class _Pages:
             fields = await self._action.fields(watch, values)
         except Refused as refused:
             fields, problem, status = (), problem or str(refused), 400
-        return show(
-            self._console,
+        return self._console.show(
             request,
             "action_form.html",
             section=self._action.section,
@@ -216,8 +203,7 @@ class _Pages:
         meanwhile = []
         if changed_since.isdecimal() and len(changed_since) < 18:
             meanwhile = guard.audit.since(watch.name, preview.target, int(changed_since))
-        return show(
-            self._console,
+        return self._console.show(
             request,
             "action_preview.html",
             section=self._action.section,

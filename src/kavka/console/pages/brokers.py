@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
+from kavka.console.console import absent
 from kavka.console.history import Series
 from kavka.console.look import charts, history_charts
 from kavka.console.look.decision_text import fold, tell_folded
 from kavka.console.look.replica_history import health_of, risks_of
-from kavka.console.look.view import absent, cut, judged, links, look_of, show
+from kavka.console.look.view import cut, judged, links, look_of
 from kavka.decisions import DecisionKind
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
     from kavka.console.look.charts import Look
     from kavka.observe.snapshot import BrokerView, PartitionView
 
@@ -52,8 +53,7 @@ async def _brokers(console: Console, request: Request) -> Response:
     changes = watch.decisions.recent(limit=CONTROLLERS_TOLD, matches=lambda each: each.decision.kind in controllers)
     lines = [(str(_("broker {n}", n=each.broker_id)), Series.BROKER_BYTES_IN, str(each.broker_id)) for each in found]
     known = len(watch.decisions) or not watch.decisions.reading.unknown_because
-    return show(
-        console,
+    return console.show(
         request,
         "brokers.html",
         section="brokers",
@@ -81,8 +81,7 @@ async def _broker(console: Console, request: Request) -> Response:
         holds = ""
     partitions = [each for each in snapshot.partitions() if _is_held(each, broker_id, holds)]
     bytes_in = [(str(_("bytes in")), Series.BROKER_BYTES_IN, str(broker_id))]
-    return show(
-        console,
+    return console.show(
         request,
         "broker.html",
         section="brokers",

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from kavka.console.access.auth import require
 from kavka.console.look import charts
-from kavka.console.look.view import cut, links, look_of, show
+from kavka.console.look.view import cut, links, look_of
 from kavka.console.pages.actions import check_reachable
 from kavka.console.sources.churn import TOPIC, Churn, ChurnReader, lines, sums
 from kavka.errors import KavkaError
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
     from kavka.console.clusters import ClusterWatch
+    from kavka.console.console import Console
 
 LONGEST_TOPIC: Final = 249
 
@@ -55,8 +55,7 @@ async def _churn(console: Console, request: Request, readers: WeakKeyDictionary[
     _ = look.translate
     names = {"shrinks": _("left the ISR"), "expansions": _("joined the ISR"), "elections": _("was elected")}
     chart = charts.lines(_("Changes in each window"), lines(found.windows, names), look, unit=_("changes"))
-    return show(
-        console,
+    return console.show(
         request,
         "churn.html",
         section="decisions",

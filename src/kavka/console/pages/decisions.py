@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from kavka.console.look import history_charts
 from kavka.console.look.decision_text import causes_of, fold, of_broker, tell, tell_folded
-from kavka.console.look.view import cut, links, look_of, search, show
+from kavka.console.look.view import cut, links, look_of, search
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
     from kavka.console.clusters import ClusterWatch
+    from kavka.console.console import Console
     from kavka.console.history import IsrChange
     from kavka.decisions import RecordedDecision
 
@@ -52,8 +52,7 @@ async def _decisions(console: Console, request: Request) -> Response:
     tells = len(watch.decisions) > 0 or not watch.decisions.reading.unknown_because
     found = select(watch.decisions.recent(limit=history_charts.MOST_LOOKED_AT), wanted, kind)
     page = cut(fold(found), request, size=PAGE_SIZE)
-    return show(
-        console,
+    return console.show(
         request,
         "decisions.html",
         section="decisions",
@@ -114,8 +113,7 @@ def _decision(console: Console, request: Request) -> Response:
         if each.decision.subject == subject and 0 <= each.decision.at_ms - at_ms <= AFTER_MS and each is not found
     ]
     before = [each for each in causes_of(found.decision, everything) if each is not found]
-    return show(
-        console,
+    return console.show(
         request,
         "decision.html",
         section="decisions",

@@ -11,13 +11,13 @@ from starlette.routing import Route
 
 from kavka.client.durability import Health
 from kavka.console.look.replica_history import health_of, risks_of
-from kavka.console.look.view import cut, links, show
+from kavka.console.look.view import cut, links
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
 
 NAMED: Final = 12
 """Partitions that a broker's row names."""
@@ -36,8 +36,7 @@ def _durability(console: Console, request: Request) -> Response:
     judged = [(each, health_of(each)) for each in snapshot.partitions() if each.is_under_replicated or each.is_offline]
     judged.sort(key=lambda pair: (ORDER[pair[1]], pair[0].name))
     alone = sum(len(each.replicas) == 1 for each in snapshot.partitions())
-    return show(
-        console,
+    return console.show(
         request,
         "durability.html",
         section="durability",

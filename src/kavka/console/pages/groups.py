@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
+from kavka.console.console import absent
 from kavka.console.history import Series
 from kavka.console.look import history_charts
-from kavka.console.look.view import absent, cut, links, look_of, ordered, search, show
+from kavka.console.look.view import cut, links, look_of, ordered, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
     from kavka.observe.snapshot import GroupOffset, GroupView
 
 SPARK_GROUP: Final = re.compile(r"spark-kafka-(source|relation|batch)-|spark-kavka-|kavka-spark-")
@@ -71,8 +72,7 @@ def _groups(console: Console, request: Request) -> Response:
         if wanted.lower() in group.group_id.lower() and (only != LAGGING or group.lag)
     ]
     items, sort, order = ordered(found, request, _COLUMNS, "group")
-    return show(
-        console,
+    return console.show(
         request,
         "groups.html",
         section="groups",
@@ -100,8 +100,7 @@ async def _group(console: Console, request: Request) -> Response:
     if len(found.topics) > 1:
         lines += [(topic, Series.GROUP_TOPIC_LAG, f"{name}/{topic}") for topic in found.topics]
     late = [(str(_("behind")), Series.GROUP_LAG_MS, name)]
-    return show(
-        console,
+    return console.show(
         request,
         "group.html",
         section="groups",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
-from kavka.console.look.view import cut, links, show
+from kavka.console.look.view import cut, links
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
 
 SHOWN_MOVES: Final = 100
 
@@ -24,12 +24,11 @@ def routes(console: Console) -> list[Route]:
     async def jobs(request: Request) -> Response:
         watch = console.cluster(request)
         moves = sorted(watch.snapshot.reassignments.items())
-        return show(
-            console,
+        return console.show(
             request,
             "jobs.html",
             section="jobs",
-            jobs=cut(request.app.state.jobs.of_cluster(watch.name), request, size=50),
+            jobs=cut(console.jobs.of_cluster(watch.name), request, size=50),
             moves=moves[:SHOWN_MOVES],
             more_moves=max(len(moves) - SHOWN_MOVES, 0),
             link=links(request),

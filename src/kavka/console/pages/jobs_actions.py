@@ -10,7 +10,6 @@ version he saw, and the second is told what the first did.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -18,10 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from kavka.console.access.audit import AlreadyDone, Deed, Outcome
+from kavka.console.access.audit import AlreadyDone, Outcome
 from kavka.console.access.auth import require
 from kavka.console.access.guard import address_of
 from kavka.console.actions.action import Field, Refused, Values, text, whole
+from kavka.console.jobs.audit import JobAction, close_entry, open_entry, run_key
 from kavka.console.jobs.inventory import read_inventory
 from kavka.console.jobs.plan import (
     Impossible,
@@ -37,19 +37,17 @@ from kavka.console.jobs.plan import (
     plan_replication_factor,
     undo_file,
 )
-from kavka.console.jobs.runner import JobRunner
-from kavka.console.jobs.store import Busy, Job, JobState, JobStore, MoveState, Stale
+from kavka.console.jobs.store import Busy, Job, JobState, MoveState, Stale
 from kavka.console.look.format import path_part, visible
-from kavka.console.look.view import cut, links, show
+from kavka.console.look.view import cut, links
 from kavka.console.pages.actions import check_allowed, check_reachable, form_values
 from kavka.errors import KavkaError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kavka.client.cluster import Cluster
-    from kavka.console.app import Console
     from kavka.console.clusters import ClusterWatch
+    from kavka.console.console import Console
 
 MIB = 1 << 20
 DEFAULT_THROTTLE_MIB = "50"
@@ -61,43 +59,6 @@ TITLES = {
     JobKind.DECOMMISSION: "Decommission a broker",
     JobKind.ELECTION: "Preferred leaders lead again",
 }
-OUTCOMES = {
-    JobState.DONE: Outcome.COMMITTED,
-    JobState.PARTIAL: Outcome.COMMITTED,
-    JobState.CANCELLED: Outcome.REJECTED,
-    JobState.FAILED: Outcome.REJECTED,
-}
-
-
-def install(console: Console) -> None:
-    """The store in the ledger, and the runner beside the pages."""
-    console.jobs = JobStore(console.ledger)
-
-    def cluster_of(name: str) -> Cluster | None:
-        watch = console.clusters.get(name)
-        return None if watch is None else watch.cluster
-
-    def changed(job: Job) -> None:
-        watch = console.clusters.get(job.cluster)
-        if watch is not None:
-            watch.changes.publish(console.guard.now_ms(), watch.snapshot.state.value)
-        if job.state.is_over:
-            _close(console, job)
-            if watch is not None:
-                watch.refresh()
-
-    runner = JobRunner(console.jobs, Path(console.settings.data_directory), cluster_of, changed)
-    console.runner = runner
-
-    async def close_open_entries() -> None:
-        """Jobs that ended just before the console did, and whose line in the audit log is open."""
-        for watch in console.clusters:
-            for job in console.jobs.of_cluster(watch.name):
-                if job.state.is_over:
-                    _close(console, job)
-
-    console.on_start += [close_open_entries, runner.start]
-    console.on_stop.append(runner.stop)
 
 
 def routes(console: Console) -> list[Route]:
@@ -214,8 +175,7 @@ class _PlanPages:
     def _form(
         self, request: Request, watch: ClusterWatch, values: Values, *, problem: str = "", status: int = 200
     ) -> Response:
-        return show(
-            self._console,
+        return self._console.show(
             request,
             "job_form.html",
             section="jobs",
@@ -284,8 +244,7 @@ def _job(console: Console, request: Request, job: Job, *, problem: str = "", sta
     order = {MoveState.SKIPPED: 0, MoveState.MOVING: 1, MoveState.CALLING_OFF: 1, MoveState.SUBMITTING: 2}
     rows.sort(key=lambda row: (order.get(row.state, 3 + row.state.is_over), row.partition))
     moves = [Move(row.partition, row.before, row.after) for row in rows]
-    return show(
-        console,
+    return console.show(
         request,
         "job.html",
         section="jobs",
@@ -321,7 +280,7 @@ async def _act(console: Console, request: Request) -> Response:
             case "run":
                 await _check_plan(console, watch, job)
                 job = console.jobs.confirm(job.number, version, user=user, now_ms=now_ms)
-                _write_down(console, request, job, f"job {job.number} run", "run")
+                _write_down(console, request, job, run_key(job), "run")
             case "discard":
                 job = console.jobs.discard(job.number, version, user=user, now_ms=now_ms)
             case "cancel":
@@ -335,7 +294,7 @@ async def _act(console: Console, request: Request) -> Response:
                 _end_at_once(console, request, job, f"job {job.number} throttle {job.version}", "throttle")
             case "give-up":
                 job = console.jobs.give_up(job.number, version, user=user, now_ms=now_ms)
-                _close(console, job)
+                close_entry(console.guard.audit, job, console.jobs.moves(job.number), now_ms)
             case _:
                 raise HTTPException(404, "There is no such thing to do with a job.")
     except (Stale, Busy, AlreadyDone) as late:
@@ -379,34 +338,11 @@ def _late(late: Stale | Busy | AlreadyDone, job: Job) -> str:
     return f"somebody was faster: the job was {did} by {who}. Nothing was done twice" if who else str(late)
 
 
-def _write_down(console: Console, request: Request, job: Job, key: str, action: str) -> int:
-    moves = console.jobs.moves(job.number)
-    deed = Deed(
-        key,
-        request.state.user.name,
-        address_of(request),
-        job.cluster,
-        f"job {action}",
-        f"job {job.number}: {job.title}",
-        "\n".join(f"{row.partition} {row.before}" for row in moves),
-        "\n".join(f"{row.partition} {row.after}" for row in moves),
-        "",
-    )
-    return console.guard.audit.begin(deed, console.guard.now_ms())
+def _write_down(console: Console, request: Request, job: Job, key: str, name: str) -> int:
+    action = JobAction(key, name, request.state.user.name, address_of(request))
+    return open_entry(console.guard.audit, job, console.jobs.moves(job.number), action, console.guard.now_ms())
 
 
-def _end_at_once(console: Console, request: Request, job: Job, key: str, action: str) -> None:
-    number = _write_down(console, request, job, key, action)
+def _end_at_once(console: Console, request: Request, job: Job, key: str, name: str) -> None:
+    number = _write_down(console, request, job, key, name)
     console.guard.audit.end(number, Outcome.COMMITTED, console.guard.now_ms(), after=job.state.value)
-
-
-def _close(console: Console, job: Job) -> None:
-    """The job is over: so is its line in the audit log."""
-    entry = console.guard.audit.with_key(f"job {job.number} run")
-    if entry is None or entry.outcome is not None:
-        return
-    moves = console.jobs.moves(job.number)
-    after = "\n".join(f"{row.partition} {row.state.value} {row.remark}".rstrip() for row in moves)
-    outcome = OUTCOMES.get(job.state, Outcome.UNKNOWN)
-    remark = f"{job.state.value}: {job.remark}" if job.remark else job.state.value
-    console.guard.audit.end(entry.number, outcome, console.guard.now_ms(), after=after, remark=remark)

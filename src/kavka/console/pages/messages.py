@@ -22,7 +22,7 @@ from kavka.console.actions.action import Refused
 from kavka.console.actions.groups import time_ms
 from kavka.console.look.format import path_part, visible
 from kavka.console.look.templating import base_context
-from kavka.console.look.view import links, show
+from kavka.console.look.view import links
 from kavka.console.messages.decoding import Format
 from kavka.console.messages.schema_registry import SchemaRegistry
 from kavka.console.messages.search import MOST_SHOWN, Filters, Messages, Query, Start
@@ -32,8 +32,8 @@ from kavka.errors import ErrorCode, KavkaError, RequestError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kavka.console.app import Console
     from kavka.console.clusters import ClusterWatch
+    from kavka.console.console import Console
 
 LONGEST_FILTER = 1_000
 TAILS_AT_ONCE = 20
@@ -100,8 +100,7 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         except KavkaError as failed:
             problem = str(failed)
     asked = {name: request.query_params.get(name, "")[:LONGEST_FILTER] for name in _ASKED}
-    return show(
-        console,
+    return console.show(
         request,
         "messages.html",
         section="topics",
@@ -188,8 +187,7 @@ async def _record(console: Console, request: Request, readers: _Readers) -> Resp
     reader = readers.of(watch)
     key_as, value_as = (_format(request.query_params.get(name, "auto")) for name in ("key_as", "value_as"))
     headers = [(visible(name), await reader.decoded(value, Format.AUTO)) for name, value in found.headers]
-    return show(
-        console,
+    return console.show(
         request,
         "message.html",
         section="topics",

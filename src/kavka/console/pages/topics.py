@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.routing import Route
 
 from kavka.client.durability import Health
+from kavka.console.console import absent
 from kavka.console.history import Series
 from kavka.console.look import history_charts
 from kavka.console.look.replica_history import health_of
-from kavka.console.look.view import absent, cut, judged, links, look_of, number, ordered, search, show
+from kavka.console.look.view import cut, judged, links, look_of, number, ordered, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
     from kavka.observe.snapshot import PartitionView, TopicView
 
 UNHEALTHY: Final = "unhealthy"
@@ -99,8 +100,7 @@ def _topics(console: Console, request: Request) -> Response:
         and (only != UNHEALTHY or topic.under_replicated or topic.offline)
     ]
     items, sort, order = ordered(found, request, _COLUMNS, "name")
-    return show(
-        console,
+    return console.show(
         request,
         "topics.html",
         section="topics",
@@ -135,8 +135,7 @@ async def _topic(console: Console, request: Request) -> Response:
     look, window = look_of(request), history_charts.window_of(request)
     _ = look.translate
     lines = [(str(_("records in")), Series.TOPIC_RECORDS_IN, name)], [(str(_("bytes in")), Series.TOPIC_BYTES_IN, name)]
-    return show(
-        console,
+    return console.show(
         request,
         "topic.html",
         section="topics",

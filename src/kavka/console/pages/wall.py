@@ -15,13 +15,13 @@ from kavka.console.history import Series
 from kavka.console.look import history_charts
 from kavka.console.look.format import path_part
 from kavka.console.look.health_text import finding_link, level_of, say
-from kavka.console.look.view import links, look_of, show
+from kavka.console.look.view import links, look_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
 
 SPARKS: Final = 12
 """Clusters on the wall with a line of their throughput: each is a reading of the history."""
@@ -68,8 +68,7 @@ async def _overview(console: Console, request: Request) -> Response:
         (_("Partitions out of sync"), Series.UNDER_REPLICATED, ""),
         (_("Health score"), Series.HEALTH, ""),
     )
-    return show(
-        console,
+    return console.show(
         request,
         "overview.html",
         section="",

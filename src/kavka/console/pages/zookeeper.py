@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from kavka.console.look.view import show
 from kavka.console.sources.znodes import Znode, ZnodeTrees
 from kavka.errors import KavkaError
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kavka.console.app import Console
+    from kavka.console.console import Console
 
 
 def routes(console: Console) -> list[Route]:
@@ -45,8 +44,7 @@ async def _zookeeper(console: Console, trees: ZnodeTrees, request: Request) -> R
             problem = str(failed)
         if node is None and not problem:
             raise HTTPException(404, f"There is no znode {path} (any more).")
-    return show(
-        console,
+    return console.show(
         request,
         "zookeeper.html",
         section="zookeeper",
