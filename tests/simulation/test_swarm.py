@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kavka.simulator.rules.rare_states import STATES
 from kavka.simulator.runs import twins
-from kavka.simulator.runs.states import STATES
 from kavka.simulator.runs.swarm import Plan, run_plan, run_seed
 from kavka.simulator.runs.twins import Run, compare, run_twins
 

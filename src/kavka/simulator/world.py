@@ -23,16 +23,16 @@ from kavka.simulator.clients.transactors import GROUP as TRANSFORMERS
 from kavka.simulator.clients.transactors import PARTITIONS as LEDGER_PARTITIONS
 from kavka.simulator.clients.transactors import Transactors
 from kavka.simulator.clients.workload import Clients
+from kavka.simulator.faults.liveness import Liveness
 from kavka.simulator.faults.mix import FaultMix, Faults, Strike
 from kavka.simulator.host.broker import PORT, Halt, SimulatedBroker
 from kavka.simulator.host.network import Link, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.host.trace import current_trace
+from kavka.simulator.host.wire import Wire
 from kavka.simulator.host.zookeeper import SimulatedZooKeeper
 from kavka.simulator.rules.invariants import Observer, Violation
 from kavka.simulator.rules.transaction_rules import LEDGER
-from kavka.simulator.rules.wire import Wire
-from kavka.simulator.runs.liveness import Liveness
 from kavka.zookeeper.client import ZooKeeperClient
 
 T = TypeVar("T")

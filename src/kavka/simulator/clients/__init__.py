@@ -1,6 +1,8 @@
 """Clients of a simulated cluster, kavka's own.
 
+What goes wrong with them is in faults/.
+
 workload     producers that number their records, readers, a monitor
-members      a consumer group, and what befalls its members
-transactors  transactional producers, and what befalls them
+members      a consumer group's members
+transactors  transactional producers
 """

@@ -1,12 +1,7 @@
-"""Members of a simulated consumer group, and what befalls them.
+"""Members of a simulated consumer group.
 
-    member leaves    one closes its consumer in order and comes back later
-    member crashes   its process dies without a word and another is started later
-    member pauses    it does nothing for a while, sometimes longer than its session lasts
-
-Members are kavka's own consumers: they read "orders", and commit what they were given, every now and then. They are
-strikes as faults are, so that a failing run can be made smaller by leaving them out. A member is a place: who takes it
-after a crash is another process, another consumer, another member id.
+Members are kavka's own consumers: they read "orders", and commit what they were given, every now and then. A member is
+a place: who takes it after a crash is another process, another consumer, another member id.
 """
 
 from __future__ import annotations
@@ -19,17 +14,13 @@ from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.simulator.clients.workload import FETCH_WAIT_MS
-from kavka.simulator.faults.fault_group import FaultGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from random import Random
 
-    from kavka.simulator.faults.fault_group import Arguments
     from kavka.simulator.host.scheduler import NodeLoop
     from kavka.simulator.world import World
 
-KINDS: Final = ("member leaves", "member crashes", "member pauses")
 GROUP: Final = "readers"
 SETTINGS: Final = ConsumerSettings(
     group_id=GROUP,
@@ -133,53 +124,3 @@ class Members:
                     is_committed = True
                 except KavkaError:
                     pass  # Its outcome is open; what was given is given again to whoever has the partition next.
-
-
-class MemberFaults(FaultGroup):
-    """See the module."""
-
-    def heal(self, brokers: Collection[int]) -> None:
-        self.world.members.heal()
-
-    def _draw_place(self) -> int | None:
-        count = len(self.world.members)
-        return int(self.random.random() * count) if count else None
-
-    def _draw(self) -> Arguments | None:
-        place = self._draw_place()
-        return None if place is None else {"place": place, "ms": self.draw_ms(0.1, 20.0)}
-
-    def _awake(self, place: int) -> NodeLoop | None:
-        loop = self.world.members.loop(place)
-        return None if loop is None or loop.is_paused else loop
-
-    def draw_member_leaves(self) -> Arguments | None:
-        return self._draw()
-
-    def member_leaves(self, place: int, ms: int) -> bool:
-        if self._awake(place) is None:
-            return False
-        self.world.members.leave(place)
-        self.later(lambda: self.world.members.join(place), ms)
-        return True
-
-    def draw_member_crashes(self) -> Arguments | None:
-        return self._draw()
-
-    def member_crashes(self, place: int, ms: int) -> bool:
-        if self._awake(place) is None:
-            return False
-        self.world.members.crash(place)
-        self.later(lambda: self.world.members.join(place), ms)
-        return True
-
-    def draw_member_pauses(self) -> Arguments | None:
-        return self._draw()
-
-    def member_pauses(self, place: int, ms: int) -> bool:
-        loop = self._awake(place)
-        if loop is None:
-            return False
-        loop.pause()
-        self.later(loop.resume, ms, lambda: loop.is_paused)
-        return True

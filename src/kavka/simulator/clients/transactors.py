@@ -1,8 +1,4 @@
-"""Transactional producers of a simulated cluster, readers of committed data, and what befalls them.
-
-    transactor crashes    its process dies, perhaps in the middle of a transaction; another takes its transactional id
-    transactor pauses     it does nothing for a while, sometimes longer than its transaction may last; sometimes another
-                          takes its transactional id meanwhile, and it wakes up a zombie
+"""Transactional producers of a simulated cluster, and readers of committed data.
 
 The first of them writes records of its own to several partitions of "ledger" and commits or aborts. The others share
 "orders" as a group (KIP-447), and write one record for each that they read, with the offsets in the same transaction:
@@ -22,20 +18,17 @@ from kavka.client.transactions import GroupMetadata, TransactionBroken
 from kavka.errors import ConnectionFailed, KavkaError, RequestError
 from kavka.model import TopicPartition
 from kavka.simulator.clients.workload import FETCH_WAIT_MS
-from kavka.simulator.faults.fault_group import FaultGroup
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
 from kavka.simulator.rules.transaction_rules import LEDGER, Entry, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable
     from random import Random
 
     from kavka.client.cluster import Cluster
-    from kavka.simulator.faults.fault_group import Arguments
     from kavka.simulator.host.scheduler import NodeLoop
     from kavka.simulator.world import World
 
-KINDS: Final = ("transactor crashes", "transactor pauses")
 GROUP: Final = "transformers"
 PARTITIONS: Final = 3
 TRANSACTION_TIMEOUT_MS: Final = 8_000
@@ -234,42 +227,3 @@ async def _decided(end: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(RETRY_S)
         else:
             return
-
-
-class TransactorFaults(FaultGroup):
-    """See the module."""
-
-    def heal(self, brokers: Collection[int]) -> None:
-        self.world.transactors.heal()
-
-    def _draw(self) -> dict[str, int] | None:
-        count = len(self.world.transactors)
-        return {"place": int(self.random.random() * count), "ms": self.draw_ms(0.1, 20.0)} if count else None
-
-    def _awake(self, place: int) -> NodeLoop | None:
-        loop = self.world.transactors.loop(place)
-        return None if loop is None or loop.is_paused else loop
-
-    def draw_transactor_crashes(self) -> Arguments | None:
-        return self._draw()
-
-    def transactor_crashes(self, place: int, ms: int) -> bool:
-        if self._awake(place) is None:
-            return False
-        self.world.transactors.crash(place)
-        self.later(lambda: self.world.transactors.join(place), ms)
-        return True
-
-    def draw_transactor_pauses(self) -> Arguments | None:
-        drawn = self._draw()
-        return None if drawn is None else {**drawn, "twin": self.random.random() < 0.5}
-
-    def transactor_pauses(self, place: int, ms: int, *, twin: bool) -> bool:
-        loop = self._awake(place)
-        if loop is None:
-            return False
-        loop.pause()
-        self.later(loop.resume, ms, lambda: loop.is_paused)
-        if twin:
-            self.world.transactors.join(place, as_twin=True)
-        return True

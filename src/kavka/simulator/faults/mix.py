@@ -5,8 +5,8 @@ brokers have lost what was not synced, or a disk, for replication factor 3 and m
 Pauses, cuts, kills and lost sessions may hit all of them at once: they cost availability, not records.
 
 The kinds are those of one broker (`broker_faults`), of the network and ZooKeeper (`network_faults`), of members of a
-consumer group (`members`), of transactional producers (`transactors`), and what administrators do in the middle of it
-(`operations`).
+consumer group (`member_faults`), of transactional producers (`transactor_faults`), and what administrators do in the
+middle of it (`operations`).
 
 A fault is a `Strike`: when, which kind, and everything about it that was left to chance. What strikes is recorded, and
 can be given instead of a mix: then just these strike, and leaving one out leaves the others as they are (`shrink`).
@@ -24,20 +24,25 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from kavka.simulator.clients import members, transactors
-from kavka.simulator.clients.members import MemberFaults
-from kavka.simulator.clients.transactors import TransactorFaults
-from kavka.simulator.faults import broker_faults, network_faults, operations
+from kavka.simulator.faults import broker_faults, member_faults, network_faults, operations, transactor_faults
 from kavka.simulator.faults.broker_faults import BrokerFaults
 from kavka.simulator.faults.fault_group import Argument, Arguments, FaultGroup
+from kavka.simulator.faults.member_faults import MemberFaults
 from kavka.simulator.faults.network_faults import NetworkFaults
 from kavka.simulator.faults.operations import Operations
+from kavka.simulator.faults.transactor_faults import TransactorFaults
 from kavka.simulator.host.trace import SIMULATOR
 
 if TYPE_CHECKING:
     from kavka.simulator.world import World
 
-KINDS: Final = (*broker_faults.KINDS, *network_faults.KINDS, *operations.KINDS, *members.KINDS, *transactors.KINDS)
+KINDS: Final = (
+    *broker_faults.KINDS,
+    *network_faults.KINDS,
+    *operations.KINDS,
+    *member_faults.KINDS,
+    *transactor_faults.KINDS,
+)
 FIRST: Final = 0.0
 """The lot of a strike among what is due at its instant. It is not drawn: a strike left out takes no chance along."""
 
@@ -114,8 +119,8 @@ class Faults:
             **dict.fromkeys(network_faults.KINDS, network),
             **dict.fromkeys(broker_faults.KINDS, brokers),
             **dict.fromkeys(operations.KINDS, administrators),
-            **dict.fromkeys(members.KINDS, readers),
-            **dict.fromkeys(transactors.KINDS, writers),
+            **dict.fromkeys(member_faults.KINDS, readers),
+            **dict.fromkeys(transactor_faults.KINDS, writers),
         }
         self._active = False
         self._began_ns = 0

@@ -29,8 +29,8 @@ from kavka.simulator.host.disk import SimulatedDisk
 from kavka.simulator.host.network import Endpoint, SimulatedNetwork
 from kavka.simulator.host.scheduler import NodeLoop, Scheduler
 from kavka.simulator.host.trace import Trace
+from kavka.simulator.host.wire import Exchange, Wire
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
-from kavka.simulator.rules.wire import Exchange, Wire
 from kavka.zookeeper.client import ZooKeeperClient
 
 LISTENER: Final = "PLAINTEXT"

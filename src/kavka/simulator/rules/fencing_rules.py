@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kavka.model import LeaderEpoch
+    from kavka.simulator.host.wire import Exchange
     from kavka.simulator.rules.replica_view import View
-    from kavka.simulator.rules.wire import Exchange
 
 
 class _OtherEpoch(NamedTuple):

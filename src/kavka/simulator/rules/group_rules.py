@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from kavka.model import Offset
     from kavka.records.batch import RecordBatch
     from kavka.simulator.host.broker import SimulatedBroker
+    from kavka.simulator.host.wire import Exchange
     from kavka.simulator.rules.replica_view import View
-    from kavka.simulator.rules.wire import Exchange
 
 TOPIC: Final = "__consumer_offsets"
 GRACE_MS: Final = 8_000

@@ -45,10 +45,10 @@ from kavka.simulator.rules.group_rules import GroupRules
 from kavka.simulator.rules.join_rules import JoinRules
 from kavka.simulator.rules.log_mirror import LogMirror, differ
 from kavka.simulator.rules.log_rules import LogRules
+from kavka.simulator.rules.rare_states import States
 from kavka.simulator.rules.replica_view import Look, Seen, Stored, View
 from kavka.simulator.rules.replica_view import Violation as Violation
 from kavka.simulator.rules.transaction_rules import LEDGER, TransactionRules
-from kavka.simulator.runs.states import States
 from kavka.zookeeper.znodes import (
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from kavka.replication.decide.partition import Partition
     from kavka.simulator.host.broker import SimulatedBroker
     from kavka.simulator.host.trace import Trace
+    from kavka.simulator.host.wire import Watcher
     from kavka.simulator.host.zookeeper import SimulatedZooKeeper
-    from kavka.simulator.rules.wire import Watcher
     from kavka.zookeeper.decide.tree import Node
 
 

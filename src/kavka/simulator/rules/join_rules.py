@@ -23,8 +23,8 @@ from kavka.simulator.rules.log_mirror import differ
 if TYPE_CHECKING:
     from kavka.controller.context import ControllerContext
     from kavka.model import LeaderEpoch
+    from kavka.simulator.host.wire import Exchange
     from kavka.simulator.rules.replica_view import Look, Seen, View
-    from kavka.simulator.rules.wire import Exchange
     from kavka.zookeeper.znodes import PartitionState
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from kavka.model import Offset, TopicPartition
     from kavka.records.batch import RecordBatch
+    from kavka.simulator.host.wire import Exchange
     from kavka.simulator.rules.replica_view import View
-    from kavka.simulator.rules.wire import Exchange
 
 LEDGER: Final = "ledger"
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kavka.simulator.runs.states import REACHED_SHARE, STATES
+from kavka.simulator.rules.rare_states import REACHED_SHARE, STATES
 from kavka.simulator.runs.swarm import SeedResult
 from kavka.simulator.runs.twins import SEEDS as TWINS
 from kavka.simulator.runs.twins import Twin

@@ -24,8 +24,8 @@ from kavka.replication.decide.isr import CommittedIsr, PendingExpand, PendingShr
 
 if TYPE_CHECKING:
     from kavka.model import LeaderEpoch, Offset
+    from kavka.simulator.host.wire import Exchange
     from kavka.simulator.rules.replica_view import Look, Seen
-    from kavka.simulator.rules.wire import Exchange
     from kavka.zookeeper.znodes import PartitionState
 
 STATES: Final[Mapping[str, str]] = {
