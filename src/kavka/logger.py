@@ -3,7 +3,7 @@
 structlog's import costs as much as half of a broker's start (0.1 s of 0.2 s here), and a start that goes well has
 nothing to say before it is done. How lines look is `runtime.log_output`'s matter.
 
-A logger has its module's name, and with it its place in a tree: `kavka.controller.leaders` lies below
+A logger has its module's name, and with it its place in a tree: `kavka.controller.work.leaders` lies below
 `kavka.controller` and `kavka`, and all of them below the root. Levels can be changed while brokers run (`LogLevels`).
 
 I1  A line that cannot be written harms nobody: whoever wrote it goes on. Lines are lost where the disk behind them is

@@ -11,6 +11,8 @@ from mutation import Change, Mutant, put_back
 __all__ = ["MUTANTS", "Change", "Mutant", "put_back"]
 
 CONTROLLER = "kavka.controller"
+DECIDE = "kavka.controller.decide"
+WORK = "kavka.controller.work"
 REPLICA = "kavka.replication.decide.replica:RemoteReplica"
 PARTITION = "kavka.replication.decide.partition:Partition"
 FETCH_STATE = "kavka.replication.decide.fetch_state:FetchState"
@@ -164,7 +166,7 @@ MUTANTS = [
     Mutant(
         "a broker that leaves joins again",
         "KIP-841: whether a broker is shutting down is not asked",
-        (Change(f"{CONTROLLER}.alter_partition:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
+        (Change(f"{WORK}.alter_partition:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
         ("S20",),
     ),
     Mutant(
@@ -259,7 +261,7 @@ MUTANTS = [
                 "return True or NO_BROKER_EPOCH in",
             ),
             Change(
-                f"{CONTROLLER}.alter_partition:_ineligible",
+                f"{WORK}.alter_partition:_ineligible",
                 "if epoch not in (NO_BROKER_EPOCH, registered):",
                 "if False:",
             ),
@@ -301,7 +303,7 @@ MUTANTS = [
     Mutant(
         "anybody may lead",
         "an election without a live member of the ISR takes any replica",
-        (Change(f"{CONTROLLER}.election:elect_offline", "if not unclean_allowed:", "if False:"),),
+        (Change(f"{DECIDE}.election:elect_offline", "if not unclean_allowed:", "if False:"),),
         ("article 001, case B", "S24"),
     ),
     Mutant(
@@ -309,7 +311,7 @@ MUTANTS = [
         "brokers that die at once leave the ISR one by one (ReplicaStateMachine.scala)",
         (
             Change(
-                f"{CONTROLLER}.election:without_offline",
+                f"{DECIDE}.election:without_offline",
                 "return remaining or tuple(isr)",
                 "return remaining or tuple(isr)[-1:]",
             ),
@@ -320,15 +322,15 @@ MUTANTS = [
         "a bounce is not seen",
         "KIP-380: who is back before the controller looks counts as never gone",
         (
-            Change(f"{CONTROLLER}.broker_changes:BrokerChanges.take_in", "before[key].epoch != live.epoch]", "False]"),
-            Change(f"{CONTROLLER}.leaders:Leaders.react_on_former_lives", "if not concerned:", "if True:"),
+            Change(f"{WORK}.broker_changes:BrokerChanges.take_in", "before[key].epoch != live.epoch]", "False]"),
+            Change(f"{WORK}.leaders:Leaders.react_on_former_lives", "if not concerned:", "if True:"),
         ),
         ("S26",),
     ),
     Mutant(
         "a bounce is not seen by the next controller",
         "found by the simulator, seed 6: a leader that lost power with the controller's seat leads on",
-        (Change(f"{CONTROLLER}.leaders:Leaders.react_on_former_lives", "if not concerned:", "if True:"),),
+        (Change(f"{WORK}.leaders:Leaders.react_on_former_lives", "if not concerned:", "if True:"),),
         ("S26: a leader that was the controller",),
     ),
     Mutant(
@@ -336,7 +338,7 @@ MUTANTS = [
         "dev@kafka 2016: after a time-out the next order is sent instead",
         (
             Change(
-                f"{CONTROLLER}.channels:RemoteChannel._converse",
+                f"{CONTROLLER}.orders.channels:RemoteChannel._converse",
                 "except (ConnectionFailed, ProtocolViolation):",
                 "except (ConnectionFailed, ProtocolViolation):\n                    self._queue.popleft()",
             ),
@@ -346,7 +348,7 @@ MUTANTS = [
     Mutant(
         "unguarded writes",
         "KAFKA-6082: a controller's writes do not ask whether its epoch still is the present one",
-        (Change(f"{CONTROLLER}.reign:Reign.write", "self.context.epoch_version", "-1"),),
+        (Change(f"{CONTROLLER}.term.controller_term:Reign.write", "self.context.epoch_version", "-1"),),
         ("S25",),
     ),
     Mutant(
@@ -388,7 +390,7 @@ MUTANTS = [
         "KAFKA-9212: UpdateMetadata has the leader epoch from before the change",
         (
             Change(
-                f"{CONTROLLER}.requests:_Batch.metadata_states",
+                f"{CONTROLLER}.orders.control_requests:_Batch.metadata_states",
                 "leader_epoch=order.state.leader_epoch",
                 "leader_epoch=max(0, order.state.leader_epoch - 1)",
             ),
@@ -400,7 +402,7 @@ MUTANTS = [
         "KAFKA-1483: UpdateMetadata goes to the brokers that have something to do, and not to all",
         (
             Change(
-                f"{CONTROLLER}.office:control_requests",
+                f"{CONTROLLER}.active_controller:control_requests",
                 "if topics or change.is_complete:",
                 "if (topics or change.is_complete) and per_broker.get(broker_id):",
             ),
@@ -416,7 +418,7 @@ MUTANTS = [
     Mutant(
         "preferred, in sync or not",
         "KAFKA-9866: a preferred election takes a replica that is not in sync",
-        (Change(f"{CONTROLLER}.preferred:elect_preferred", "and preferred in isr:", ":"),),
+        (Change(f"{WORK}.elections:elect_preferred", "and preferred in isr:", ":"),),
         ("S34",),
     ),
     Mutant(
@@ -434,7 +436,7 @@ MUTANTS = [
     Mutant(
         "a topic is gone before its replicas",
         "a deletion does not wait for the replica whose broker is away",
-        (Change(f"{CONTROLLER}.topic_deletion:TopicDeletions._complete", "if any(", "if False and any("),),
+        (Change(f"{WORK}.topic_deletion:TopicDeletions._complete", "if any(", "if False and any("),),
         ("S36",),
     ),
     Mutant(
@@ -448,7 +450,7 @@ MUTANTS = [
         "S33: what the one before it had stored, and nobody was told, is told by nobody",
         (
             Change(
-                f"{CONTROLLER}.office:Office.begin",
+                f"{CONTROLLER}.active_controller:Office.begin",
                 "ClusterChange(partitions=tuple(orders), brokers_changed=True, is_complete=True)",
                 "ClusterChange(brokers_changed=True)",
             ),

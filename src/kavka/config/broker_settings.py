@@ -521,7 +521,7 @@ class BrokerSettings(Settings):
     kavka_max_in_flight_requests_per_connection = integer(1_000, at_least(1))
     kavka_max_output_bytes_per_connection = integer(4 * MIB, at_least(1))
     kavka_max_receiving_bytes = long(256 * MIB, at_least(1 * MIB))
-    # kavka's own: how soon a dead controller is followed (controller/succession.py).
+    # kavka's own: how soon a dead controller is followed (controller/term/fast_failover.py).
     kavka_controller_fast_failover = boolean(True, MEDIUM)
     # kavka's own: why-records (broker/decisions/decision_log.py).
     kavka_decisions_topic_enable = string("auto", one_of("auto", "true", "false"), MEDIUM)

@@ -1,11 +1,11 @@
-"""The controller: which broker leads which partition, which topics there are, and the flows that write it down.
+"""The controller: the broker that decides for the cluster which broker leads which partition and which topics exist.
 
-decides        assignment, election, topics, state_machines, reassignment, and the pure halves of alter_partition
-               (`judge`), controlled_shutdown (`leave`) and preferred; they read `context`; feature_levels
-writes         reign: every write behind a check of the controller epoch; leaders: compare-and-set of states
-tells          orders (values), requests (who is told what), channels (how it gets there), delivery
-goes on        controller: the seat; events: one queue; office: one reign's work; succession: a dead controller
-in an office   broker_changes, topic_changes, topic_admin, topic_deletion, isr_notifications, alter_partition,
-               controlled_shutdown, reassignments, preferred, rebalance, feature_updates
-says why       reasons
+Each row may use the rows below it, never those above.
+
+    controller          this broker as a candidate: it becomes the controller, and stops being it
+    active_controller   one term's work: which event is handled by whom, and what clients and brokers may ask for
+    work/               the flows: read ZooKeeper, ask `decide`, write, order
+    term/               the term of one controller: fenced writes, events, the failover to the next controller
+    orders/             what brokers are ordered to do, and how that reaches them
+    decide/             all decisions, pure: no clock, no task, no socket
 """

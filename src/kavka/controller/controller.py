@@ -22,10 +22,13 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kavka.controller.channels import ChannelPorts
-from kavka.controller.context import ControllerContext
-from kavka.controller.delivery import Delivery
-from kavka.controller.events import (
+from kavka.controller.active_controller import RETRY_MS, ControllerSettings, Office
+from kavka.controller.decide.context import ControllerContext
+from kavka.controller.orders.channels import ChannelPorts
+from kavka.controller.orders.delivery import Delivery
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Deposed, Reign
+from kavka.controller.term.events import (
     BrokersChanged,
     ControllerEvent,
     DeletionsChanged,
@@ -41,15 +44,12 @@ from kavka.controller.events import (
     TopicConfigChanged,
     TopicsChanged,
 )
-from kavka.controller.feature_updates import FeatureUpdates
-from kavka.controller.office import RETRY_MS, ControllerSettings, Office
-from kavka.controller.orders import ClusterChange
-from kavka.controller.preferred import Elections
-from kavka.controller.reassignments import Reassignments
-from kavka.controller.reign import Deposed, Reign
-from kavka.controller.succession import Incumbent, Succession, take_over_operations
-from kavka.controller.topic_admin import TopicAdmin
-from kavka.controller.witness import Witness
+from kavka.controller.term.fast_failover import Incumbent, Succession, take_over_operations
+from kavka.controller.term.input_recorder import Witness
+from kavka.controller.work.elections import Elections
+from kavka.controller.work.feature_updates import FeatureUpdates
+from kavka.controller.work.reassignments import Reassignments
+from kavka.controller.work.topic_admin import TopicAdmin
 from kavka.decisions import Decision, DecisionKind, Facts, RecordDecision, forget
 from kavka.errors import ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

@@ -29,7 +29,7 @@ Facts ("p" is a partition's number, which holds within a file):
     proposal   what the FETCH or CHECK before it proposed
     answer     what became of a proposal
     brokers    who is alive, as the controller said
-    asked, kept, judged    what the controller decided from (controller/witness.py), and the outcome
+    asked, kept, judged    what the controller decided from (controller/term/input_recorder.py), and the outcome
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka import __version__
-from kavka.controller.questions import question_fields
-from kavka.controller.witness import Question, Witness
+from kavka.controller.decide.questions import question_fields
+from kavka.controller.term.input_recorder import Question, Witness
 from kavka.decisions import Decision, RecordedDecision
 from kavka.errors import StorageError
 from kavka.flight.format import (
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     import uuid
 
     from kavka.config.broker import BrokerConfig
-    from kavka.controller.alter_partition import Proposal, Verdict
-    from kavka.controller.context import ControllerContext, KnownState
-    from kavka.controller.election import Succession
+    from kavka.controller.decide.context import ControllerContext, KnownState
+    from kavka.controller.decide.election import Succession
+    from kavka.controller.work.alter_partition import Proposal, Verdict
     from kavka.filesystem import File, FileSystem
     from kavka.log.unified_log import UnifiedLog
     from kavka.replication.decide.partition import Partition, PartitionRules

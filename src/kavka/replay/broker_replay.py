@@ -26,12 +26,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from kavka.broker.decisions.decision_log import is_kept
-from kavka.controller.alter_partition import Accepted, Proposal, Verdict, judge, verdict_decision
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.election import Succession
-from kavka.controller.eligible_leaders import with_elr
-from kavka.controller.questions import question_of
-from kavka.controller.reasons import succession_decision
+from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.election import Succession
+from kavka.controller.decide.eligible_leaders import with_elr
+from kavka.controller.decide.questions import question_of
+from kavka.controller.decide.reasons import succession_decision
+from kavka.controller.work.alter_partition import Accepted, Proposal, Verdict, judge, verdict_decision
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.flight.format import (

@@ -1,7 +1,7 @@
 """Comparison: in-sync replicas (f + 1 of them) and a majority quorum (of 2f + 1), on the same faults and delays.
 
 Decides what is drawn, when each scheme calls a write committed, and what is lost. The leader of an ISR is chosen by the
-production code (`controller.election`); for the quorum there is none, it follows the rule in the article: 2f + 1
+production code (`controller.decide.election`); for the quorum there is none, it follows the rule in the article: 2f + 1
 replicas, f + 1 of them have a record before it is committed, the leader is who has the longest log among a majority.
 
 The model's assumptions:
@@ -36,7 +36,7 @@ from math import inf
 from random import Random
 from typing import Final, NamedTuple, assert_never
 
-from kavka.controller.election import Elected, elect_offline
+from kavka.controller.decide.election import Elected, elect_offline
 from kavka.model import BrokerId
 
 MEDIAN_DELAY_MS: Final = 2.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apache_kafka import PeerMissing, installed
-from kavka.controller.assignment import BrokerRack, assign_replicas_from
+from kavka.controller.decide.assignment import BrokerRack, assign_replicas_from
 from kavka.model import BrokerId
 
 pytestmark = pytest.mark.kafka

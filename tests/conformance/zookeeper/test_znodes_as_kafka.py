@@ -30,12 +30,19 @@ from confluent_kafka.admin import (
 from jute_client import JuteClient, whole_tree
 
 from apache_kafka import ApacheKafka
-from kavka.controller.assignment import Assignment
-from kavka.controller.channels import ChannelPorts
-from kavka.controller.config_admin import ConfigAdmin
-from kavka.controller.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.topics import PartitionsWish, Refusal, TopicRules, TopicWish, plan_partitions, plan_topic
+from kavka.controller.decide.assignment import Assignment
+from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
+from kavka.controller.decide.topic_plans import (
+    PartitionsWish,
+    Refusal,
+    TopicRules,
+    TopicWish,
+    plan_partitions,
+    plan_topic,
+)
+from kavka.controller.orders.channels import ChannelPorts
+from kavka.controller.work.config_admin import ConfigAdmin
 from kavka.errors import ConnectionFailed
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey

@@ -16,7 +16,7 @@ from types import TracebackType
 from kavka.broker.assembly.broker import Broker
 from kavka.client.cluster import Cluster
 from kavka.config.broker import BrokerConfig
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem

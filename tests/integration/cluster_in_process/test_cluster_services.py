@@ -15,8 +15,8 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
-from kavka.controller.reign import Deposed
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.term.controller_term import Deposed
 from kavka.decisions import DECISIONS_TOPIC, Decision, DecisionKind, decode_decision
 from kavka.errors import ConfigError, ErrorCode, LogsElsewhere, RequestError
 from kavka.model import TopicPartition

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.controller.assignment import BrokerRack, added_partitions, assign_replicas, interleave_racks
+from kavka.controller.decide.assignment import BrokerRack, added_partitions, assign_replicas, interleave_racks
 from kavka.model import BrokerId
 
 broker_ids = st.lists(st.integers(0, 50).map(BrokerId), min_size=1, max_size=9, unique=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.controller.election import (
+from kavka.controller.decide.election import (
     Elected,
     ElectionResult,
     after_broker_change,

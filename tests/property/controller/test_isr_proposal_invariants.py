@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.controller.alter_partition import Accepted, Proposal, Refused, Unchanged, judge
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.work.alter_partition import Accepted, Proposal, Refused, Unchanged, judge
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
 

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.orders import ClusterChange, PartitionOrder
-from kavka.controller.requests import FULL, control_requests
+from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.orders.control_requests import FULL, control_requests
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, PartitionState, TopicAssignment

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kavka.controller.channels import ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.requests import LEADER_DURING_DELETE
+from kavka.controller.orders.channels import ChannelPorts
+from kavka.controller.orders.control_requests import LEADER_DURING_DELETE
 from kavka.decisions import Decision
 from kavka.errors import ConnectionFailed
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from cluster_support import NOW_MS, registration
 
-from kavka.controller.context import ControllerContext, KnownTopic, LiveBroker
-from kavka.controller.delivery import Delivery
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange
-from kavka.controller.preferred import Elections
-from kavka.controller.reassignments import Reassignments
-from kavka.controller.reign import Reign
-from kavka.controller.state_machines import PartitionStatus, Replica, ReplicaStatus
+from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
+from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
+from kavka.controller.orders.delivery import Delivery
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.elections import Elections
+from kavka.controller.work.leaders import Leaders
+from kavka.controller.work.reassignments import Reassignments
 from kavka.decisions import Decision
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem

@@ -15,8 +15,8 @@ from typing import Any
 
 from cluster_support import NOW_MS, registration
 
-from kavka.controller.channels import ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.orders.channels import ChannelPorts
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
 from kavka.model import BrokerId, TopicPartition

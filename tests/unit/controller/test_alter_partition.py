@@ -11,9 +11,9 @@ import pytest
 from cluster_support import registration
 from scripted_brokers import Brokers, run, until
 
-from kavka.controller.alter_partition import Accepted, Proposal, Refused, Unchanged, Verdict, judge
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.work.alter_partition import Accepted, Proposal, Refused, Unchanged, Verdict, judge
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition

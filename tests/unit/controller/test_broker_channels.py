@@ -11,9 +11,9 @@ import pytest
 from cluster_support import registration
 from scripted_brokers import Link, ScriptedBroker, until
 
-from kavka.controller.channels import ChannelLimits, ChannelPorts, Channels
-from kavka.controller.context import LiveBroker
-from kavka.controller.requests import ControlRequest
+from kavka.controller.decide.context import LiveBroker
+from kavka.controller.orders.channels import ChannelLimits, ChannelPorts, Channels
+from kavka.controller.orders.control_requests import ControlRequest
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
 from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey

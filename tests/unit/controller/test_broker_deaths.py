@@ -10,11 +10,11 @@ import pytest
 from scripted_brokers import Brokers, run, until
 
 from kavka.controller import controller as controller_module
-from kavka.controller.channels import ChannelLimits
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.leaders import MAX_WRITE_ATTEMPTS
-from kavka.controller.requests import FULL
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.orders.channels import ChannelLimits
+from kavka.controller.orders.control_requests import FULL
+from kavka.controller.work.leaders import MAX_WRITE_ATTEMPTS
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cluster_support import NOW_MS, Cluster, run
 
-from kavka.controller.config_admin import CHANGE_RETENTION_MS, MAX_CHANGE_ATTEMPTS, ConfigAdmin, ConfigChanges
+from kavka.controller.work.config_admin import CHANGE_RETENTION_MS, MAX_CHANGE_ATTEMPTS, ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ErrorCode, RequestError, ZooKeeperError
 from kavka.zookeeper.port import ConnectionLoss, CreateMode, Operation, OperationResult
 from kavka.zookeeper.znodes import ConfigEntity

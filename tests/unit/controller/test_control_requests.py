@@ -7,10 +7,10 @@ from typing import Any
 
 from cluster_support import registration
 
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.orders import ClusterChange, DeletedTopic, StopOrder
-from kavka.controller.requests import FULL, INCREMENTAL, ControlRequest, control_requests
-from kavka.controller.state_machines import Replica
+from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.state_machines import Replica
+from kavka.controller.orders.control_requests import FULL, INCREMENTAL, ControlRequest, control_requests
+from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrder
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import decode, encode

@@ -12,9 +12,9 @@ from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.reign import Deposed
-from kavka.controller.state_machines import PartitionStatus
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.state_machines import PartitionStatus
+from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.term.controller_term import Deposed
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

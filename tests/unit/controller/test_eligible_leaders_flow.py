@@ -10,7 +10,7 @@ from typing import Any
 from scripted_brokers import Brokers, run
 
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.topic_plans import TopicWish
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, TopicPartition

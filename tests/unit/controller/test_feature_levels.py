@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.controller.feature_levels import FeatureUpdate, UpgradeType, levels_in_force, updated
+from kavka.controller.decide.feature_levels import FeatureUpdate, UpgradeType, levels_in_force, updated
 from kavka.errors import RequestError
 from kavka.zookeeper.znodes import FeatureNode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.controller.election import (
+from kavka.controller.decide.election import (
     Elected,
     ElectionKind,
     NotElected,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.controller.election import Elected, Succession
-from kavka.controller.reassignment import (
+from kavka.controller.decide.election import Elected, Succession
+from kavka.controller.decide.reassignment import (
     Refused,
     ReplicaAssignment,
     Step,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reassignment_support import Controller, Killed, World, run
 
-from kavka.controller.reassignment import ReplicaAssignment
+from kavka.controller.decide.reassignment import ReplicaAssignment
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kavka.controller.assignment import (
+from kavka.controller.decide.assignment import (
     BrokerRack,
     added_partitions,
     assign_replicas,

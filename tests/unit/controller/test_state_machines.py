@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from kavka.controller.state_machines import (
+from kavka.controller.decide.state_machines import (
     PARTITION_MOVES,
     REPLICA_MOVES,
     Moves,

@@ -11,8 +11,8 @@ from scripted_brokers import Brokers, run, until
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.reign import Deposed
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.term.controller_term import Deposed
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER

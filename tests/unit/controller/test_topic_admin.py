@@ -10,8 +10,8 @@ from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.reign import Deposed
-from kavka.controller.topics import PartitionsWish, TopicRules, TopicWish
+from kavka.controller.decide.topic_plans import PartitionsWish, TopicRules, TopicWish
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ConfigError, ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.local import LocalZooKeeper

@@ -7,8 +7,8 @@ from pathlib import Path
 from scripted_brokers import Brokers, run, until
 
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.state_machines import Replica, ReplicaStatus
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.state_machines import Replica, ReplicaStatus
+from kavka.controller.decide.topic_plans import TopicWish
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition

@@ -7,9 +7,9 @@ import random
 import pytest
 from cluster_support import registration
 
-from kavka.controller.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
-from kavka.controller.topics import (
+from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.decide.topic_plans import (
     MAX_MULTI_BYTES,
     MAX_PARTITIONS_PER_REQUEST,
     MAX_TOPIC_NAME_LENGTH,

@@ -68,11 +68,11 @@ from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
 from kavka.config.topic import validate_overrides
-from kavka.controller.channels import ChannelLimits, ChannelPorts
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.reign import Deposed
-from kavka.controller.topic_admin import TopicAdmin
-from kavka.controller.topics import TopicRules, TopicWish, colliding_topics, topic_name_error
+from kavka.controller.decide.topic_plans import TopicRules, TopicWish, colliding_topics, topic_name_error
+from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
+from kavka.controller.term.controller_term import Deposed
+from kavka.controller.work.topic_admin import TopicAdmin
 from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
 from kavka.config.broker import BrokerConfig
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.topic_plans import TopicWish
 from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId

@@ -49,7 +49,7 @@ from typing import Final, NamedTuple
 from kavka.broker.membership.registration import MAX_ATTEMPTS
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.config.broker import BrokerConfig
-from kavka.controller.topics import (
+from kavka.controller.decide.topic_plans import (
     CLUSTER_METADATA_TOPIC,
     MAX_MULTI_BYTES,
     MAX_PARTITIONS_PER_REQUEST,

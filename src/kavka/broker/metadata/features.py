@@ -1,7 +1,7 @@
 """Features: which feature levels are in force in the cluster, as this broker knows and tells clients (KIP-584).
 
 Reads /feature and every registration, and follows their changes. Which level follows from them is decided by
-`controller.feature_levels`; who may change one, by `controller.feature_updates`.
+`controller.decide.feature_levels`; who may change one, by `controller.work.feature_updates`.
 
     transaction.version  0: clients add partitions to their transactions; 1: the state of transactions is written in
                          flexible records; 2: brokers add partitions, and each transaction has an epoch of its own
@@ -25,7 +25,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final, NamedTuple
 
-from kavka.controller.feature_levels import SupportedFeatures, levels_in_force
+from kavka.controller.decide.feature_levels import SupportedFeatures, levels_in_force
 from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
 from kavka.zookeeper.port import Event, NoNode, SessionEvent, SessionState, WatchEvent, ZooKeeper

@@ -1,7 +1,7 @@
 """DynamicConfigs: settings that change at run time, of topics, brokers, groups and client metrics, as in ZooKeeper.
 
 Keeps the overrides and makes the effective settings of them. Must not decide what may be changed (`config.alter`), how
-a change is written (`controller.config_admin`), nor what follows from it (`on_topic_change`, `on_broker_change`).
+a change is written (`controller.work.config_admin`), nor what follows from it (`on_topic_change`, `on_broker_change`).
 
     I1  what is remembered here was read from ZooKeeper or written to it first
     I2  a topic's settings are made anew when its overrides or the broker's own settings change
@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig, unusable_overrides
-from kavka.controller.config_admin import ConfigAdmin, ConfigChanges
+from kavka.controller.work.config_admin import ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.model import BrokerId

@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kavka.broker.upkeep.log_cleaner import LogCleaner
-from kavka.controller.context import ControllerContext
-from kavka.controller.reign import Deposed
+from kavka.controller.decide.context import ControllerContext
+from kavka.controller.term.controller_term import Deposed
 from kavka.log.log_manager import LogManager
 from kavka.metrics import Counter, Member, Registry
 from kavka.replication.decide.partition import Partition

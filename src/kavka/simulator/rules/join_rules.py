@@ -21,7 +21,7 @@ from kavka.replication.decide.isr import CommittedIsr, PendingExpand
 from kavka.simulator.rules.log_mirror import differ
 
 if TYPE_CHECKING:
-    from kavka.controller.context import ControllerContext
+    from kavka.controller.decide.context import ControllerContext
     from kavka.model import LeaderEpoch
     from kavka.simulator.host.wire import Exchange
     from kavka.simulator.rules.replica_view import Look, Seen, View

@@ -2,7 +2,7 @@
 
 Behaviour   Each partition for itself; null replicas cancel. When the answer goes out the wish is written and survives
             this controller; it is fulfilled when ListPartitionReassignments names the partition no more. The rules are
-            in `controller.reassignment`. Only the controller answers; others say NOT_CONTROLLER.
+            in `controller.decide.reassignment`. Only the controller answers; others say NOT_CONTROLLER.
 Versions    0 (KIP-455, flexible); 1 allow_replication_factor_change (KIP-860).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest

@@ -1,9 +1,9 @@
 """ElectLeaders (key 43): preferred and unclean elections at an operator's wish.
 
-Behaviour   Each partition for itself, by the rules of `controller.preferred`. The answer comes when the brokers know
-            the new leaders, or after AWAIT_BROKERS_MS: then the leaders are elected, and a broker that hangs learns it
-            later (Kafka waits for the controller's own metadata only, up to the request's time-out). Without
-            partitions all are meant, and only those that needed an election are in the answer.
+Behaviour   Each partition for itself, by the rules of `controller.work.elections`. The answer comes when the brokers
+            know the new leaders, or after AWAIT_BROKERS_MS: then the leaders are elected, and a broker that hangs
+            learns it later (Kafka waits for the controller's own metadata only, up to the request's time-out).
+            Without partitions all are meant, and only those that needed an election are in the answer.
             Only the controller answers; others say NOT_CONTROLLER, for each partition and, from version 1 on, for all.
 Versions    0 preferred elections; 1 election_type and an error for all (KIP-460); 2 flexible.
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from kavka.controller.preferred import ElectionOutcome, ElectionWish
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
+from kavka.controller.work.elections import ElectionOutcome, ElectionWish
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest

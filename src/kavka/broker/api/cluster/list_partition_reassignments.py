@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest

@@ -1,8 +1,9 @@
 """UpdateFeatures (key 57): changes the levels of features, or switches one off.
 
-Behaviour   The rules are in `controller.feature_levels`. Each feature for itself up to version 1; from version 2 on one
-            that is refused leaves all undone, and the error stands above. The answer comes when this broker tells the
-            new levels to clients, or after AWAIT_LEVELS_S. Only the controller answers; others say NOT_CONTROLLER.
+Behaviour   The rules are in `controller.decide.feature_levels`. Each feature for itself up to version 1; from version 2
+            on one that is refused leaves all undone, and the error stands above. The answer comes when this broker
+            tells the new levels to clients, or after AWAIT_LEVELS_S. Only the controller answers; others say
+            NOT_CONTROLLER.
 Versions    0 allow_downgrade; 1 kinds of updates and validate_only (KIP-778); 2 one error for all (KIP-1022).
 """
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from kavka.controller.feature_levels import FeatureUpdate, UpgradeType
-from kavka.controller.reign import Deposed
+from kavka.controller.decide.feature_levels import FeatureUpdate, UpgradeType
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse

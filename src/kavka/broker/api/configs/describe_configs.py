@@ -26,7 +26,7 @@ from kavka.config.describe import (
     group_documentation,
     topic_documentation,
 )
-from kavka.controller.topics import topic_name_error
+from kavka.controller.decide.topic_plans import topic_name_error
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from kavka.protocol.messages.describe_configs_response import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId
 from kavka.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest

@@ -1,7 +1,8 @@
 """AlterPartition (key 56): a leader asks the controller for another ISR (KIP-497).
 
-Behaviour   The rules are in `controller.alter_partition`. A broker that is not the controller answers NOT_CONTROLLER.
-            REQUEST_TIMED_OUT where ZooKeeper did not say whether the change was written: the leader asks again.
+Behaviour   The rules are in `controller.work.alter_partition`. A broker that is not the controller answers
+            NOT_CONTROLLER; REQUEST_TIMED_OUT where ZooKeeper did not say whether the change was written: the leader
+            asks again.
 Versions    0; 1 leader recovery state (KIP-704); 2 topic ids; 3 broker epochs of the members (KIP-903).
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.protocol.messages.alter_partition_request import AlterPartitionRequest
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse

@@ -1,7 +1,7 @@
 """ControlledShutdown (key 7): a broker that is about to stop has what it leads moved to others.
 
-Behaviour   The rules are in `controller.controlled_shutdown`. The answer names the partitions that the broker still
-            leads and that others have replicas of: it may ask again. A broker that is not the controller answers
+Behaviour   The rules are in `controller.work.controlled_shutdown`. The answer names the partitions that the broker
+            still leads and that others have replicas of: it may ask again. A broker that is not the controller answers
             NOT_CONTROLLER; REQUEST_TIMED_OUT where ZooKeeper did not say whether all was written.
 Versions    0; 1; 2 broker epoch (KIP-380); 3 flexible.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest

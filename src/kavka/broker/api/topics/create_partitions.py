@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.reign import Deposed
-from kavka.controller.topics import PartitionsWish
+from kavka.controller.decide.topic_plans import PartitionsWish
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult

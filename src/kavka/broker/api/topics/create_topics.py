@@ -1,8 +1,8 @@
 """CreateTopics (key 19): creates topics, each for itself.
 
-Behaviour   The rules are in `controller.topics`. When the answer goes out the topic's partitions are led and can be
-            written to; where that takes longer than timeout_ms, or timeout_ms is 0, the topic is REQUEST_TIMED_OUT, and
-            there all the same. validate_only goes through every check and writes nothing.
+Behaviour   The rules are in `controller.decide.topic_plans`. When the answer goes out the topic's partitions are led
+            and can be written to; where that takes longer than timeout_ms, or timeout_ms is 0, the topic is
+            REQUEST_TIMED_OUT, and there all the same. validate_only goes through every check and writes nothing.
 Versions    2; 3; 4 default counts (-1, KIP-464); 5 flexible, the topic's settings in the answer (KIP-525); 6; 7 topic
             id.
 Not supported  Versions 0-1.
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.config.describe import describe_topic
-from kavka.controller.reign import Deposed
-from kavka.controller.topic_admin import TopicOutcome
-from kavka.controller.topics import TopicWish
+from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.term.controller_term import Deposed
+from kavka.controller.work.topic_admin import TopicOutcome
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kavka.protocol.messages.create_topics_response import (

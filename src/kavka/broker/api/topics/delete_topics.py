@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache
-from kavka.controller.reign import Deposed
+from kavka.controller.term.controller_term import Deposed
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from kavka.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.controller.topics import topic_name_error
+from kavka.controller.decide.topic_plans import topic_name_error
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.describe_producers_request import DescribeProducersRequest
 from kavka.protocol.messages.describe_producers_response import (

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange
-from kavka.controller.reign import Reign
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
 from kavka.logger import Logger
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Delete, NoNode

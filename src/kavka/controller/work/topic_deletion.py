@@ -23,12 +23,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange, DeletedTopic, StopOrder
-from kavka.controller.reign import Reign
-from kavka.controller.requests import EPOCH_DURING_DELETE
-from kavka.controller.state_machines import PartitionStatus, Replica, ReplicaStatus
-from kavka.controller.topics import deletion_operations
+from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
+from kavka.controller.decide.topic_plans import deletion_operations
+from kavka.controller.orders.control_requests import EPOCH_DURING_DELETE
+from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrder
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Delete, NoNode, NotEmpty, Operation, OutcomeUnknown

@@ -26,11 +26,11 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kavka.controller.context import ControllerContext
-from kavka.controller.election import Elected
-from kavka.controller.preferred import Elections, ElectionWish, hold
-from kavka.controller.reassignments import Reassignments
-from kavka.controller.reign import Reign
+from kavka.controller.decide.context import ControllerContext
+from kavka.controller.decide.election import Elected
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.elections import Elections, ElectionWish, hold
+from kavka.controller.work.reassignments import Reassignments
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition

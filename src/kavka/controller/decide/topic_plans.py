@@ -20,15 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.controller.assignment import (
+from kavka.controller.decide.assignment import (
     Assignment,
     RandomSource,
     added_partitions,
     assign_replicas,
     check_manual_assignment,
 )
-from kavka.controller.context import ControllerContext, KnownTopic
-from kavka.controller.election import Elected, elect_initial
+from kavka.controller.decide.context import ControllerContext, KnownTopic
+from kavka.controller.decide.election import Elected, elect_initial
 from kavka.errors import ConfigError, ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Check, Create, Delete, Operation, SetData, request_size_bytes

@@ -25,13 +25,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from kavka.controller.alter_partition import IsrAlterations
-from kavka.controller.broker_changes import BrokerChanges
-from kavka.controller.channels import ChannelLimits, ChannelPorts, Channels
-from kavka.controller.context import LiveBroker
-from kavka.controller.controlled_shutdown import ControlledShutdown
-from kavka.controller.delivery import Delivery
-from kavka.controller.events import (
+from kavka.controller.decide.context import LiveBroker
+from kavka.controller.decide.state_machines import PartitionStatus, ReplicaStatus
+from kavka.controller.decide.topic_plans import TopicRules
+from kavka.controller.orders.channels import ChannelLimits, ChannelPorts, Channels
+from kavka.controller.orders.control_requests import ControlRequest, control_requests
+from kavka.controller.orders.delivery import Delivery
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.events import (
     BrokerBehind,
     BrokerReachable,
     BrokersChanged,
@@ -53,20 +55,18 @@ from kavka.controller.events import (
     TopicConfigChanged,
     TopicsChanged,
 )
-from kavka.controller.feature_updates import FeatureUpdates
-from kavka.controller.isr_notifications import Notifications
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange
-from kavka.controller.preferred import Elections
-from kavka.controller.reassignments import Reassignments
-from kavka.controller.rebalance import FIRST_CHECK_MS, Rebalance
-from kavka.controller.reign import Reign
-from kavka.controller.requests import ControlRequest, control_requests
-from kavka.controller.state_machines import PartitionStatus, ReplicaStatus
-from kavka.controller.topic_admin import TopicAdmin
-from kavka.controller.topic_changes import TopicChanges
-from kavka.controller.topic_deletion import TopicDeletions
-from kavka.controller.topics import TopicRules
+from kavka.controller.work.alter_partition import IsrAlterations
+from kavka.controller.work.broker_changes import BrokerChanges
+from kavka.controller.work.controlled_shutdown import ControlledShutdown
+from kavka.controller.work.elections import Elections
+from kavka.controller.work.feature_updates import FeatureUpdates
+from kavka.controller.work.leader_rebalance import FIRST_CHECK_MS, Rebalance
+from kavka.controller.work.leaders import Leaders
+from kavka.controller.work.notifications import Notifications
+from kavka.controller.work.reassignments import Reassignments
+from kavka.controller.work.topic_admin import TopicAdmin
+from kavka.controller.work.topic_changes import TopicChanges
+from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey

@@ -22,12 +22,12 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
-from kavka.controller.context import KnownState
-from kavka.controller.delivery import Delivery
-from kavka.controller.election import Elected, ElectionResult, Succession, elect_offline, elect_preferred
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange
-from kavka.controller.reign import Reign
+from kavka.controller.decide.context import KnownState
+from kavka.controller.decide.election import Elected, ElectionResult, Succession, elect_offline, elect_preferred
+from kavka.controller.orders.delivery import Delivery
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

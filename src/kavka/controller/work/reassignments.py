@@ -28,11 +28,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.controller.context import NO_BROKER_EPOCH, KnownState, KnownTopic
-from kavka.controller.election import Succession
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange, PartitionOrder, StopOrder
-from kavka.controller.reassignment import (
+from kavka.controller.decide.context import NO_BROKER_EPOCH, KnownState, KnownTopic
+from kavka.controller.decide.election import Succession
+from kavka.controller.decide.reassignment import (
     Beginning,
     Refused,
     ReplicaAssignment,
@@ -44,8 +42,10 @@ from kavka.controller.reassignment import (
     plan_reassignment,
     with_assigned,
 )
-from kavka.controller.reign import Reign
-from kavka.controller.state_machines import Replica, ReplicaStatus
+from kavka.controller.decide.state_machines import Replica, ReplicaStatus
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import BrokerId, LeaderEpoch, TopicPartition

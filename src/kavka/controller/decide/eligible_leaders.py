@@ -33,7 +33,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kavka.controller.election import (
+from kavka.controller.decide.election import (
     Elected,
     ElectionKind,
     Succession,

@@ -17,9 +17,9 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import PartitionState
 
 if TYPE_CHECKING:
-    from kavka.controller.alter_partition import Proposal, Verdict
-    from kavka.controller.context import ControllerContext, KnownState
-    from kavka.controller.election import Succession
+    from kavka.controller.decide.context import ControllerContext, KnownState
+    from kavka.controller.decide.election import Succession
+    from kavka.controller.work.alter_partition import Proposal, Verdict
 
 
 class Question(Protocol):

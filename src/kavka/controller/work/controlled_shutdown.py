@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kavka.controller.context import KnownState
-from kavka.controller.election import Elected, Succession, elect_for_controlled_shutdown
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange, StopOrder
-from kavka.controller.reasons import broker_decision
-from kavka.controller.reign import Reign
+from kavka.controller.decide.context import KnownState
+from kavka.controller.decide.election import Elected, Succession, elect_for_controlled_shutdown
+from kavka.controller.decide.reasons import broker_decision
+from kavka.controller.orders.orders import ClusterChange, StopOrder
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition

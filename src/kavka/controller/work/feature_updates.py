@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from kavka.controller.feature_levels import FeatureUpdate, updated
-from kavka.controller.reign import Reign
+from kavka.controller.decide.feature_levels import FeatureUpdate, updated
+from kavka.controller.term.controller_term import Reign
 from kavka.errors import ErrorCode, RequestError
 from kavka.zookeeper.port import BadVersion, NodeExists, NoNode, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import FeatureNode, MalformedZNode

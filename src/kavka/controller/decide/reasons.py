@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kavka.controller.election import Elected, ElectionResult, NotElected, Succession
-from kavka.controller.state_machines import K, RefusedMove, Replica, S
+from kavka.controller.decide.election import Elected, ElectionResult, NotElected, Succession
+from kavka.controller.decide.state_machines import K, RefusedMove, Replica, S
 from kavka.decisions import Decision, DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import PartitionState, TopicAssignment

@@ -19,10 +19,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kavka.controller.assignment import BrokerRack
-from kavka.controller.election import ElectionResult
-from kavka.controller.orders import PartitionOrder
-from kavka.controller.state_machines import (
+from kavka.controller.decide.assignment import BrokerRack
+from kavka.controller.decide.election import ElectionResult
+from kavka.controller.decide.state_machines import (
     PartitionStatus,
     Replica,
     ReplicaStatus,
@@ -30,6 +29,7 @@ from kavka.controller.state_machines import (
     partition_states,
     replica_states,
 )
+from kavka.controller.orders.orders import PartitionOrder
 from kavka.logger import Logger
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, MalformedZNode, PartitionState, TopicAssignment

@@ -18,14 +18,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from kavka.controller.context import KnownState, KnownTopic
-from kavka.controller.delivery import Delivery
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange, PartitionOrder
-from kavka.controller.reasons import topic_decision
-from kavka.controller.reign import Reign
-from kavka.controller.topic_deletion import TopicDeletions
-from kavka.controller.topics import (
+from kavka.controller.decide.context import KnownState, KnownTopic
+from kavka.controller.decide.reasons import topic_decision
+from kavka.controller.decide.topic_plans import (
     PartitionsWish,
     Refusal,
     TopicRules,
@@ -36,6 +31,11 @@ from kavka.controller.topics import (
     topic_operations,
     within_limit,
 )
+from kavka.controller.orders.delivery import Delivery
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
+from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import TopicPartition

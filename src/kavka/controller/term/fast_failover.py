@@ -34,7 +34,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kavka.controller.channels import ChannelLimits, OpenPeer
+from kavka.controller.orders.channels import ChannelLimits, OpenPeer
 from kavka.errors import ConnectionFailed, ConnectionRefused
 from kavka.model import BrokerId
 from kavka.zookeeper.port import Create, CreateMode, Delete, Operation, SetData

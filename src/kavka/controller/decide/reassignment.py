@@ -37,7 +37,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from kavka.controller.election import (
+from kavka.controller.decide.election import (
     Elected,
     ElectionResult,
     Succession,

@@ -19,13 +19,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kavka.controller.assignment import RandomSource
-from kavka.controller.context import KnownTopic
-from kavka.controller.leaders import Leaders
-from kavka.controller.orders import ClusterChange
-from kavka.controller.reasons import topic_decision
-from kavka.controller.reign import Reign
-from kavka.controller.topic_deletion import TopicDeletions
+from kavka.controller.decide.assignment import RandomSource
+from kavka.controller.decide.context import KnownTopic
+from kavka.controller.decide.reasons import topic_decision
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import Leaders
+from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import BadVersion, Delete, NoNode, SetData, Stat

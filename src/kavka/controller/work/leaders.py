@@ -19,15 +19,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.controller.context import KnownState
-from kavka.controller.election import ElectionResult, Succession
-from kavka.controller.eligible_leaders import BrokersChanged, present_elr, with_elr
-from kavka.controller.orders import ClusterChange, PartitionOrder
-from kavka.controller.reasons import refused_move_decision, succession_decision
-from kavka.controller.reign import Reign
-from kavka.controller.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
-from kavka.controller.topics import initial_states
-from kavka.controller.witness import Question
+from kavka.controller.decide.context import KnownState
+from kavka.controller.decide.election import ElectionResult, Succession
+from kavka.controller.decide.eligible_leaders import BrokersChanged, present_elr, with_elr
+from kavka.controller.decide.reasons import refused_move_decision, succession_decision
+from kavka.controller.decide.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
+from kavka.controller.decide.topic_plans import initial_states
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.input_recorder import Question
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (

@@ -34,9 +34,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from kavka.controller.context import LiveBroker
-from kavka.controller.delivery import Delivery
-from kavka.controller.requests import ControlRequest, listener_endpoint
+from kavka.controller.decide.context import LiveBroker
+from kavka.controller.orders.control_requests import ControlRequest, listener_endpoint
+from kavka.controller.orders.delivery import Delivery
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode, ProtocolViolation
 from kavka.model import BrokerId
 from kavka.protocol.api import APIS

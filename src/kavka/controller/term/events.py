@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kavka.controller.succession import Incumbent
+from kavka.controller.term.fast_failover import Incumbent
 from kavka.model import BrokerId, TopicPartition
 
 

@@ -18,12 +18,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
-from kavka.controller.context import ControllerContext
-from kavka.controller.delivery import Delivery
-from kavka.controller.election import ElectionResult
-from kavka.controller.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder
-from kavka.controller.topics import guarded_multis
-from kavka.controller.witness import Witness
+from kavka.controller.decide.context import ControllerContext
+from kavka.controller.decide.election import ElectionResult
+from kavka.controller.decide.topic_plans import guarded_multis
+from kavka.controller.orders.delivery import Delivery
+from kavka.controller.orders.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder
+from kavka.controller.term.input_recorder import Witness
 from kavka.decisions import RecordDecision, forget
 from kavka.errors import KavkaError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

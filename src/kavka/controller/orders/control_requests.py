@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.controller.context import ControllerContext, LiveBroker
-from kavka.controller.orders import ClusterChange, PartitionOrder, StopOrder
+from kavka.controller.decide.context import ControllerContext, LiveBroker
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.leader_and_isr_request import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple
 
-from kavka.controller.election import ElectionResult
+from kavka.controller.decide.election import ElectionResult
 from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
 from kavka.zookeeper.znodes import RECOVERED
 

@@ -29,11 +29,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.controller.context import NO_BROKER_EPOCH, ControllerContext, KnownState
-from kavka.controller.leaders import MAX_WRITE_ATTEMPTS, Leaders
-from kavka.controller.orders import ClusterChange
-from kavka.controller.reasons import state_facts
-from kavka.controller.reign import Reign
+from kavka.controller.decide.context import NO_BROKER_EPOCH, ControllerContext, KnownState
+from kavka.controller.decide.reasons import state_facts
+from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import MAX_WRITE_ATTEMPTS, Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition

@@ -36,13 +36,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 
-from kavka.controller.context import LiveBroker
-from kavka.controller.leaders import PARTITIONS_PER_WRITE, Leaders
-from kavka.controller.orders import ClusterChange, PartitionOrder
-from kavka.controller.reasons import broker_decision
-from kavka.controller.reign import Reign
-from kavka.controller.state_machines import Replica
-from kavka.controller.topic_deletion import TopicDeletions
+from kavka.controller.decide.context import LiveBroker
+from kavka.controller.decide.reasons import broker_decision
+from kavka.controller.decide.state_machines import Replica
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder
+from kavka.controller.term.controller_term import Reign
+from kavka.controller.work.leaders import PARTITIONS_PER_WRITE, Leaders
+from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Create, NoNode, SetData

@@ -1,0 +1,13 @@
+"""The controller's decisions: values in, values out. Nothing here reads a clock, waits, or does I/O.
+
+context            what the controller knows of the cluster; everything else here is decided from it
+state_machines     the states of partitions and replicas, and which moves between them are legal
+election           who leads a partition: its first leader, and four kinds of elections
+eligible_leaders   who may lead although it left the ISR, and who may not although it is in it (KIP-966)
+reassignment       what a partition's assignment becomes, and which step is next on the way there
+assignment         which brokers get the replicas of new partitions
+topic_plans        which topics may be created, grown or deleted, and which znodes that takes
+feature_levels     which level of each feature is in force, and which change is allowed
+questions          what a partition's next state is decided from, as JSON and back
+reasons            why-records of what was decided
+"""
