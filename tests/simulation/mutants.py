@@ -166,7 +166,7 @@ MUTANTS = [
     Mutant(
         "a broker that leaves joins again",
         "KIP-841: whether a broker is shutting down is not asked",
-        (Change(f"{WORK}.alter_partition:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
+        (Change(f"{DECIDE}.isr_proposals:_ineligible", "if broker_id in context.shutting_down:", "if False:"),),
         ("S20",),
     ),
     Mutant(
@@ -261,7 +261,7 @@ MUTANTS = [
                 "return True or NO_BROKER_EPOCH in",
             ),
             Change(
-                f"{WORK}.alter_partition:_ineligible",
+                f"{DECIDE}.isr_proposals:_ineligible",
                 "if epoch not in (NO_BROKER_EPOCH, registered):",
                 "if False:",
             ),
@@ -418,7 +418,7 @@ MUTANTS = [
     Mutant(
         "preferred, in sync or not",
         "KAFKA-9866: a preferred election takes a replica that is not in sync",
-        (Change(f"{WORK}.elections:elect_preferred", "and preferred in isr:", ":"),),
+        (Change(f"{DECIDE}.requested_election:elect_preferred", "and preferred in isr:", ":"),),
         ("S34",),
     ),
     Mutant(

@@ -310,7 +310,7 @@ def test_r10_a_leader_proposes_who_has_not_caught_up(shrunk: World, monkeypatch:
 
 
 def test_r10_the_controller_takes_a_member_that_is_not_alive(shrunk: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.controller.work.alter_partition._ineligible", lambda broker_id, epoch, context: None)
+    monkeypatch.setattr("kavka.controller.decide.isr_proposals._ineligible", lambda broker_id, epoch, context: None)
     state, hosted = shrunk.observer.stored[PARTITION], shrunk.brokers[leader(shrunk)].broker
     assert hosted is not None
     topic_id = shrunk.observer.topic_id(TOPIC)

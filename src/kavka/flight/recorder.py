@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kavka.config.broker import BrokerConfig
     from kavka.controller.decide.context import ControllerContext, KnownState
     from kavka.controller.decide.election import Succession
-    from kavka.controller.work.alter_partition import Proposal, Verdict
+    from kavka.controller.decide.isr_proposals import Proposal, Verdict
     from kavka.filesystem import File, FileSystem
     from kavka.log.unified_log import UnifiedLog
     from kavka.replication.decide.partition import Partition, PartitionRules

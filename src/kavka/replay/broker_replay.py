@@ -29,9 +29,9 @@ from kavka.broker.decisions.decision_log import is_kept
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.election import Succession
 from kavka.controller.decide.eligible_leaders import with_elr
+from kavka.controller.decide.isr_proposals import Accepted, Proposal, Verdict, judge, verdict_decision
 from kavka.controller.decide.questions import question_of
 from kavka.controller.decide.reasons import succession_decision
-from kavka.controller.work.alter_partition import Accepted, Proposal, Verdict, judge, verdict_decision
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.flight.format import (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.work.alter_partition import Accepted, Proposal, Refused, Unchanged, judge
+from kavka.controller.decide.isr_proposals import Accepted, Proposal, Refused, Unchanged, judge
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
 

@@ -12,8 +12,8 @@ from cluster_support import registration
 from scripted_brokers import Brokers, run, until
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
+from kavka.controller.decide.isr_proposals import Accepted, Proposal, Refused, Unchanged, Verdict, judge
 from kavka.controller.decide.topic_plans import TopicWish
-from kavka.controller.work.alter_partition import Accepted, Proposal, Refused, Unchanged, Verdict, judge
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scripted_brokers import Brokers, run, until
 
+from kavka.controller.decide.controlled_shutdown import leave
 from kavka.controller.decide.election import Elected
 from kavka.controller.decide.topic_plans import TopicWish
-from kavka.controller.work.controlled_shutdown import leave
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition

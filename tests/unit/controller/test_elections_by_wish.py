@@ -9,8 +9,9 @@ import pytest
 from reassignment_support import Controller, World, registered, run
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic
-from kavka.controller.work.elections import ElectionWish, is_needed
-from kavka.controller.work.leader_rebalance import LeftOut, Rebalance, balances
+from kavka.controller.decide.leader_balance import LeftOut, balances
+from kavka.controller.decide.requested_election import ElectionWish, is_needed
+from kavka.controller.work.leader_rebalance import Rebalance
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId, TopicPartition

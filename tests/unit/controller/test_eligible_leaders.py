@@ -8,7 +8,7 @@ import pytest
 
 from kavka.controller.decide.election import Elected, NotElected, Succession
 from kavka.controller.decide.eligible_leaders import after_broker_change_with_elr, with_elr
-from kavka.controller.work.elections import ElectionWish, hold
+from kavka.controller.decide.requested_election import ElectionWish, hold
 from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kavka.controller.decide.controlled_shutdown import Leaving
 from kavka.controller.decide.eligible_leaders import BrokersChanged
 from kavka.controller.decide.reassignment import Beginning, Settling
+from kavka.controller.decide.requested_election import Wished
 from kavka.controller.term.input_recorder import Question
-from kavka.controller.work.controlled_shutdown import Leaving
-from kavka.controller.work.elections import Wished
 
 QUESTIONS: Final[Mapping[str, Callable[..., Question]]] = {
     "brokers changed": BrokersChanged,

@@ -19,7 +19,7 @@ from kavka.zookeeper.znodes import PartitionState
 if TYPE_CHECKING:
     from kavka.controller.decide.context import ControllerContext, KnownState
     from kavka.controller.decide.election import Succession
-    from kavka.controller.work.alter_partition import Proposal, Verdict
+    from kavka.controller.decide.isr_proposals import Proposal, Verdict
 
 
 class Question(Protocol):

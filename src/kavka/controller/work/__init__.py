@@ -2,7 +2,7 @@
 
 leaders               writes who leads, by compare-and-set; all other flows change partition states through it
 broker_changes        brokers come, go, bounce, refuse connections, or lose a log directory
-alter_partition       leaders propose who is in sync
+alter_partition       leaders propose who is in sync: judged by `isr_proposals`, written here
 notifications         znodes by which brokers report ISRs they wrote themselves, and failed log directories
 controlled_shutdown   a broker that is about to stop hands over what it leads
 elections             an operator asks for an election

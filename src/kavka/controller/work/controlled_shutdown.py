@@ -1,27 +1,20 @@
 """Controlled shutdown: a broker that is about to stop hands over what it leads and leaves the ISRs it is in.
 
-`leave` decides what becomes of one partition and is pure; `ControlledShutdown` is the flow. From the request on the
-broker counts as shutting down, until it is registered with another epoch: it wins no election and joins no ISR.
-
-    partition           led by the broker                       followed by it
-    several replicas    the next in-sync replica that stays     it leaves the ISR, unless it is the last of it; it is
-                        leads; none: it leads on, "remaining"   told to stop fetching
-    one replica         nothing: nobody could take over
-
-Invariants:
-I1  A partition that nobody can take over keeps its leader: it is served until the broker is gone.
-I2  The last in-sync replica stays in the ISR.
+A flow in the controller's term; what becomes of each partition is decided by `decide.controlled_shutdown`. From the
+request on the broker counts as shutting down, until it is registered with another epoch: it wins no election and joins
+no ISR. A follower is told to stop fetching when it has left the ISR. Partitions that nobody can take over are in the
+answer: they remain with the broker.
 
 Source: Kafka's KafkaController.doControlledShutdown; KIP-380, KIP-841.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from kavka.controller.decide.context import KnownState
-from kavka.controller.decide.election import Elected, Succession, elect_for_controlled_shutdown
+from kavka.controller.decide.controlled_shutdown import Leaving
+from kavka.controller.decide.election import Succession
 from kavka.controller.decide.reasons import broker_decision
 from kavka.controller.orders.orders import ClusterChange, StopOrder
 from kavka.controller.term.controller_term import Reign
@@ -29,51 +22,6 @@ from kavka.controller.work.leaders import Leaders
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.znodes import PartitionState
-
-
-def leave(
-    broker_id: BrokerId,
-    replicas: Sequence[BrokerId],
-    state: PartitionState,
-    live: Collection[BrokerId],
-    shutting_down: Collection[BrokerId],
-    *,
-    controller_epoch: int,
-) -> Succession | None:
-    """What becomes of a partition that `broker_id`, one of `shutting_down`, has a replica of; None if nothing does."""
-    epoch = state.leader_epoch + 1
-    recovery = state.leader_recovery_state
-    if state.leader == broker_id:
-        election = elect_for_controlled_shutdown(replicas, state.isr, live, shutting_down)
-        if not isinstance(election, Elected):
-            return None
-        return Succession(PartitionState(election.leader, epoch, election.isr, controller_epoch, recovery), election)
-    remaining = tuple(member for member in state.isr if member != broker_id)
-    if remaining == state.isr or not remaining:
-        return None
-    why = f"broker {broker_id} is shutting down; leader {state.leader} goes on with {list(remaining)}"
-    return Succession(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None, why)
-
-
-class Leaving(NamedTuple):
-    """A `witness.Question`: `broker_id`, one of `shutting_down`, has a replica of it."""
-
-    broker_id: BrokerId
-    replicas: tuple[BrokerId, ...]
-    live: tuple[BrokerId, ...]
-    shutting_down: tuple[BrokerId, ...]
-    controller_epoch: int
-
-    def answer(self, state: PartitionState) -> Succession | None:
-        return leave(
-            self.broker_id,
-            self.replicas,
-            state,
-            self.live,
-            self.shutting_down,
-            controller_epoch=self.controller_epoch,
-        )
 
 
 class ControlledShutdown:

@@ -1,29 +1,23 @@
 """Elections: leaders that an operator asks for, preferred or unclean.
 
-Decides which partitions of a wish need an election and how each comes out; the flow writes the results in the
-controller's reign. It must not know how the wish came in: by the ElectLeaders API, by the znode of the old tools, or
-from the balance of leaderships (`rebalance`).
+A flow in the controller's term: it asks `requested_election` about each partition, writes what was decided, and has the
+brokers carry it out. It must not know how the wish came in: by the ElectLeaders API, by the znode of the old tools, or
+from the balance of leaderships (`leader_rebalance`).
 
-    wish         needed where                              who leads
-    PREFERRED    another than the first replica leads      the first replica, if it is alive and in sync
-    UNCLEAN      nobody leads, or the leader is dead       the first live replica in sync; if none is, the first live
-                                                           one, alone in the ISR, and records may be lost
+Invariant:
+I1  The old tools' znode is deleted when its partitions were tried, whatever came of it: an operator can ask again.
 
-Invariants:
-I1  A preferred election never leads outside the ISR (KAFKA-9866); an unclean one only at an operator's explicit wish.
-I2  The old tools' znode is deleted when its partitions were tried, whatever came of it: an operator can ask again.
-
-Source: KIP-183, KIP-460; Kafka's KafkaController and ElectLeadersRequest.
+Source: KIP-183, KIP-460; Kafka's KafkaController.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from enum import Enum
-from typing import Final, NamedTuple, assert_never
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from kavka.controller.decide.context import KnownState
-from kavka.controller.decide.election import Elected, ElectionResult, Succession, elect_offline, elect_preferred
+from kavka.controller.decide.election import Elected, ElectionResult, Succession
+from kavka.controller.decide.requested_election import ElectionWish, Wished, is_needed
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
 from kavka.controller.term.controller_term import Reign
@@ -34,22 +28,12 @@ from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Delete, NoNode, OutcomeUnknown
 from kavka.zookeeper.znodes import (
     PREFERRED_REPLICA_ELECTION_PATH,
-    RECOVERED,
-    RECOVERING,
     MalformedZNode,
-    PartitionState,
     PreferredReplicaElection,
 )
 
 MAX_WRITE_ATTEMPTS: Final = 5
 """How often the znode of the old tools is deleted anew because it changed meanwhile."""
-
-
-class ElectionWish(Enum):
-    """What an operator asks for."""
-
-    PREFERRED = "preferred"
-    UNCLEAN = "unclean"
 
 
 class ElectionOutcome(NamedTuple):
@@ -65,62 +49,6 @@ class ElectionsDone(NamedTuple):
 
     outcomes: dict[TopicPartition, ElectionOutcome]
     delivery: Delivery
-
-
-# ----------------------------------------------------------------------------------------------------------- decisions
-
-
-def is_needed(wish: ElectionWish, replicas: Sequence[BrokerId], leader: BrokerId, alive: Collection[BrokerId]) -> bool:
-    """Whether the wish is not fulfilled already."""
-    match wish:
-        case ElectionWish.PREFERRED:
-            return bool(replicas) and leader != replicas[0]
-        case ElectionWish.UNCLEAN:
-            return leader not in alive
-    assert_never(wish)
-
-
-def hold(
-    wish: ElectionWish,
-    replicas: Sequence[BrokerId],
-    isr: Sequence[BrokerId],
-    live: Collection[BrokerId],
-    eligible: Collection[BrokerId] = (),
-) -> ElectionResult:
-    """The election, for a partition that needs it. An eligible leader replica comes before one that lost records."""
-    match wish:
-        case ElectionWish.PREFERRED:
-            return elect_preferred(replicas, isr, live)
-        case ElectionWish.UNCLEAN:
-            return elect_offline(replicas, isr, live, unclean_allowed=True, eligible=eligible)
-    assert_never(wish)
-
-
-def succeed(state: PartitionState, elected: Elected, controller_epoch: int) -> Succession:
-    """The partition's state after the election."""
-    recovery = RECOVERING if elected.unclean else RECOVERED
-    next_state = PartitionState(elected.leader, state.leader_epoch + 1, elected.isr, controller_epoch, recovery)
-    return Succession(next_state, elected)
-
-
-class Wished(NamedTuple):
-    """A `witness.Question`: an operator wants the election. `wish` is the value of an `ElectionWish`."""
-
-    wish: str
-    replicas: tuple[BrokerId, ...]
-    live: tuple[BrokerId, ...]
-    eligible: tuple[BrokerId, ...]
-    controller_epoch: int
-
-    def result(self, state: PartitionState) -> ElectionResult:
-        return hold(ElectionWish(self.wish), self.replicas, state.isr, self.live, self.eligible)
-
-    def answer(self, state: PartitionState) -> Succession | None:
-        result = self.result(state)
-        return succeed(state, result, self.controller_epoch) if isinstance(result, Elected) else None
-
-
-# ---------------------------------------------------------------------------------------------------------------- flow
 
 
 class Elections:

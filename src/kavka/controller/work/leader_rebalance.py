@@ -1,110 +1,26 @@
 """Rebalance: gives leaderships back to the preferred replicas where too many have gone elsewhere.
 
-Decides, from who should lead and who leads, which partitions get a preferred election. It must not know what time it
-is: who runs the controller calls it, every leader.imbalance.check.interval.seconds.
-
-    for each broker   preferred = partitions whose first replica it holds
-                      elsewhere = those of them that another leads, or nobody
-                      imbalance = elsewhere / preferred
-    imbalance > leader.imbalance.per.broker.percentage / 100: an election for each of `elsewhere`, except where
-
-        reason left out        because
-        REASSIGNMENT           somewhere in the cluster a partition is being reassigned: leaders move for that already
-        NOT_ELECTABLE          the broker is not alive or not in sync: nothing could come of it
-
-Topics that are being deleted do not count at all.
-
-Invariant:
-I1  Only preferred elections: never a leader from outside the ISR (KAFKA-9866).
+A flow in the controller's term; which partitions get a preferred election is decided by `leader_balance`. It must not
+know what time it is: who runs the controller calls it, every leader.imbalance.check.interval.seconds.
 
 Source: Kafka's KafkaController.checkAndTriggerAutoLeaderRebalance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
-from kavka.controller.decide.context import ControllerContext
-from kavka.controller.decide.election import Elected
+from kavka.controller.decide.leader_balance import BrokerBalance, balances
+from kavka.controller.decide.requested_election import ElectionWish
 from kavka.controller.term.controller_term import Reign
-from kavka.controller.work.elections import Elections, ElectionWish, hold
+from kavka.controller.work.elections import Elections
 from kavka.controller.work.reassignments import Reassignments
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode
-from kavka.model import BrokerId, TopicPartition
 
 FIRST_CHECK_MS: Final = 5_000
 """Kafka's: how long after a controller's election the balance is looked at first."""
-
-
-class LeftOut(Enum):
-    """Why a partition that another leads is not given back."""
-
-    REASSIGNMENT = "a reassignment is under way"
-    NOT_ELECTABLE = "the preferred replica is not alive or not in sync"
-
-
-class BrokerBalance(NamedTuple):
-    """One broker: how many partitions prefer it, which of them are led elsewhere, and what is to be done about it."""
-
-    broker_id: BrokerId
-    preferred_count: int
-    elsewhere: tuple[TopicPartition, ...]
-    to_elect: tuple[TopicPartition, ...] = ()
-    left_out: Mapping[TopicPartition, LeftOut] = {}
-
-    @property
-    def imbalance(self) -> float:
-        return len(self.elsewhere) / self.preferred_count
-
-
-def balances(context: ControllerContext, *, limit_percent: int, reassigning: bool) -> list[BrokerBalance]:
-    """Every broker that partitions prefer, by id."""
-    preferred: dict[BrokerId, list[TopicPartition]] = {}
-    for name, topic in context.topics.items():
-        if name in context.topics_to_delete:
-            continue
-        for partition in topic.topic_partitions():
-            replicas = topic.replicas(partition.partition)
-            if replicas:
-                preferred.setdefault(replicas[0], []).append(partition)
-    return [
-        _balance(context, broker_id, preferred[broker_id], limit_percent, reassigning=reassigning)
-        for broker_id in sorted(preferred)
-    ]
-
-
-def _balance(
-    context: ControllerContext,
-    broker_id: BrokerId,
-    preferred: list[TopicPartition],
-    limit_percent: int,
-    *,
-    reassigning: bool,
-) -> BrokerBalance:
-    elsewhere = tuple(
-        partition
-        for partition in preferred
-        if (known := context.states.get(partition)) is not None and known.state.leader != broker_id
-    )
-    balance = BrokerBalance(broker_id, len(preferred), elsewhere)
-    if balance.imbalance <= limit_percent / 100:
-        return balance
-    electable = context.electable_broker_ids()
-    to_elect: list[TopicPartition] = []
-    left_out: dict[TopicPartition, LeftOut] = {}
-    for partition in elsewhere:
-        replicas = context.topics[partition.topic].replicas(partition.partition)
-        live = [each for each in replicas if each in electable and not context.is_offline(partition, each)]
-        if reassigning:
-            left_out[partition] = LeftOut.REASSIGNMENT
-        elif isinstance(hold(ElectionWish.PREFERRED, replicas, context.states[partition].state.isr, live), Elected):
-            to_elect.append(partition)
-        else:
-            left_out[partition] = LeftOut.NOT_ELECTABLE
-    return balance._replace(to_elect=tuple(to_elect), left_out=left_out)
 
 
 class Rebalance:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from kavka.controller.decide.requested_election import ElectionWish
 from kavka.controller.term.controller_term import Deposed
-from kavka.controller.work.elections import ElectionOutcome, ElectionWish
+from kavka.controller.work.elections import ElectionOutcome
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.protocol.messages.elect_leaders_request import ElectLeadersRequest
