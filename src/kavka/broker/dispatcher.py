@@ -14,8 +14,7 @@ and after it, and are not built yet: authorise (the principal is in `Request.con
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.broker.api_table import SERVED
@@ -25,11 +24,12 @@ from kavka.protocol.codec import decode, encode_chunks
 from kavka.protocol.connection import NO_RESPONSE, Request, Response
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.loader import Handle
+    from kavka.broker.api.ports import ApiBroker
 
 
 class _Handler(NamedTuple):
-    handle: Callable[[Broker, Request, Any], Any]
+    handle: Handle
     request_type: Any
     min_version: int
     max_version: int
@@ -38,7 +38,7 @@ class _Handler(NamedTuple):
 class Dispatcher:
     """The broker's door: the listener calls `handle` with every request."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: ApiBroker) -> None:
         self._broker = broker
         self._handlers: dict[int, _Handler] = {}
 
@@ -71,16 +71,18 @@ class Dispatcher:
         served = SERVED.get(api_key)
         if served is None:
             raise ProtocolViolation(f"API key {api_key} is not served")
-        module = importlib.import_module(f"kavka.broker.api.{served.module}")
-        request_type = api(ApiKey(api_key)).request_type
-        handler = _Handler(module.handle, request_type, served.min_version, served.max_version)
+        # With the first request, not at the start: what is imported late makes a start-up quick.
+        from kavka.broker.api import loader
+
+        key = ApiKey(api_key)
+        handler = _Handler(loader.handler(key), api(key).request_type, served.min_version, served.max_version)
         self._handlers[api_key] = handler
         return handler
 
     def _refuse_version(self, request: Request) -> Response:
         header = request.header
         if header.api_key == ApiKey.API_VERSIONS:
-            from kavka.broker.api.cluster.api_versions import unsupported
+            from kavka.broker.api import loader
 
-            return Response(encode_chunks(unsupported(), 0))
+            return Response(encode_chunks(loader.version_refusal(), 0))
         raise ProtocolViolation(f"version {header.api_version} of {ApiKey(header.api_key).name} is not served")

@@ -17,7 +17,6 @@ Source: Kafka's KafkaServer.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -756,8 +755,9 @@ class Broker:
 
     async def _answer_locally(self, key: ApiKey, version: int, message: Any) -> Any:
         """What the handler of the API answers to a request that does not come over the network."""
-        module = importlib.import_module(f"kavka.broker.api.{SERVED[key].module}")
-        return await module.answer(self, message, version)
+        from kavka.broker.api.loader import local_answer
+
+        return await local_answer(key)(self, message, version)
 
     @property
     def record(self) -> RecordDecision:

@@ -30,8 +30,10 @@ from kavka.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, batch_at
 from kavka.replication.replica_manager import AppendOutcome
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.metadata.metadata_cache import MetadataCache
+    from kavka.broker.transactions.verification import TransactionVerification
     from kavka.protocol.messages.produce_request import ProduceRequest
+    from kavka.replication.replica_manager import ReplicaManager
 
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
@@ -51,18 +53,20 @@ class Unverified(NamedTuple):
     beginning: Beginning
 
 
-def unverified_batches(broker: Broker, message: ProduceRequest, version: int, now_ms: int) -> list[Unverified]:
+def unverified_batches(
+    metadata: MetadataCache, replicas: ReplicaManager, message: ProduceRequest, version: int, now_ms: int
+) -> list[Unverified]:
     """The batches of the request that must be verified; what is wrong with the others the append tells."""
     found = []
     for topic in message.topic_data:
         name: str | None = topic.name
         if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-            name = broker.metadata.topic_name(topic.topic_id)
+            name = metadata.topic_name(topic.topic_id)
         if name is None or name in INTERNAL_TOPICS:
             continue
         for data in topic.partition_data:
             records = data.records
-            partition = broker.replicas.partition(name, data.index)
+            partition = replicas.partition(name, data.index)
             if partition is None or not partition.is_leader or not isinstance(records, memoryview):
                 continue
             if len(records) < HEADER_SIZE or records[MAGIC_OFFSET] != MAGIC:
@@ -82,7 +86,7 @@ def unverified_batches(broker: Broker, message: ProduceRequest, version: int, no
 
 
 async def verify(
-    broker: Broker, transactional_id: str, unverified: Sequence[Unverified], version: int
+    verification: TransactionVerification, transactional_id: str, unverified: Sequence[Unverified], version: int
 ) -> Mapping[TopicPartition, AppendOutcome]:
     """Has the batches verified; what is answered for those that may not be appended."""
     by_producer: dict[ProducerIdAndEpoch, list[Beginning]] = {}
@@ -90,7 +94,7 @@ async def verify(
         by_producer.setdefault(producer, []).append(beginning)
     answers = await asyncio.gather(
         *(
-            broker.verification.open(transactional_id, producer, beginnings, add=version >= FIRST_VERSION_THAT_ADDS)
+            verification.open(transactional_id, producer, beginnings, add=version >= FIRST_VERSION_THAT_ADDS)
             for producer, beginnings in by_producer.items()
         )
     )

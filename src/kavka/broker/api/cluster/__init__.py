@@ -5,4 +5,5 @@ describe_cluster, update_features
 describe_log_dirs, alter_replica_log_dirs    the disks of this broker
 elect_leaders, alter_partition_reassignments, list_partition_reassignments    who leads, who has replicas
 get_telemetry_subscriptions, push_telemetry    clients' metrics (KIP-714)
+client_identity            not an API: which client pushes
 """

@@ -22,17 +22,19 @@ from kavka.protocol.messages.alter_partition_reassignments_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: AlterPartitionReassignmentsRequest
+    broker: ClusterBroker, request: Request, message: AlterPartitionReassignmentsRequest
 ) -> Awaitable[AlterPartitionReassignmentsResponse]:
     return _alter(broker, message)
 
 
-async def _alter(broker: Broker, message: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+async def _alter(
+    broker: ClusterBroker, message: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
     may_change_factor = message.allow_replication_factor_change
     wishes = {
         TopicPartition(topic.name, partition.partition_index): partition.replicas

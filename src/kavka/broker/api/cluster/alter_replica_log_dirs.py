@@ -22,11 +22,11 @@ from kavka.protocol.messages.alter_replica_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def handle(broker: ClusterBroker, request: Request, message: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in message.dirs:
         for topic in directory.topics:
@@ -37,7 +37,7 @@ def handle(broker: Broker, request: Request, message: AlterReplicaLogDirsRequest
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-def _move(broker: Broker, partition: TopicPartition, directory: str) -> ErrorCode:
+def _move(broker: ClusterBroker, partition: TopicPartition, directory: str) -> ErrorCode:
     error = broker.moves.request(partition, directory)
     if error is ErrorCode.REPLICA_NOT_AVAILABLE:
         is_known = broker.metadata.partition(*partition) is not None

@@ -1,15 +1,16 @@
 """ApiVersions (key 18): which APIs and versions this broker serves.
 
-Behaviour   The ranges are those of `broker.api_table`; nothing is advertised that is not served, except Produce 0-2:
+Behaviour   The ranges are those of `broker.api_table`. Every advertised version is served, except Produce 0-2:
             librdkafka drops compression, or falls back to an old record format, unless Produce is offered from 0. A
             request of an unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions
             alone (KIP-511).
-            Groups of the newer protocol and clients' metrics are told of only while they are served: the latter where
-            somebody takes them or a subscription asks for some (Apache Kafka: where a plug-in takes them).
+            The APIs of the newer group protocol are advertised while it is enabled. Those of clients' metrics are
+            advertised while an exporter takes them or a subscription asks for some (Apache Kafka: while a plug-in
+            takes them).
             Features are those of `broker.metadata.features`, with the levels in force. Clients before version 4 fail
-            at a feature that begins at level 0 (KAFKA-17011), so they are not told which are supported.
+            at a feature that begins at level 0 (KAFKA-17011), so the answer leaves such features out.
 Versions    0; 1 throttle time; 2; 3 flexible, client software name and version (KIP-511), features (KIP-584); 4
-            supported features that begin at level 0
+            supported features that begin at level 0.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kavka.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 FIRST_VERSION_WITH_LEVEL_0 = 4
@@ -40,7 +41,7 @@ _OF_CLIENT_METRICS = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(broker: Broker, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(broker: ClusterBroker, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
     if request.header.api_version >= 3:
         if not (
             _SOFTWARE_NAME.fullmatch(message.client_software_name)
@@ -69,7 +70,7 @@ def handle(broker: Broker, request: Request, message: ApiVersionsRequest) -> Api
     )
 
 
-def _unserved(broker: Broker) -> tuple[ApiKey, ...]:
+def _unserved(broker: ClusterBroker) -> tuple[ApiKey, ...]:
     """What clients are not told of now: one that is told of an API uses it."""
     unserved: tuple[ApiKey, ...] = ()
     if not broker.serves_consumer_groups():

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.endpoints import reachable_brokers
 from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from kavka.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(broker: Broker, request: Request, message: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(broker: ClusterBroker, request: Request, message: DescribeClusterRequest) -> DescribeClusterResponse:
     if message.endpoint_type != BROKERS:
         error = (
             ErrorCode.MISMATCHED_ENDPOINT_TYPE
@@ -34,15 +35,10 @@ def handle(broker: Broker, request: Request, message: DescribeClusterRequest) ->
             error_message=f"this endpoint is a broker's; endpoint type {message.endpoint_type} was asked for",
             endpoint_type=BROKERS,
         )
-    brokers = []
-    for metadata in broker.metadata.brokers():
-        endpoint = metadata.endpoints.get(request.context.listener_name)
-        if endpoint is not None:
-            brokers.append(
-                DescribeClusterBroker(
-                    broker_id=metadata.broker_id, host=endpoint.host, port=endpoint.port, rack=metadata.rack
-                )
-            )
+    brokers = [
+        DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in reachable_brokers(broker.metadata, request)
+    ]
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         endpoint_type=BROKERS,

@@ -25,11 +25,11 @@ from kavka.protocol.messages.describe_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(broker: ClusterBroker, request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     wanted = None
     if message.topics is not None:
         wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}

@@ -26,7 +26,7 @@ from kavka.protocol.messages.elect_leaders_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 AWAIT_BROKERS_MS: Final = 1_000
@@ -35,11 +35,11 @@ AWAIT_BROKERS_MS: Final = 1_000
 _WISHES: Final = {0: ElectionWish.PREFERRED, 1: ElectionWish.UNCLEAN}
 
 
-def handle(broker: Broker, request: Request, message: ElectLeadersRequest) -> Awaitable[ElectLeadersResponse]:
+def handle(broker: ClusterBroker, request: Request, message: ElectLeadersRequest) -> Awaitable[ElectLeadersResponse]:
     return _elect(broker, message)
 
 
-async def _elect(broker: Broker, message: ElectLeadersRequest) -> ElectLeadersResponse:
+async def _elect(broker: ClusterBroker, message: ElectLeadersRequest) -> ElectLeadersResponse:
     partitions: list[TopicPartition] | None = None
     if message.topic_partitions is not None:
         partitions = [

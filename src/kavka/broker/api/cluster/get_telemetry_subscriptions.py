@@ -1,8 +1,8 @@
 """GetTelemetrySubscriptions (key 71): which of its metrics a client is to push, and how often (KIP-714).
 
-Behaviour   The rules are in `broker.telemetry.client_telemetry`; subscriptions are configurations of client metrics.
-            Without one that fits, a client is told no metrics, and asks again after five minutes. Values are
-            told as deltas.
+Behaviour   The rules are in `broker.telemetry.client_telemetry`. Administrators make subscriptions, as settings of
+            client metrics. A client that fits none is asked for no metrics, and asks again after five minutes. Clients
+            push deltas.
 Versions    0. Apache Kafka 3.9 on ZooKeeper does not serve it.
 """
 
@@ -10,24 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.telemetry.client_telemetry import ACCEPTED_COMPRESSION, ClientIdentity
+from kavka.broker.api.cluster.client_identity import identity_of
+from kavka.broker.telemetry.client_telemetry import ACCEPTED_COMPRESSION
 from kavka.errors import RequestError
 from kavka.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from kavka.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
 
 if TYPE_CHECKING:
-    import uuid
-
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: GetTelemetrySubscriptionsRequest
+    broker: ClusterBroker, request: Request, message: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     try:
         told = broker.telemetry.subscribe(
-            message.client_instance_id, identity(request, message.client_instance_id), broker.replicas.now_ms()
+            message.client_instance_id, identity_of(request, message.client_instance_id), broker.replicas.now_ms()
         )
     except RequestError as refused:
         return GetTelemetrySubscriptionsResponse(error_code=refused.code)
@@ -39,17 +38,4 @@ def handle(
         telemetry_max_bytes=broker.config.telemetry_max_bytes,
         delta_temporality=True,
         requested_metrics=list(told.metrics),
-    )
-
-
-def identity(request: Request, client_instance_id: uuid.UUID) -> ClientIdentity:
-    """What is known of the client at the other end."""
-    context = request.context
-    return ClientIdentity(
-        str(client_instance_id),
-        request.header.client_id or "",
-        context.client_software_name,
-        context.client_software_version,
-        context.client_host,
-        str(context.client_port),
     )

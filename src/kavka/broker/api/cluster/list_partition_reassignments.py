@@ -20,12 +20,12 @@ from kavka.protocol.messages.list_partition_reassignments_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: ListPartitionReassignmentsRequest
+    broker: ClusterBroker, request: Request, message: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     try:
         under_way = broker.controller.reassignments.listing()

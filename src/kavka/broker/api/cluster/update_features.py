@@ -19,7 +19,7 @@ from kavka.protocol.messages.update_features_request import FeatureUpdateKey, Up
 from kavka.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.cluster.ports import ClusterBroker
     from kavka.protocol.connection import Request
 
 AWAIT_LEVELS_S: Final = 1.0
@@ -27,11 +27,13 @@ AWAIT_LEVELS_S: Final = 1.0
 FIRST_VERSION_FOR_ALL: Final = 2
 
 
-def handle(broker: Broker, request: Request, message: UpdateFeaturesRequest) -> Awaitable[UpdateFeaturesResponse]:
+def handle(
+    broker: ClusterBroker, request: Request, message: UpdateFeaturesRequest
+) -> Awaitable[UpdateFeaturesResponse]:
     return _update(broker, message, request.header.api_version)
 
 
-async def _update(broker: Broker, message: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+async def _update(broker: ClusterBroker, message: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
     for_all = version >= FIRST_VERSION_FOR_ALL
     try:
         outcomes, zxid = await broker.controller.features.update(

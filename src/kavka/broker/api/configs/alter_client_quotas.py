@@ -15,14 +15,14 @@ from kavka.protocol.messages.alter_client_quotas_request import EntryData as Alt
 from kavka.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
 _ENTITIES = ({"user"}, {"client-id"}, {"user", "client-id"}, {"ip"})
 """The types of entities that may stand together."""
 
 
-def handle(broker: Broker, request: Request, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+def handle(broker: ConfigsBroker, request: Request, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(entries=[_outcome(entry) for entry in message.entries])
 
 

@@ -15,7 +15,7 @@ from kavka.protocol.messages.describe_client_quotas_request import ComponentData
 from kavka.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
 _USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
@@ -23,7 +23,9 @@ _ENTITIES = {_USER: "user", _CLIENT_ID: "client", _IP: "ip"}
 """Types of entities, and what Kafka's messages call them."""
 
 
-def handle(broker: Broker, request: Request, message: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+def handle(
+    broker: ConfigsBroker, request: Request, message: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
     try:
         _check(message.components)
     except RequestError as refused:

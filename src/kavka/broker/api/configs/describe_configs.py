@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.configs.resources import ResourceType, require_name
 from kavka.broker.settings.broker_loggers import describe_loggers
 from kavka.config.alter import is_this_broker
 from kavka.config.describe import (
@@ -37,14 +38,13 @@ from kavka.protocol.messages.describe_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 Documentation = Callable[[str], str | None]
 
 
-def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(broker: ConfigsBroker, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
     results = []
     for resource in message.resources:
         result = DescribeConfigsResult(
@@ -72,38 +72,32 @@ def handle(broker: Broker, request: Request, message: DescribeConfigsRequest) ->
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(broker: Broker, resource: DescribeConfigsResource) -> tuple[list[ConfigEntry], Documentation]:
+def _describe(broker: ConfigsBroker, resource: DescribeConfigsResource) -> tuple[list[ConfigEntry], Documentation]:
     name = resource.resource_name
     names: Collection[str] | None = resource.configuration_keys
     configs = broker.configs
     match resource.resource_type:
-        case _ if resource.resource_type == TOPIC:
+        case ResourceType.TOPIC:
             invalid = broker.invalid_topic_name(name)
             if invalid is not None:
                 raise RequestError(invalid, topic_name_error(name) or "")
             if broker.metadata.topic(name) is None:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             return describe_topic(configs.overrides(name), configs.broker, names), topic_documentation
-        case _ if resource.resource_type == BROKER:
+        case ResourceType.BROKER:
             if is_this_broker(name, broker.broker_id, describing=True):
                 return describe_broker(configs.broker, names), broker_documentation
             return describe_broker_default(configs.broker, names), broker_documentation
-        case _ if resource.resource_type == BROKER_LOGGER:
+        case ResourceType.BROKER_LOGGER:
             return describe_loggers(name, broker.broker_id, broker.log_levels, names), _undocumented
-        case _ if resource.resource_type == CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             require_name(name, "Client metrics subscription name must not be empty")
             return describe_client_metrics(configs.client_metrics(name), names), client_metrics_documentation
-        case _ if resource.resource_type == GROUP:
+        case ResourceType.GROUP:
             require_name(name, "Group name must not be empty")
             return describe_group(configs.group(name), configs.broker, names), group_documentation
-        case _:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
-
-
-def require_name(name: str, otherwise: str) -> None:
-    """Raises RequestError where a resource that has no default has no name either."""
-    if not name:
-        raise RequestError(ErrorCode.INVALID_REQUEST, otherwise)
+        case unknown:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
 
 
 def _undocumented(_name: str) -> str:

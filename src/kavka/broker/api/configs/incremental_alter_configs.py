@@ -1,9 +1,12 @@
-"""IncrementalAlterConfigs (key 44): changes single settings of a topic, a broker at run time, a group, or a
-subscription to clients' metrics, and levels of a broker's loggers (KIP-339, KIP-412, KIP-714, KIP-848).
+"""IncrementalAlterConfigs (key 44): changes single settings of a topic, a broker at run time, a group or a metrics
+subscription, and levels of a broker's loggers (KIP-339, KIP-412, KIP-714, KIP-848).
 
-Behaviour   What groups and subscriptions set lies in znodes that Apache Kafka does not know
-            (`broker.settings.dynamic_configs`).
-            Levels of loggers hold until the broker ends (`broker.settings.broker_loggers`).
+Behaviour   Settings that the request does not name stay. Each resource is changed for itself; one that is named twice
+            is INVALID_REQUEST. validate_only runs every check and writes nothing. REQUEST_TIMED_OUT: ZooKeeper did not
+            say whether the change is written.
+            Settings of groups and subscriptions are kept in znodes that Apache Kafka does not read
+            (`broker.settings.dynamic_configs`). Levels of loggers hold until the broker stops
+            (`broker.settings.broker_loggers`).
 Versions    0; 1 flexible.
 """
 
@@ -12,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.configs.alter_configs import named_twice, refuse_twice, require_topic
-from kavka.broker.api.configs.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, require_name
+from kavka.broker.api.configs.alteration import alter_each, change_broker, change_topic
+from kavka.broker.api.configs.resources import ResourceType, require_name
 from kavka.broker.settings.broker_loggers import change_loggers
 from kavka.config.alter import (
     Change,
@@ -21,9 +24,8 @@ from kavka.config.alter import (
     alter_client_metrics_incrementally,
     alter_group_incrementally,
     alter_topic_incrementally,
-    is_this_broker,
 )
-from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
@@ -35,74 +37,71 @@ from kavka.protocol.messages.incremental_alter_configs_response import (
 from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: IncrementalAlterConfigsRequest
+    broker: ConfigsBroker, request: Request, message: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:
     return _alter_all(broker, message)
 
 
-async def _alter_all(broker: Broker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    responses = []
-    twice = named_twice(message.resources)
-    for resource in message.resources:
-        response = AlterConfigsResourceResponse(
-            error_code=ErrorCode.NONE,
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        try:
-            refuse_twice(resource, twice)
-            await _alter(broker, resource, validate_only=message.validate_only)
-        except RequestError as refused:
-            response.error_code = refused.code
-            response.error_message = refused.message
-        except ZooKeeperError as failure:
-            response.error_code = ErrorCode.REQUEST_TIMED_OUT
-            response.error_message = str(failure)
-        responses.append(response)
-    return IncrementalAlterConfigsResponse(responses=responses)
+async def _alter_all(broker: ConfigsBroker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    outcomes = await alter_each(
+        message.resources, lambda resource: _alter(broker, resource, validate_only=message.validate_only)
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=outcome.error_code,
+                error_message=outcome.error_message,
+                resource_type=outcome.resource_type,
+                resource_name=outcome.resource_name,
+            )
+            for outcome in outcomes
+        ]
+    )
 
 
-async def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+async def _alter(broker: ConfigsBroker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
     name = resource.resource_name
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
     configs = broker.configs
-    if resource.resource_type == TOPIC:
-        require_topic(broker, name)
-        await configs.change_topic(
-            name,
-            lambda current: alter_topic_incrementally(name, current, changes, configs.broker),
-            validate_only=validate_only,
-        )
-    elif resource.resource_type == BROKER:
-        per_broker = is_this_broker(name, broker.broker_id)
-        await configs.change_broker(
-            lambda current: alter_broker_incrementally(changes, current, configs.broker, per_broker=per_broker),
-            per_broker=per_broker,
-            validate_only=validate_only,
-        )
-    elif resource.resource_type == GROUP:
-        require_name(name, "Default group resources are not allowed.")
-        await configs.change_other(
-            GROUPS_ENTITY,
-            name,
-            lambda current: alter_group_incrementally(name, current, changes, configs.broker),
-            validate_only=validate_only,
-        )
-    elif resource.resource_type == CLIENT_METRICS:
-        require_name(name, "Subscription name can't be empty")
-        await configs.change_other(
-            CLIENT_METRICS_ENTITY,
-            name,
-            lambda current: alter_client_metrics_incrementally(name, current, changes),
-            validate_only=validate_only,
-        )
-    elif resource.resource_type == BROKER_LOGGER:
-        change_loggers(name, broker.broker_id, broker.log_levels, changes, validate_only=validate_only)
-    else:
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            await change_topic(
+                broker,
+                name,
+                lambda current: alter_topic_incrementally(name, current, changes, configs.broker),
+                validate_only=validate_only,
+            )
+        case ResourceType.BROKER:
+            await change_broker(
+                broker,
+                name,
+                lambda current, per_broker: alter_broker_incrementally(
+                    changes, current, configs.broker, per_broker=per_broker
+                ),
+                validate_only=validate_only,
+            )
+        case ResourceType.GROUP:
+            require_name(name, "Default group resources are not allowed.")
+            await configs.change_other(
+                GROUPS_ENTITY,
+                name,
+                lambda current: alter_group_incrementally(name, current, changes, configs.broker),
+                validate_only=validate_only,
+            )
+        case ResourceType.CLIENT_METRICS:
+            require_name(name, "Subscription name can't be empty")
+            await configs.change_other(
+                CLIENT_METRICS_ENTITY,
+                name,
+                lambda current: alter_client_metrics_incrementally(name, current, changes),
+                validate_only=validate_only,
+            )
+        case ResourceType.BROKER_LOGGER:
+            change_loggers(name, broker.broker_id, broker.log_levels, changes, validate_only=validate_only)
+        case unknown:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {unknown}")

@@ -10,29 +10,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.configs.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kavka.broker.api.configs.resources import ResourceType
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from kavka.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.configs.ports import ConfigsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(broker: ConfigsBroker, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     brokers = [str(each.broker_id) for each in broker.metadata.brokers()]
-    listed = {
-        TOPIC: sorted(topic.name for topic in broker.metadata.topics()),
-        BROKER: brokers,
-        BROKER_LOGGER: brokers,
-        CLIENT_METRICS: broker.configs.named(CLIENT_METRICS_ENTITY),
-        GROUP: broker.configs.named(GROUPS_ENTITY),
+    listed: dict[int, list[str]] = {
+        ResourceType.TOPIC: sorted(topic.name for topic in broker.metadata.topics()),
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.CLIENT_METRICS: broker.configs.named(CLIENT_METRICS_ENTITY),
+        ResourceType.GROUP: broker.configs.named(GROUPS_ENTITY),
     }
     wanted = message.resource_types or list(listed)
     if request.header.api_version == 0:
-        wanted = [CLIENT_METRICS]
+        wanted = [ResourceType.CLIENT_METRICS]
     if any(kind not in listed for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(

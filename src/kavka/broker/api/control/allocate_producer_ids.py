@@ -18,17 +18,17 @@ from kavka.protocol.messages.allocate_producer_ids_request import AllocateProduc
 from kavka.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.control.ports import ControlBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: AllocateProducerIdsRequest
+    broker: ControlBroker, request: Request, message: AllocateProducerIdsRequest
 ) -> Awaitable[AllocateProducerIdsResponse]:
     return _allocate(broker, message)
 
 
-async def _allocate(broker: Broker, message: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+async def _allocate(broker: ControlBroker, message: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
     broker_id = BrokerId(message.broker_id)
     try:
         if broker.controller.context.broker_epoch(broker_id) != message.broker_epoch:

@@ -17,15 +17,17 @@ from kavka.protocol.messages.alter_partition_request import AlterPartitionReques
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.control.ports import ControlBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: AlterPartitionRequest) -> Awaitable[AlterPartitionResponse]:
+def handle(
+    broker: ControlBroker, request: Request, message: AlterPartitionRequest
+) -> Awaitable[AlterPartitionResponse]:
     return answer(broker, message, request.header.api_version)
 
 
-async def answer(broker: Broker, message: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+async def answer(broker: ControlBroker, message: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
     try:
         return await broker.controller.alter_partition(message, version)
     except Deposed:

@@ -18,17 +18,17 @@ from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdo
 from kavka.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse, RemainingPartition
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.control.ports import ControlBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: ControlledShutdownRequest
+    broker: ControlBroker, request: Request, message: ControlledShutdownRequest
 ) -> Awaitable[ControlledShutdownResponse]:
     return answer(broker, message, request.header.api_version)
 
 
-async def answer(broker: Broker, message: ControlledShutdownRequest, version: int) -> ControlledShutdownResponse:
+async def answer(broker: ControlBroker, message: ControlledShutdownRequest, version: int) -> ControlledShutdownResponse:
     try:
         remaining = await broker.controller.controlled_shutdown(BrokerId(message.broker_id), message.broker_epoch)
     except Deposed:

@@ -19,18 +19,18 @@ from kavka.protocol.messages.leader_and_isr_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.control.ports import ControlBroker
     from kavka.model import TopicPartition
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_BY_TOPIC_ID = 5
 
 
-def handle(broker: Broker, request: Request, message: LeaderAndIsrRequest) -> Awaitable[LeaderAndIsrResponse]:
+def handle(broker: ControlBroker, request: Request, message: LeaderAndIsrRequest) -> Awaitable[LeaderAndIsrResponse]:
     return answer(broker, message, request.header.api_version)
 
 
-async def answer(broker: Broker, message: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
+async def answer(broker: ControlBroker, message: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
     error, errors = await broker.state_changes.leader_and_isr(message)
     if version >= _FIRST_VERSION_BY_TOPIC_ID:
         return LeaderAndIsrResponse(error_code=error, topics=_by_topic(message, errors))

@@ -14,15 +14,15 @@ from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
 from kavka.protocol.messages.stop_replica_response import StopReplicaPartitionError, StopReplicaResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.control.ports import ControlBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: StopReplicaRequest) -> Awaitable[StopReplicaResponse]:
+def handle(broker: ControlBroker, request: Request, message: StopReplicaRequest) -> Awaitable[StopReplicaResponse]:
     return answer(broker, message, request.header.api_version)
 
 
-async def answer(broker: Broker, message: StopReplicaRequest, version: int) -> StopReplicaResponse:
+async def answer(broker: ControlBroker, message: StopReplicaRequest, version: int) -> StopReplicaResponse:
     error, errors = await broker.state_changes.stop_replica(message)
     return StopReplicaResponse(
         error_code=error,

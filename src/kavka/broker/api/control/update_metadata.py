@@ -1,7 +1,7 @@
 """UpdateMetadata (key 6): the controller says who is alive, and how partitions stand.
 
-Behaviour   The rules are in `broker.metadata.state_changes`. Clients are told from then on (Metadata,
-            DescribeCluster ...).
+Behaviour   The rules are in `broker.metadata.state_changes`. From then on Metadata, DescribeCluster and the like show
+            clients what the controller sent.
 Versions    0; 1 several endpoints; 2 rack; 3 listener names; 4 offline replicas; 5 broker epoch (KIP-380), by topic;
             6 flexible; 7 topic ids (KIP-516); 8 KRaft controller (there is none).
 """
@@ -15,13 +15,15 @@ from kavka.protocol.messages.update_metadata_request import UpdateMetadataReques
 from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.control.ports import ControlBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: UpdateMetadataRequest) -> Awaitable[UpdateMetadataResponse]:
+def handle(
+    broker: ControlBroker, request: Request, message: UpdateMetadataRequest
+) -> Awaitable[UpdateMetadataResponse]:
     return answer(broker, message, request.header.api_version)
 
 
-async def answer(broker: Broker, message: UpdateMetadataRequest, version: int) -> UpdateMetadataResponse:
+async def answer(broker: ControlBroker, message: UpdateMetadataRequest, version: int) -> UpdateMetadataResponse:
     return UpdateMetadataResponse(error_code=await broker.state_changes.update_metadata(message))

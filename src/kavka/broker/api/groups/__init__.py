@@ -5,5 +5,4 @@ join_group, sync_group, heartbeat, leave_group    a member of a classic group
 consumer_group_heartbeat  a member of a group of the newer protocol (KIP-848), which needs no other request
 offset_commit, offset_fetch, offset_delete    committed offsets
 describe_groups, consumer_group_describe, list_groups, delete_groups    what administrators ask
-group_errors              not an API: how a JoinGroup is refused
 """

@@ -23,20 +23,22 @@ from kavka.protocol.messages.consumer_group_describe_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
-def handle(broker: Broker, request: Request, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+def handle(
+    broker: GroupsBroker, request: Request, message: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
     operations = GROUP_OPERATIONS_SINCE_4 if message.include_authorized_operations else NOT_ASKED
     return ConsumerGroupDescribeResponse(
         groups=[_group(broker, group_id, operations) for group_id in message.group_ids]
     )
 
 
-def _group(broker: Broker, group_id: str, operations: int) -> DescribedGroup:
+def _group(broker: GroupsBroker, group_id: str, operations: int) -> DescribedGroup:
     try:
         group = broker.groups.describe_consumer_group(group_id)
         if group is None:
@@ -62,7 +64,7 @@ def _group(broker: Broker, group_id: str, operations: int) -> DescribedGroup:
     )
 
 
-def _member(broker: Broker, group: ConsumerGroup, member: ConsumerMember) -> Member:
+def _member(broker: GroupsBroker, group: ConsumerGroup, member: ConsumerMember) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -78,7 +80,7 @@ def _member(broker: Broker, group: ConsumerGroup, member: ConsumerMember) -> Mem
     )
 
 
-def _assignment(broker: Broker, partitions: Partitions) -> Assignment:
+def _assignment(broker: GroupsBroker, partitions: Partitions) -> Assignment:
     named = ((broker.metadata.topic_name(topic_id), topic_id) for topic_id in sorted(partitions))
     return Assignment(
         topic_partitions=[

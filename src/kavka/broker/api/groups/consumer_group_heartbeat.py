@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, stays or leaves, and learns its partitions.
 
-Behaviour   The rules are in `coordinator.groups.consumer.decide.heartbeat`; the answer waits until what the heartbeat
-            led to is in the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or
+Behaviour   The rules are in `coordinator.groups.consumer.decide.heartbeat`. The answer waits until every change that
+            the heartbeat caused is in the log. UNSUPPORTED_VERSION while the cluster's group version is 0 or
             group.coordinator.rebalance.protocols does not name this protocol.
 Versions    0; 1 regular expressions, and member ids made by clients (KIP-848, KIP-1082).
 """
@@ -26,18 +26,18 @@ from kavka.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: ConsumerGroupHeartbeatRequest
+    broker: GroupsBroker, request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> Awaitable[ConsumerGroupHeartbeatResponse]:
     return _beat(broker, request, message)
 
 
 async def _beat(
-    broker: Broker, request: Request, message: ConsumerGroupHeartbeatRequest
+    broker: GroupsBroker, request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     try:
         answer = await broker.groups.consumer_heartbeat(

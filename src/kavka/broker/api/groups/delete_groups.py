@@ -13,15 +13,15 @@ from kavka.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kavka.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: DeleteGroupsRequest) -> Awaitable[DeleteGroupsResponse]:
+def handle(broker: GroupsBroker, request: Request, message: DeleteGroupsRequest) -> Awaitable[DeleteGroupsResponse]:
     return _delete(broker, message)
 
 
-async def _delete(broker: Broker, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def _delete(broker: GroupsBroker, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
     results = []
     for group_id in dict.fromkeys(message.groups_names):
         error = ErrorCode.NONE

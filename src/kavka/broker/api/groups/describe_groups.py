@@ -20,11 +20,11 @@ from kavka.protocol.messages.describe_groups_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(broker: GroupsBroker, request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
     allowed = GROUP_OPERATIONS_SINCE_4 if request.header.api_version >= 6 else GROUP_OPERATIONS
     operations = allowed if message.include_authorized_operations else NOT_ASKED
     return DescribeGroupsResponse(
@@ -32,7 +32,7 @@ def handle(broker: Broker, request: Request, message: DescribeGroupsRequest) -> 
     )
 
 
-def _group(broker: Broker, version: int, group_id: str, operations: int) -> DescribedGroup:
+def _group(broker: GroupsBroker, version: int, group_id: str, operations: int) -> DescribedGroup:
     try:
         group = broker.groups.describe_group(group_id)
     except RequestError as refused:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.api.records.current_leader import node_endpoint
+from kavka.broker.api.endpoints import address_of
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 GROUP = 0
@@ -37,12 +37,12 @@ class _Found(NamedTuple):
 
 
 def handle(
-    broker: Broker, request: Request, message: FindCoordinatorRequest
+    broker: GroupsBroker, request: Request, message: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     return _find_all(broker, request, message)
 
 
-async def _find_all(broker: Broker, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
+async def _find_all(broker: GroupsBroker, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if request.header.api_version < 4:
         found = await _find(broker, request, message.key_type, message.key)
         return FindCoordinatorResponse(
@@ -68,7 +68,7 @@ async def _find_all(broker: Broker, request: Request, message: FindCoordinatorRe
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-async def _find(broker: Broker, request: Request, key_type: int, key: str) -> _Found:
+async def _find(broker: GroupsBroker, request: Request, key_type: int, key: str) -> _Found:
     if key_type not in (GROUP, TRANSACTION):
         return _Found(ErrorCode.INVALID_REQUEST, message=f"unknown key type {key_type}")
     try:
@@ -80,7 +80,7 @@ async def _find(broker: Broker, request: Request, key_type: int, key: str) -> _F
             partition = broker.offsets_partition(key)
     except RequestError as refused:
         return _Found(refused.code)
-    endpoint = node_endpoint(broker, request, partition.state.leader)
-    if endpoint is None:
+    node = address_of(broker.metadata, request, partition.state.leader)
+    if node is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _Found(ErrorCode.NONE, endpoint.node_id, endpoint.host, endpoint.port)
+    return _Found(ErrorCode.NONE, node.node_id, node.host, node.port)

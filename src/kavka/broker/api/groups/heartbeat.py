@@ -12,11 +12,11 @@ from kavka.protocol.messages.heartbeat_request import HeartbeatRequest
 from kavka.protocol.messages.heartbeat_response import HeartbeatResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+def handle(broker: GroupsBroker, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
     try:
         broker.groups.heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
     except RequestError as refused:

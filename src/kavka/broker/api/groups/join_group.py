@@ -1,8 +1,8 @@
 """JoinGroup (key 11): a member enters its group's next generation.
 
-Behaviour   That of the classic protocol; the rules are in `coordinator.groups.classic.decide.group`. The answer waits
-            until the generation begins. A member without an id first gets one with MEMBER_ID_REQUIRED (version 4
-            on, KIP-394).
+Behaviour   The classic group protocol; the rules are in `coordinator.groups.classic.decide.group`. The answer waits
+            until the generation begins. From version 4 on, a member without an id first gets one, with
+            MEMBER_ID_REQUIRED (KIP-394).
 Versions    0 (session time-out for both); 1 rebalance time-out; 2; 3; 4 member id required; 5 static members (KIP-345);
             6 flexible; 7 protocol type (KIP-559); 8 reason (KIP-800); 9 the assignment may be skipped (KIP-814).
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.groups.group_errors import join_refusal
 from kavka.coordinator.groups.classic.decide.group import JoinProtocol
 from kavka.coordinator.groups.classic.decide.group import JoinRequest as Join
 from kavka.errors import ErrorCode, RequestError
@@ -20,15 +19,15 @@ from kavka.protocol.messages.join_group_request import JoinGroupRequest
 from kavka.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: JoinGroupRequest) -> Awaitable[JoinGroupResponse]:
+def handle(broker: GroupsBroker, request: Request, message: JoinGroupRequest) -> Awaitable[JoinGroupResponse]:
     return _join(broker, request, message)
 
 
-async def _join(broker: Broker, request: Request, message: JoinGroupRequest) -> JoinGroupResponse:
+async def _join(broker: GroupsBroker, request: Request, message: JoinGroupRequest) -> JoinGroupResponse:
     version = request.header.api_version
     instance = message.group_instance_id
     join = Join(
@@ -47,9 +46,9 @@ async def _join(broker: Broker, request: Request, message: JoinGroupRequest) -> 
     try:
         answer = await broker.groups.join(message.group_id, join)
     except RequestError as refused:
-        return join_refusal(request, refused.code, message.member_id)
+        return _refusal(request, refused.code, message.member_id)
     if answer.error is not ErrorCode.NONE:
-        return join_refusal(request, answer.error, answer.member_id)
+        return _refusal(request, answer.error, answer.member_id)
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=answer.generation,
@@ -64,4 +63,17 @@ async def _join(broker: Broker, request: Request, message: JoinGroupRequest) -> 
             )
             for member in answer.members
         ],
+    )
+
+
+def _refusal(request: Request, error: ErrorCode, member_id: str) -> JoinGroupResponse:
+    """A join that leads to no generation. Before version 7 the protocol's name cannot be null."""
+    return JoinGroupResponse(
+        error_code=error,
+        generation_id=-1,
+        protocol_type=None,
+        protocol_name=None if request.header.api_version >= 7 else "",
+        leader="",
+        member_id=member_id,
+        members=[],
     )

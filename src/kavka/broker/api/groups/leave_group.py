@@ -17,17 +17,17 @@ from kavka.protocol.messages.leave_group_request import LeaveGroupRequest
 from kavka.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_MEMBERS = 3
 
 
-def handle(broker: Broker, request: Request, message: LeaveGroupRequest) -> Awaitable[LeaveGroupResponse]:
+def handle(broker: GroupsBroker, request: Request, message: LeaveGroupRequest) -> Awaitable[LeaveGroupResponse]:
     return _leave(broker, request, message)
 
 
-async def _leave(broker: Broker, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse:
+async def _leave(broker: GroupsBroker, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse:
     if request.header.api_version < _FIRST_VERSION_WITH_MEMBERS:
         leavers = [Leaver(message.member_id)]
     else:

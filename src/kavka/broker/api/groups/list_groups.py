@@ -12,11 +12,11 @@ from kavka.protocol.messages.list_groups_request import ListGroupsRequest
 from kavka.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+def handle(broker: GroupsBroker, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
     try:
         groups = broker.groups.list_groups()
     except RequestError as refused:

@@ -22,17 +22,17 @@ from kavka.protocol.messages.offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-def handle(broker: Broker, request: Request, message: OffsetCommitRequest) -> Awaitable[OffsetCommitResponse]:
+def handle(broker: GroupsBroker, request: Request, message: OffsetCommitRequest) -> Awaitable[OffsetCommitResponse]:
     return _commit(broker, request, message)
 
 
-async def _commit(broker: Broker, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse:
+async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse:
     by_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     offsets: list[OffsetToCommit] = []
     accepted: list[OffsetCommitResponsePartition] = []

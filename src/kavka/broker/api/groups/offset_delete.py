@@ -19,15 +19,15 @@ from kavka.protocol.messages.offset_delete_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: OffsetDeleteRequest) -> Awaitable[OffsetDeleteResponse]:
+def handle(broker: GroupsBroker, request: Request, message: OffsetDeleteRequest) -> Awaitable[OffsetDeleteResponse]:
     return _delete(broker, message)
 
 
-async def _delete(broker: Broker, message: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def _delete(broker: GroupsBroker, message: OffsetDeleteRequest) -> OffsetDeleteResponse:
     wanted: list[tuple[str, int]] = []
     answers: list[OffsetDeleteResponsePartition] = []
     topics = []

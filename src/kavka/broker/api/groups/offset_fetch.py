@@ -27,14 +27,14 @@ from kavka.protocol.messages.offset_fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 _NOTHING = CommittedOffset(NO_OFFSET, NO_EPOCH, "", -1)
 
 
-def handle(broker: Broker, request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(broker: GroupsBroker, request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse:
     version = request.header.api_version
     if version >= 8:
         stable = message.require_stable
@@ -57,12 +57,12 @@ def handle(broker: Broker, request: Request, message: OffsetFetchRequest) -> Off
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=_topics(found, unstable, ErrorCode.NONE))
 
 
-def _unstable(broker: Broker, group_id: str, *, require_stable: bool) -> frozenset[tuple[str, int]]:
+def _unstable(broker: GroupsBroker, group_id: str, *, require_stable: bool) -> frozenset[tuple[str, int]]:
     return broker.groups.pending_offsets(group_id) if require_stable else frozenset()
 
 
 def _offsets(
-    broker: Broker, group_id: str, wanted: list[tuple[str, int]] | None
+    broker: GroupsBroker, group_id: str, wanted: list[tuple[str, int]] | None
 ) -> list[tuple[str, int, CommittedOffset]]:
     """The offsets asked for, in that order, or all. Raises `RequestError`."""
     if wanted is None:
@@ -93,7 +93,7 @@ def _topics(
 
 
 def _group(
-    broker: Broker, version: int, group: OffsetFetchRequestGroup, *, require_stable: bool
+    broker: GroupsBroker, version: int, group: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
     group_id = group.group_id
@@ -131,7 +131,7 @@ def _group(
     return answer
 
 
-def _name(broker: Broker, name: str, topic_id: uuid.UUID, *, by_id: bool) -> str | None:
+def _name(broker: GroupsBroker, name: str, topic_id: uuid.UUID, *, by_id: bool) -> str | None:
     return broker.metadata.topic_name(topic_id) if by_id else name
 
 

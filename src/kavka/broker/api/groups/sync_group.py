@@ -14,19 +14,19 @@ from kavka.protocol.messages.sync_group_request import SyncGroupRequest
 from kavka.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.groups.ports import GroupsBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: SyncGroupRequest
+    broker: GroupsBroker, request: Request, message: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     if request.header.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
     return _sync(broker, message)
 
 
-async def _sync(broker: Broker, message: SyncGroupRequest) -> SyncGroupResponse:
+async def _sync(broker: GroupsBroker, message: SyncGroupRequest) -> SyncGroupResponse:
     try:
         answer = await broker.groups.sync(
             message.group_id,

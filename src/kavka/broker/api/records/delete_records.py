@@ -26,14 +26,14 @@ from kavka.protocol.messages.delete_records_response import (
 from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.records.ports import RecordsBroker
     from kavka.protocol.connection import Request
 
 HIGH_WATERMARK = -1
 
 
 def handle(
-    broker: Broker, request: Request, message: DeleteRecordsRequest
+    broker: RecordsBroker, request: Request, message: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]] = []
     response = DeleteRecordsResponse(
@@ -49,7 +49,7 @@ def handle(
 
 
 def _partition(
-    broker: Broker,
+    broker: RecordsBroker,
     topic: str,
     wanted: DeleteRecordsPartition,
     waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]],
@@ -87,7 +87,7 @@ def _refusal(index: int, error: ErrorCode) -> DeleteRecordsPartitionResult:
 
 
 async def _await(
-    broker: Broker,
+    broker: RecordsBroker,
     response: DeleteRecordsResponse,
     waiting: list[tuple[DeleteRecordsPartitionResult, Partition, Offset]],
     timeout_ms: int,

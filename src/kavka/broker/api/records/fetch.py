@@ -20,7 +20,8 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.records.current_leader import leader_of, node_endpoint
+from kavka.broker.api.endpoints import addresses_of
+from kavka.broker.api.records.current_leader import leader_of
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.broker.reads.fetch_session import FetchContext
 from kavka.errors import ErrorCode, RequestError
@@ -41,7 +42,7 @@ from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.traffic import TopicTraffic
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.records.ports import RecordsBroker
     from kavka.protocol.connection import Request
 
 _NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -51,7 +52,7 @@ _FIRST_VERSION_FROM_FOLLOWERS = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
-def handle(broker: Broker, request: Request, message: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+def handle(broker: RecordsBroker, request: Request, message: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     by_topic_id = request.header.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     replica = message.replica_state
     replica_id = message.replica_id if replica is None else replica.replica_id
@@ -107,7 +108,7 @@ def _spec(topic: FetchTopic, partition: FetchPartition) -> FetchSpec:
     )
 
 
-def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec], list[FetchOutcome]]:
+def _resolve(broker: RecordsBroker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec], list[FetchOutcome]]:
     """Finds the topics' names by their ids; ids that are unknown here are answered so."""
     resolved, refused = [], []
     for spec in specs:
@@ -121,7 +122,7 @@ def _resolve(broker: Broker, specs: Sequence[FetchSpec]) -> tuple[list[FetchSpec
 
 
 async def _await_outcomes(
-    broker: Broker,
+    broker: RecordsBroker,
     request: Request,
     context: FetchContext,
     waiting: DelayedOperation[list[FetchOutcome]],
@@ -151,7 +152,7 @@ def _count(traffic: TopicTraffic, outcome: FetchOutcome, *, to_follower: bool) -
 
 
 def _response(
-    broker: Broker,
+    broker: RecordsBroker,
     request: Request,
     context: FetchContext,
     outcomes: Sequence[FetchOutcome],
@@ -198,10 +199,9 @@ def _response(
             leaders.add(leader.leader)
         topic.partitions.append(data)
     response = FetchResponse(session_id=context.session_id, responses=list(topics.values()))
-    for leader_id in sorted(leaders):
-        endpoint = node_endpoint(broker, request, leader_id)
-        if endpoint is not None and version >= 16:
-            response.node_endpoints.append(
-                NodeEndpoint(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
-            )
+    if leaders and version >= 16:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in addresses_of(broker.metadata, request, leaders)
+        ]
     return response

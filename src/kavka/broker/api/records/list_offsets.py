@@ -32,7 +32,7 @@ from kavka.protocol.messages.list_offsets_response import (
 from kavka.replication.decide.partition import Partition
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.records.ports import RecordsBroker
     from kavka.protocol.connection import Request
 
 LATEST = -1
@@ -77,7 +77,7 @@ class _Lookup(NamedTuple):
 
 
 def handle(
-    broker: Broker, request: Request, message: ListOffsetsRequest
+    broker: RecordsBroker, request: Request, message: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     version = request.header.api_version
     named = Counter(
@@ -113,7 +113,7 @@ def handle(
     return _look_up(broker, asking, lookups, response) if lookups else response
 
 
-def _serving(broker: Broker, asking: _Asking, topic: str, wanted: ListOffsetsPartition) -> Partition:
+def _serving(broker: RecordsBroker, asking: _Asking, topic: str, wanted: ListOffsetsPartition) -> Partition:
     if wanted.timestamp < 0 and asking.version < _FIRST_VERSION.get(wanted.timestamp, asking.version + 1):
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
     partition = broker.replicas.require_partition(topic, wanted.partition_index)
@@ -139,7 +139,7 @@ def _find_without_records(partition: Partition, timestamp: int, asking: _Asking)
 
 
 async def _look_up(
-    broker: Broker, asking: _Asking, lookups: list[_Lookup], response: ListOffsetsResponse
+    broker: RecordsBroker, asking: _Asking, lookups: list[_Lookup], response: ListOffsetsResponse
 ) -> ListOffsetsResponse:
     for topic, wanted, answer in lookups:
         try:

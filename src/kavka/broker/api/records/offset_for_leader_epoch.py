@@ -22,11 +22,13 @@ from kavka.protocol.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.records.ports import RecordsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(
+    broker: RecordsBroker, request: Request, message: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -38,7 +40,7 @@ def handle(broker: Broker, request: Request, message: OffsetForLeaderEpochReques
     )
 
 
-def _partition(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _partition(broker: RecordsBroker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = broker.replicas.require_partition(topic, wanted.partition)
         partition.check_leads(wanted.current_leader_epoch)

@@ -17,12 +17,13 @@ Not supported  Records of magic 0 and 1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.records.current_leader import leader_of, node_endpoint
+from kavka.broker.api.endpoints import addresses_of
+from kavka.broker.api.records.current_leader import leader_of
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS
-from kavka.broker.transactions.produce import unverified_batches, verify
+from kavka.broker.transactions.produce import Unverified, unverified_batches, verify
 from kavka.errors import ErrorCode, RecordsError
 from kavka.model import TopicPartition
 from kavka.protocol.connection import CLOSE_CONNECTION, NO_RESPONSE, Response
@@ -41,7 +42,7 @@ from kavka.replication.decide.partition import ACKS_ALL
 from kavka.replication.replica_manager import AppendOutcome
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.records.ports import RecordsBroker
     from kavka.protocol.connection import Request
 
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -54,14 +55,18 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(
-    broker: Broker, request: Request, message: ProduceRequest
+    broker: RecordsBroker, request: Request, message: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse | Response] | Response:
     if message.transactional_id is not None:
         before = request.context.turn
         version = request.header.api_version
-        if (before is not None and not before.done()) or unverified_batches(broker, message, version, broker.wall_ms()):
+        if (before is not None and not before.done()) or _unverified(broker, message, version):
             return _append_in_turn(broker, request, message, before, _next_turn(request))
     return _append_all(broker, request, message, _NOTHING)
+
+
+def _unverified(broker: RecordsBroker, message: ProduceRequest, version: int) -> Sequence[Unverified]:
+    return unverified_batches(broker.metadata, broker.replicas, message, version, broker.wall_ms())
 
 
 def _next_turn(request: Request) -> asyncio.Future[None]:
@@ -71,7 +76,7 @@ def _next_turn(request: Request) -> asyncio.Future[None]:
 
 
 async def _append_in_turn(
-    broker: Broker,
+    broker: RecordsBroker,
     request: Request,
     message: ProduceRequest,
     before: asyncio.Future[None] | None,
@@ -87,8 +92,10 @@ async def _append_in_turn(
     try:
         if before is not None:
             await asyncio.wait((before,))
-        unverified = unverified_batches(broker, message, version, broker.wall_ms())
-        refused = await verify(broker, message.transactional_id, unverified, version) if unverified else _NOTHING
+        refused = _NOTHING
+        unverified = _unverified(broker, message, version)
+        if unverified:
+            refused = await verify(broker.verification, message.transactional_id, unverified, version)
         result = _append_all(broker, request, message, refused)
     finally:
         turn.set_result(None)
@@ -96,7 +103,7 @@ async def _append_in_turn(
 
 
 def _append_all(
-    broker: Broker, request: Request, message: ProduceRequest, refused: Mapping[TopicPartition, AppendOutcome]
+    broker: RecordsBroker, request: Request, message: ProduceRequest, refused: Mapping[TopicPartition, AppendOutcome]
 ) -> ProduceResponse | Awaitable[ProduceResponse] | Response:
     """Appends to all partitions but those that are `refused`, with what they are answered."""
     version = request.header.api_version
@@ -138,7 +145,7 @@ def _append_all(
 
 
 def _append(
-    broker: Broker,
+    broker: RecordsBroker,
     request: Request,
     message: ProduceRequest,
     topic: str | None,
@@ -175,7 +182,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 
 def _answer(
-    broker: Broker, request: Request, topic: str | None, index: int, outcome: AppendOutcome
+    broker: RecordsBroker, request: Request, topic: str | None, index: int, outcome: AppendOutcome
 ) -> PartitionProduceResponse:
     if outcome.error is ErrorCode.NONE:
         return PartitionProduceResponse(
@@ -204,7 +211,7 @@ def _answer(
     return answer
 
 
-def _add_endpoints(broker: Broker, request: Request, response: ProduceResponse) -> None:
+def _add_endpoints(broker: RecordsBroker, request: Request, response: ProduceResponse) -> None:
     """Tells where the current leaders are that the answer names (KIP-951)."""
     leaders = {
         answer.current_leader.leader_id
@@ -212,16 +219,14 @@ def _add_endpoints(broker: Broker, request: Request, response: ProduceResponse) 
         for answer in topic.partition_responses
         if answer.current_leader is not None
     }
-    for leader in sorted(leaders):
-        endpoint = node_endpoint(broker, request, leader)
-        if endpoint is not None:
-            response.node_endpoints.append(
-                NodeEndpoint(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
-            )
+    response.node_endpoints = [
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in addresses_of(broker.metadata, request, leaders)
+    ]
 
 
 async def _await(
-    broker: Broker,
+    broker: RecordsBroker,
     response: ProduceResponse,
     pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]],
     flushing: list[tuple[PartitionProduceResponse, AppendOutcome]],
@@ -233,7 +238,7 @@ async def _await(
 
 
 async def _commit(
-    broker: Broker, pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]], timeout_ms: int
+    broker: RecordsBroker, pending: list[tuple[str, PartitionProduceResponse, AppendOutcome]], timeout_ms: int
 ) -> None:
     outcomes = await asyncio.gather(
         *(
@@ -246,7 +251,7 @@ async def _commit(
             _fail(answer, outcome.error, outcome.message)
 
 
-async def _flush(broker: Broker, flushing: list[tuple[PartitionProduceResponse, AppendOutcome]]) -> None:
+async def _flush(broker: RecordsBroker, flushing: list[tuple[PartitionProduceResponse, AppendOutcome]]) -> None:
     for answer, outcome in flushing:
         assert outcome.flush is not None
         if not await broker.flushes.flush(outcome.flush, outcome.committed_at):

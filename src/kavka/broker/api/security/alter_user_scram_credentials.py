@@ -18,7 +18,7 @@ from kavka.protocol.messages.alter_user_scram_credentials_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 _MECHANISMS = (1, 2)
@@ -30,7 +30,7 @@ _NO_CREDENTIAL = (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user creden
 
 
 def handle(
-    broker: Broker, request: Request, message: AlterUserScramCredentialsRequest
+    broker: SecurityBroker, request: Request, message: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     wishes = [(wish.name, wish.mechanism, _NO_CREDENTIAL) for wish in message.deletions]
     wishes += [(wish.name, wish.mechanism, _NO_SASL) for wish in message.upsertions]

@@ -15,14 +15,16 @@ from kavka.protocol.messages.create_delegation_token_request import CreateDelega
 from kavka.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 _ANONYMOUS = ("User", "ANONYMOUS")
 _NO_TIME = -1
 
 
-def handle(broker: Broker, request: Request, message: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+def handle(
+    broker: SecurityBroker, request: Request, message: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
     owner_type, owner = _ANONYMOUS
     if message.owner_principal_name:
         owner_type, owner = message.owner_principal_type or "", message.owner_principal_name

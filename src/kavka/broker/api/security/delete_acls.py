@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.security.describe_acls import NO_AUTHORIZER
+from kavka.broker.api.security.no_authorizer import NO_AUTHORIZER
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.delete_acls_request import DeleteAclsRequest
 from kavka.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
+def handle(broker: SecurityBroker, request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

@@ -14,11 +14,11 @@ from kavka.protocol.messages.describe_delegation_token_request import DescribeDe
 from kavka.protocol.messages.describe_delegation_token_response import DescribeDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: DescribeDelegationTokenRequest
+    broker: SecurityBroker, request: Request, message: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

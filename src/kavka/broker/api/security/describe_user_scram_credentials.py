@@ -18,12 +18,12 @@ from kavka.protocol.messages.describe_user_scram_credentials_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: DescribeUserScramCredentialsRequest
+    broker: SecurityBroker, request: Request, message: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     times = Counter(user.name for user in message.users or ())
     return DescribeUserScramCredentialsResponse(results=[_result(user, count) for user, count in times.items()])

@@ -14,11 +14,13 @@ from kavka.protocol.messages.expire_delegation_token_request import ExpireDelega
 from kavka.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+def handle(
+    broker: SecurityBroker, request: Request, message: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
     )

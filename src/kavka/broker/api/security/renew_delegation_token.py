@@ -14,11 +14,13 @@ from kavka.protocol.messages.renew_delegation_token_request import RenewDelegati
 from kavka.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+def handle(
+    broker: SecurityBroker, request: Request, message: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
     )

@@ -13,11 +13,11 @@ from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRe
 from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+def handle(broker: SecurityBroker, request: Request, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

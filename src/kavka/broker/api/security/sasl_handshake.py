@@ -14,9 +14,9 @@ from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.security.ports import SecurityBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def handle(broker: SecurityBroker, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

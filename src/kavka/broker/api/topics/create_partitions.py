@@ -20,15 +20,17 @@ from kavka.protocol.messages.create_partitions_request import CreatePartitionsRe
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: CreatePartitionsRequest) -> Awaitable[CreatePartitionsResponse]:
+def handle(
+    broker: TopicsBroker, request: Request, message: CreatePartitionsRequest
+) -> Awaitable[CreatePartitionsResponse]:
     return _create(broker, message)
 
 
-async def _create(broker: Broker, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def _create(broker: TopicsBroker, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
     wishes = [
         PartitionsWish(
             topic.name,

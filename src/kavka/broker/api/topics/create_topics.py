@@ -27,15 +27,15 @@ from kavka.protocol.messages.create_topics_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: CreateTopicsRequest) -> Awaitable[CreateTopicsResponse]:
+def handle(broker: TopicsBroker, request: Request, message: CreateTopicsRequest) -> Awaitable[CreateTopicsResponse]:
     return answer(broker, message, request.header.api_version)
 
 
-async def answer(broker: Broker, message: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
+async def answer(broker: TopicsBroker, message: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
     wishes = [_wish(topic) for topic in message.topics]
     try:
         outcomes = await broker.topics.create_topics(
@@ -65,7 +65,9 @@ def _wish(topic: CreatableTopic) -> TopicWish:
     )
 
 
-def _result(broker: Broker, outcome: TopicOutcome, config: object, *, validate_only: bool) -> CreatableTopicResult:
+def _result(
+    broker: TopicsBroker, outcome: TopicOutcome, config: object, *, validate_only: bool
+) -> CreatableTopicResult:
     if outcome.code is not ErrorCode.NONE:
         return CreatableTopicResult(
             name=outcome.name,

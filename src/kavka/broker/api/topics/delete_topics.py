@@ -23,7 +23,7 @@ from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from kavka.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
@@ -37,11 +37,11 @@ class _Wish(NamedTuple):
     topic_id: uuid.UUID
 
 
-def handle(broker: Broker, request: Request, message: DeleteTopicsRequest) -> Awaitable[DeleteTopicsResponse]:
+def handle(broker: TopicsBroker, request: Request, message: DeleteTopicsRequest) -> Awaitable[DeleteTopicsResponse]:
     return _delete(broker, request.header.api_version, message)
 
 
-async def _delete(broker: Broker, version: int, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def _delete(broker: TopicsBroker, version: int, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
     if version >= _FIRST_VERSION_BY_TOPIC_ID:
         wishes = [_Wish(topic.name, topic.topic_id) for topic in message.topics]
     else:

@@ -27,12 +27,12 @@ from kavka.protocol.messages.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
 
 def handle(
-    broker: Broker, request: Request, message: DescribeTopicPartitionsRequest
+    broker: TopicsBroker, request: Request, message: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
     response = _describe(broker, message)
     if broker.config.kavka_eligible_leader_replicas_enable:
@@ -40,7 +40,9 @@ def handle(
     return response
 
 
-async def _with_eligible(broker: Broker, response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
+async def _with_eligible(
+    broker: TopicsBroker, response: DescribeTopicPartitionsResponse
+) -> DescribeTopicPartitionsResponse:
     described = {
         TopicPartition(topic.name or "", partition.partition_index): partition
         for topic in response.topics
@@ -56,7 +58,7 @@ async def _with_eligible(broker: Broker, response: DescribeTopicPartitionsRespon
     return response
 
 
-def _describe(broker: Broker, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _describe(broker: TopicsBroker, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     room = min(message.response_partition_limit, broker.config.max_request_partition_size_limit)
     names = sorted({topic.name for topic in message.topics} or {topic.name for topic in broker.metadata.topics()})
     first_partition = 0
@@ -88,7 +90,7 @@ def _describe(broker: Broker, message: DescribeTopicPartitionsRequest) -> Descri
     return response
 
 
-def _unknown(broker: Broker, name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(broker: TopicsBroker, name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=broker.invalid_topic_name(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         name=name,

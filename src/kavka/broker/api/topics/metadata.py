@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.endpoints import reachable_brokers
 from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
@@ -30,7 +31,7 @@ from kavka.protocol.messages.metadata_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
 
@@ -39,7 +40,7 @@ _FIRST_VERSION_BY_TOPIC_ID = 12
 
 
 def handle(
-    broker: Broker, request: Request, message: MetadataRequest
+    broker: TopicsBroker, request: Request, message: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     if not broker.is_informed:
         return _wait_and_answer(broker, request, message)
@@ -64,7 +65,7 @@ def handle(
     return _response(broker, request, message, _by_name(broker, request, message, names, errors))
 
 
-async def _wait_and_answer(broker: Broker, request: Request, message: MetadataRequest) -> MetadataResponse:
+async def _wait_and_answer(broker: TopicsBroker, request: Request, message: MetadataRequest) -> MetadataResponse:
     """The answer of a broker that has just started, once it was told of the cluster."""
     await broker.await_first_metadata()
     answer = handle(broker, request, message)
@@ -87,7 +88,7 @@ def _refusal(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
 
 
 def _by_id(
-    broker: Broker, request: Request, message: MetadataRequest, topic_ids: Iterable[uuid.UUID]
+    broker: TopicsBroker, request: Request, message: MetadataRequest, topic_ids: Iterable[uuid.UUID]
 ) -> list[MetadataResponseTopic]:
     answers = []
     for topic_id in topic_ids:
@@ -104,7 +105,11 @@ def _by_id(
 
 
 def _by_name(
-    broker: Broker, request: Request, message: MetadataRequest, names: Iterable[str], errors: Mapping[str, ErrorCode]
+    broker: TopicsBroker,
+    request: Request,
+    message: MetadataRequest,
+    names: Iterable[str],
+    errors: Mapping[str, ErrorCode],
 ) -> list[MetadataResponseTopic]:
     """An answer for each name. `errors`: what is told of topics that are not there yet, where they may be created."""
     answers = []
@@ -127,7 +132,9 @@ def _by_name(
     return answers
 
 
-def _topic(broker: Broker, request: Request, topic: TopicMetadata, message: MetadataRequest) -> MetadataResponseTopic:
+def _topic(
+    broker: TopicsBroker, request: Request, topic: TopicMetadata, message: MetadataRequest
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -148,7 +155,9 @@ def _operations(message: MetadataRequest) -> int:
     return TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
 
 
-def _partition(broker: Broker, request: Request, index: int, partition: PartitionMetadata) -> MetadataResponsePartition:
+def _partition(
+    broker: TopicsBroker, request: Request, index: int, partition: PartitionMetadata
+) -> MetadataResponsePartition:
     leader = partition.state.leader
     error = ErrorCode.NONE
     if leader == NO_LEADER or not broker.metadata.is_alive(leader):
@@ -170,17 +179,12 @@ def _partition(broker: Broker, request: Request, index: int, partition: Partitio
 
 
 def _response(
-    broker: Broker, request: Request, message: MetadataRequest, topics: list[MetadataResponseTopic]
+    broker: TopicsBroker, request: Request, message: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
-    brokers = []
-    for metadata in broker.metadata.brokers():
-        endpoint = metadata.endpoints.get(request.context.listener_name)
-        if endpoint is not None:
-            brokers.append(
-                MetadataResponseBroker(
-                    node_id=metadata.broker_id, host=endpoint.host, port=endpoint.port, rack=metadata.rack
-                )
-            )
+    brokers = [
+        MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in reachable_brokers(broker.metadata, request)
+    ]
     return MetadataResponse(
         brokers=brokers,
         cluster_id=broker.metadata.cluster_id,

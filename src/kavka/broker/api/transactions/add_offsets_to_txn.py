@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.transactions.transaction_errors import known_to
+from kavka.broker.api.transactions.known_errors import known_to
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
@@ -18,15 +18,17 @@ from kavka.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRe
 from kavka.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: AddOffsetsToTxnRequest) -> Awaitable[AddOffsetsToTxnResponse]:
+def handle(
+    broker: TransactionsBroker, request: Request, message: AddOffsetsToTxnRequest
+) -> Awaitable[AddOffsetsToTxnResponse]:
     return _add(broker, message, request.header.api_version)
 
 
-async def _add(broker: Broker, message: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse:
+async def _add(broker: TransactionsBroker, message: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse:
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     broker.transactions.on_begun(message.transactional_id, producer)
     try:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.transactions.transaction_errors import known_to
+from kavka.broker.api.transactions.known_errors import known_to
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
@@ -30,7 +30,7 @@ from kavka.protocol.messages.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_FOR_BROKERS = 4
@@ -39,7 +39,7 @@ _Errors = Mapping[TopicPartition, ErrorCode]
 
 
 def handle(
-    broker: Broker, request: Request, message: AddPartitionsToTxnRequest
+    broker: TransactionsBroker, request: Request, message: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse]:
     version = request.header.api_version
     if version < _FIRST_VERSION_FOR_BROKERS:
@@ -47,7 +47,9 @@ def handle(
     return _add_all(broker, message.transactions)
 
 
-async def _add_one(broker: Broker, message: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse:
+async def _add_one(
+    broker: TransactionsBroker, message: AddPartitionsToTxnRequest, version: int
+) -> AddPartitionsToTxnResponse:
     producer = ProducerIdAndEpoch(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
     partitions = _partitions(message.v3_and_below_topics)
     transactional_id = message.v3_and_below_transactional_id
@@ -61,7 +63,9 @@ async def _add_one(broker: Broker, message: AddPartitionsToTxnRequest, version: 
     )
 
 
-async def _add_all(broker: Broker, transactions: Sequence[AddPartitionsToTxnTransaction]) -> AddPartitionsToTxnResponse:
+async def _add_all(
+    broker: TransactionsBroker, transactions: Sequence[AddPartitionsToTxnTransaction]
+) -> AddPartitionsToTxnResponse:
     found = await asyncio.gather(*(_errors(broker, transaction) for transaction in transactions))
     return AddPartitionsToTxnResponse(
         error_code=ErrorCode.NONE,
@@ -75,7 +79,7 @@ async def _add_all(broker: Broker, transactions: Sequence[AddPartitionsToTxnTran
     )
 
 
-async def _errors(broker: Broker, transaction: AddPartitionsToTxnTransaction) -> _Errors:
+async def _errors(broker: TransactionsBroker, transaction: AddPartitionsToTxnTransaction) -> _Errors:
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     partitions = _partitions(transaction.topics)
     errors = _unknown(broker, partitions)
@@ -91,7 +95,7 @@ async def _errors(broker: Broker, transaction: AddPartitionsToTxnTransaction) ->
 
 
 async def _add(
-    broker: Broker,
+    broker: TransactionsBroker,
     transactional_id: str,
     producer: ProducerIdAndEpoch,
     partitions: Sequence[TopicPartition],
@@ -109,7 +113,7 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartitio
     return list(dict.fromkeys(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions))
 
 
-def _unknown(broker: Broker, partitions: Iterable[TopicPartition]) -> _Errors:
+def _unknown(broker: TransactionsBroker, partitions: Iterable[TopicPartition]) -> _Errors:
     """Nothing where all partitions are known; else an error for each."""
     errors = {
         partition: ErrorCode.OPERATION_NOT_ATTEMPTED

@@ -21,11 +21,13 @@ from kavka.protocol.messages.describe_producers_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(
+    broker: TransactionsBroker, request: Request, message: DescribeProducersRequest
+) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
@@ -36,7 +38,7 @@ def handle(broker: Broker, request: Request, message: DescribeProducersRequest) 
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe(broker: TransactionsBroker, topic: str, index: int) -> PartitionResponse:
     invalid = topic_name_error(topic)
     if invalid is not None:
         return PartitionResponse(

@@ -17,17 +17,19 @@ from kavka.protocol.messages.describe_transactions_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def handle(
+    broker: TransactionsBroker, request: Request, message: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[_describe(broker, transactional_id) for transactional_id in message.transactional_ids]
     )
 
 
-def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+def _describe(broker: TransactionsBroker, transactional_id: str) -> TransactionState:
     try:
         transaction = broker.transactions.describe(transactional_id)
     except RequestError as refused:

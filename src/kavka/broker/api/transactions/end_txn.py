@@ -16,24 +16,24 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.transactions.transaction_errors import known_to
+from kavka.broker.api.transactions.known_errors import known_to
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.end_txn_request import EndTxnRequest
 from kavka.protocol.messages.end_txn_response import EndTxnResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_THAT_BUMPS = 5
 
 
-def handle(broker: Broker, request: Request, message: EndTxnRequest) -> Awaitable[EndTxnResponse]:
+def handle(broker: TransactionsBroker, request: Request, message: EndTxnRequest) -> Awaitable[EndTxnResponse]:
     return _end(broker, message, request.header.api_version)
 
 
-async def _end(broker: Broker, message: EndTxnRequest, version: int) -> EndTxnResponse:
+async def _end(broker: TransactionsBroker, message: EndTxnRequest, version: int) -> EndTxnResponse:
     bumps = version >= _FIRST_VERSION_THAT_BUMPS
     try:
         producer = await broker.transactions.end_transaction(

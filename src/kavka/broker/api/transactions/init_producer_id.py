@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.transactions.known_errors import known_to
 from kavka.coordinator.transactions.coordinator import InitWish
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
@@ -22,30 +23,28 @@ from kavka.protocol.messages.init_producer_id_request import InitProducerIdReque
 from kavka.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 
 
 def handle(
-    broker: Broker, request: Request, message: InitProducerIdRequest
+    broker: TransactionsBroker, request: Request, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     if (message.producer_id < 0) != (message.producer_epoch < 0):
         return _refusal(ErrorCode.INVALID_REQUEST)
     return _answer(broker, message, request.header.api_version)
 
 
-async def _answer(broker: Broker, message: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
+async def _answer(broker: TransactionsBroker, message: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
     try:
         if message.transactional_id is None:
             producer = ProducerIdAndEpoch(await broker.producer_ids.next(), 0)
         else:
             producer = await broker.transactions.init_producer_id(message.transactional_id, _wish(message))
     except RequestError as refused:
-        if refused.code is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_PRODUCER_FENCED:
-            return _refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
-        return _refusal(refused.code)
+        return _refusal(known_to(version, refused.code, fenced_since=_FIRST_VERSION_WITH_PRODUCER_FENCED))
     return InitProducerIdResponse(
         error_code=ErrorCode.NONE, producer_id=producer.producer_id, producer_epoch=producer.epoch
     )

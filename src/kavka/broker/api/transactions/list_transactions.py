@@ -20,13 +20,13 @@ from kavka.protocol.messages.list_transactions_request import ListTransactionsRe
 from kavka.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 _TITLES = frozenset(state.title for state in State)
 
 
-def handle(broker: Broker, request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
+def handle(broker: TransactionsBroker, request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
     try:
         wanted = _filter(message, broker.wall_ms())
         found = broker.transactions.transactions()

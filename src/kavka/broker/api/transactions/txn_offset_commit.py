@@ -27,18 +27,20 @@ from kavka.protocol.messages.txn_offset_commit_response import (
 from kavka.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_ABORTABLE = 4
 _FIRST_VERSION_THAT_ADDS = 5
 
 
-def handle(broker: Broker, request: Request, message: TxnOffsetCommitRequest) -> Awaitable[TxnOffsetCommitResponse]:
+def handle(
+    broker: TransactionsBroker, request: Request, message: TxnOffsetCommitRequest
+) -> Awaitable[TxnOffsetCommitResponse]:
     return _commit(broker, message, request.header.api_version)
 
 
-async def _commit(broker: Broker, message: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
+async def _commit(broker: TransactionsBroker, message: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
     offsets: list[OffsetToCommit] = []
     accepted: list[TxnOffsetCommitResponsePartition] = []
     topics = []
@@ -70,7 +72,7 @@ async def _commit(broker: Broker, message: TxnOffsetCommitRequest, version: int)
 
 
 async def _errors(
-    broker: Broker, message: TxnOffsetCommitRequest, offsets: list[OffsetToCommit], version: int
+    broker: TransactionsBroker, message: TxnOffsetCommitRequest, offsets: list[OffsetToCommit], version: int
 ) -> list[ErrorCode]:
     try:
         error = await _open(broker, message, version)
@@ -89,7 +91,7 @@ async def _errors(
         return [refused.code] * len(offsets)
 
 
-async def _open(broker: Broker, message: TxnOffsetCommitRequest, version: int) -> ErrorCode:
+async def _open(broker: TransactionsBroker, message: TxnOffsetCommitRequest, version: int) -> ErrorCode:
     """NONE once the group's partition is known to be part of the transaction."""
     if not message.group_id:
         raise RequestError(ErrorCode.INVALID_GROUP_ID)

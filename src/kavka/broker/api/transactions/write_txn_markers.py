@@ -24,15 +24,17 @@ from kavka.protocol.messages.write_txn_markers_response import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.assembly.broker import Broker
+    from kavka.broker.api.transactions.ports import TransactionsBroker
     from kavka.protocol.connection import Request
 
 
-def handle(broker: Broker, request: Request, message: WriteTxnMarkersRequest) -> Awaitable[WriteTxnMarkersResponse]:
+def handle(
+    broker: TransactionsBroker, request: Request, message: WriteTxnMarkersRequest
+) -> Awaitable[WriteTxnMarkersResponse]:
     return _write(broker, message)
 
 
-async def _write(broker: Broker, message: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def _write(broker: TransactionsBroker, message: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     markers = [
         Marker(
             marker.producer_id,

@@ -1,0 +1,55 @@
+"""What the broker must offer so that operators see the cluster, its versions and disks, and say where replicas lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kavka.broker.metadata.features import Features
+    from kavka.broker.metadata.metadata_cache import MetadataCache
+    from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+    from kavka.broker.upkeep.log_moves import LogMoves
+    from kavka.config.broker import BrokerConfig
+    from kavka.controller.controller import Controller
+    from kavka.log.log_manager import LogManager
+    from kavka.replication.replica_manager import ReplicaManager
+
+
+class ClusterBroker(Protocol):
+    """The broker, as handlers of cluster requests see it."""
+
+    @property
+    def metadata(self) -> MetadataCache:
+        """The cluster id, the controller, the live brokers and the partitions."""
+
+    @property
+    def controller(self) -> Controller:
+        """This broker's part in controlling the cluster: elections, reassignments, feature levels. Raises Deposed
+        unless it is the controller."""
+
+    @property
+    def features(self) -> Features:
+        """The feature levels in force."""
+
+    @property
+    def telemetry(self) -> ClientTelemetry:
+        """Clients' metrics: who is to push which, and what was pushed."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings in force: the largest push of metrics."""
+
+    @property
+    def logs(self) -> LogManager:
+        """The log directories and the logs in them."""
+
+    @property
+    def moves(self) -> LogMoves:
+        """Moves logs to other directories of this broker."""
+
+    @property
+    def replicas(self) -> ReplicaManager:
+        """Its clock: clients' metrics are due by it."""
+
+    def serves_consumer_groups(self) -> bool:
+        """Whether groups of the newer protocol (KIP-848) are served now."""

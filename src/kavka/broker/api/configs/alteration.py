@@ -1,0 +1,83 @@
+"""Settings changed, resource by resource: what AlterConfigs and IncrementalAlterConfigs share. Not an API.
+
+Each resource of a request is changed for itself, in order: a refusal of one leaves the others alone. How the new
+settings follow from the present ones is each request's own (`kavka.config.alter`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from kavka.broker.api.configs.resources import require_topic
+from kavka.config.alter import is_this_broker
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
+
+if TYPE_CHECKING:
+    from kavka.broker.api.configs.ports import ConfigsBroker
+
+    Settings = Mapping[str, str]
+
+
+class Resource(Protocol):
+    """A resource that is to be changed, in either request."""
+
+    resource_type: int
+    resource_name: str
+
+
+AnyResource = TypeVar("AnyResource", bound=Resource)
+
+
+class Outcome(NamedTuple):
+    """What became of one resource's change. NONE: it is written, or would be (validate_only)."""
+
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+async def alter_each(
+    resources: Sequence[AnyResource], alter: Callable[[AnyResource], Awaitable[None]]
+) -> list[Outcome]:
+    """Changes each resource by `alter`, which raises RequestError or ZooKeeperError, and returns what became of each.
+
+    A resource that is named twice is changed by neither: nobody can tell which change is meant.
+    """
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    outcomes = []
+    for resource in resources:
+        outcome = Outcome(resource.resource_type, resource.resource_name)
+        try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await alter(resource)
+        except RequestError as refused:
+            outcome = outcome._replace(error_code=refused.code, error_message=refused.message)
+        except ZooKeeperError as failure:
+            outcome = outcome._replace(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=str(failure))
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def change_topic(
+    broker: ConfigsBroker, name: str, decide: Callable[[Settings], Settings], *, validate_only: bool
+) -> None:
+    """Gives the topic the settings that `decide` makes of the present ones."""
+    require_topic(broker, name)
+    await broker.configs.change_topic(name, decide, validate_only=validate_only)
+
+
+async def change_broker(
+    broker: ConfigsBroker, name: str, decide: Callable[[Settings, bool], Settings], *, validate_only: bool
+) -> None:
+    """Gives this broker, or all brokers by default (no name), the settings that `decide` makes of the present ones.
+
+    `decide` is also given whether the settings are this broker's own.
+    """
+    per_broker = is_this_broker(name, broker.broker_id)
+    await broker.configs.change_broker(
+        lambda current: decide(current, per_broker), per_broker=per_broker, validate_only=validate_only
+    )

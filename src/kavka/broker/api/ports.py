@@ -1,0 +1,32 @@
+"""What a broker must offer so that all APIs can be served: the ports of every room together.
+
+Handlers see their own room's port. The dispatcher and the loader pass on whatever has all of them, and know no more of
+the broker than that.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kavka.broker.api.cluster.ports import ClusterBroker
+from kavka.broker.api.configs.ports import ConfigsBroker
+from kavka.broker.api.control.ports import ControlBroker
+from kavka.broker.api.groups.ports import GroupsBroker
+from kavka.broker.api.records.ports import RecordsBroker
+from kavka.broker.api.security.ports import SecurityBroker
+from kavka.broker.api.topics.ports import TopicsBroker
+from kavka.broker.api.transactions.ports import TransactionsBroker
+
+
+class ApiBroker(
+    RecordsBroker,
+    GroupsBroker,
+    TransactionsBroker,
+    TopicsBroker,
+    ConfigsBroker,
+    ClusterBroker,
+    ControlBroker,
+    SecurityBroker,
+    Protocol,
+):
+    """A broker that can serve every API."""

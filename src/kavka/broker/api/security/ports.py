@@ -1,0 +1,12 @@
+"""What the broker must offer so that clients can say who they are, and be told what they may do: nothing yet.
+
+This broker has no SASL, no delegation tokens and no authorizer, so that every handler here knows its answer already.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class SecurityBroker(Protocol):
+    """The broker, as handlers of security see it."""
