@@ -1,12 +1,11 @@
 """Which APIs this broker serves, and in which versions: a row per API key. Which module handles each: `api/loader.py`.
 
-The set is that of Apache Kafka 3.9 on ZooKeeper, whose place in a cluster a broker here can take, with the versions of
-4.3: programs that guess a broker's release from it say "at least 3.9" (kversion in kminion and kadm) or 4.3
-(kafka-python). From 4.x come ListConfigResources, DescribeTopicPartitions and clients' metrics. Versions that KIP-896
-dropped are left out, and so is Envelope, which nobody sends here. What is not built is answered as a broker of Kafka
-answers where it is not configured: SASL, delegation tokens and ACLs, on PLAINTEXT listeners without an authorizer; no
-client quotas; no SCRAM credentials. Nothing else is advertised that is not served, but for Produce 0-2 (see
-api/cluster/api_versions.py).
+The set is that of Apache Kafka 3.9 on ZooKeeper, because a broker here can take the place of such a broker, with the
+versions of 4.3. Programs that guess a broker's release from it say "at least 3.9" (kversion in kminion and kadm) or 4.3
+(kafka-python). ListConfigResources, DescribeTopicPartitions and clients' metrics come from 4.x. Left out are versions
+that KIP-896 dropped, and Envelope, which no program sends here. What is not built is answered as Kafka answers where it
+is not configured: SASL, delegation tokens and ACLs, on PLAINTEXT listeners without an authorizer; no client quotas; no
+SCRAM credentials. Every advertised version is served, except Produce 0-2 (see api/cluster/api_versions.py).
 """
 
 from __future__ import annotations
@@ -98,5 +97,5 @@ SERVED: dict[int, Served] = {
 
 
 def advertised_versions() -> list[tuple[int, int, int]]:
-    """(API key, lowest version, highest version) as ApiVersions tells them, by key."""
+    """(API key, lowest version, highest version) as ApiVersions shows them, by key."""
     return [(int(key), SERVED[key].min_advertised, SERVED[key].max_version) for key in sorted(SERVED)]

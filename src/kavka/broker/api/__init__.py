@@ -1,15 +1,20 @@
-"""What this broker answers: a module per API key, in rooms. Each opens with what the API does here, its versions, and
-what is not supported and why. Which versions are served stands in `broker/api_table.py`.
+"""What this broker answers: one module per API, in rooms by subject.
+
+Each module opens with what the API does here (Behaviour), which versions it has, and what is not supported and why.
 
     records       write, read, find and delete records
     groups        groups of consumers and their committed offsets
     transactions  transactions and their producers
-    topics        which topics there are; create, delete and enlarge them
+    topics        which topics exist; create, delete and enlarge them
     configs       settings, levels of loggers, quotas
     cluster       versions, brokers, disks, elections, reassignments, clients' metrics
     control       between the controller and the brokers
     security      who a client is, and what it may do
 
-A module has `handle(broker, request, message)`: `message` is the decoded request, and what it returns (or what the
-awaitable that it returns gives) is the response message of the same API, None for no answer at all.
+    loader        finds the handler of an API, the only module that imports handlers; versions: `broker/api_table.py`
+    ports         what a broker must have so that all of this can be served; each room has a `ports` of its own
+    endpoints     where clients reach the live brokers
+
+A handler is `handle(broker, request, message)`. `broker` is known by the Protocol in the room's `ports`; `message` is
+the decoded request. It returns the response message, an awaitable of it, or None for no answer at all.
 """

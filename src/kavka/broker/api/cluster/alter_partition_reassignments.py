@@ -1,8 +1,9 @@
-"""AlterPartitionReassignments (key 45): moves partitions to other replicas, or stops that.
+"""AlterPartitionReassignments (key 45): moves partitions to other replicas, or cancels a move.
 
-Behaviour   Each partition for itself; null replicas cancel. When the answer goes out the wish is written and survives
-            this controller; it is fulfilled when ListPartitionReassignments names the partition no more. The rules are
-            in `controller.decide.reassignment`. Only the controller answers; others say NOT_CONTROLLER.
+Behaviour   Each partition for itself; null replicas cancel. When the answer goes out, the target is written to
+            ZooKeeper and survives this controller. The move is complete when ListPartitionReassignments no longer names
+            the partition. The rules are in `controller.decide.reassignment`. Only the controller answers; others say
+            NOT_CONTROLLER.
 Versions    0 (KIP-455, flexible); 1 allow_replication_factor_change (KIP-860).
 """
 

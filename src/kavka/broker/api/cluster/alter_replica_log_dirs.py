@@ -1,11 +1,11 @@
 """AlterReplicaLogDirs (key 34): moves partitions' logs to other log directories of this broker (KIP-113).
 
-Behaviour   The answer comes when the moves have begun; DescribeLogDirs tells how far they are. LOG_DIR_NOT_FOUND for a
-            directory that is none of this broker's, KAFKA_STORAGE_ERROR for one that is offline. A partition without a
-            replica here (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION) is made in the directory if it comes.
-            To name the directory that a log is in ends a move elsewhere.
+Behaviour   The answer comes when the moves have begun; DescribeLogDirs shows how far they are. A directory that this
+            broker does not have is LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR. A partition without a
+            replica here is NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION; the broker creates its log in that
+            directory if the partition comes later. Naming the directory that the log is in ends a move elsewhere.
 Versions    1; 2 flexible.
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

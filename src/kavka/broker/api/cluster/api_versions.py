@@ -71,7 +71,7 @@ def handle(broker: ClusterBroker, request: Request, message: ApiVersionsRequest)
 
 
 def _unserved(broker: ClusterBroker) -> tuple[ApiKey, ...]:
-    """What clients are not told of now: one that is told of an API uses it."""
+    """The APIs that are not advertised now: a client uses an API that is."""
     unserved: tuple[ApiKey, ...] = ()
     if not broker.serves_consumer_groups():
         unserved += _OF_CONSUMER_GROUPS  # librdkafka would wait for ever.
@@ -87,9 +87,9 @@ def unsupported() -> ApiVersionsResponse:
     )
 
 
-def _ranges(is_told: Callable[[int], bool]) -> list[ApiVersion]:
+def _ranges(is_shown: Callable[[int], bool]) -> list[ApiVersion]:
     return [
         ApiVersion(api_key=key, min_version=lowest, max_version=highest)
         for key, lowest, highest in advertised_versions()
-        if is_told(key)
+        if is_shown(key)
     ]

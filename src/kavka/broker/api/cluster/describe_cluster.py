@@ -1,8 +1,9 @@
 """DescribeCluster (key 60): the cluster's id, its controller and its live brokers.
 
+Behaviour   The answer names the brokers that have the request's listener, as clients of that listener reach them.
 Versions    0; 1 endpoint type (KIP-919); 2 fenced brokers.
-Not supported  Endpoint type "controllers" (2): a ZooKeeper cluster has no controller listeners. Fenced brokers: there
-            are none without KRaft.
+Not supported  Endpoint type "controllers" (2): a ZooKeeper cluster has no controller listeners. Fenced brokers: only
+            KRaft has them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """DescribeLogDirs (key 35): log directories, the sizes of the logs in them, the space on their volumes.
 
 Behaviour   A failed directory is listed with KAFKA_STORAGE_ERROR and without its logs. No topics (null) means all. A
-            log on its way into a directory is listed there as a future one, with what is copied and what is not.
+            log that is moving into a directory is listed there as a future one, with the bytes copied so far and the
+            offsets still missing.
 Versions    1; 2 flexible; 3 error above all; 4 total and usable bytes (KIP-827);
             5 whether the directory is cordoned (KIP-1066): none is, there are no cordoned directories here.
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

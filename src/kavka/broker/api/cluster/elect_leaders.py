@@ -1,10 +1,10 @@
-"""ElectLeaders (key 43): preferred and unclean elections at an operator's wish.
+"""ElectLeaders (key 43): preferred and unclean elections that an operator asks for.
 
-Behaviour   Each partition for itself, by the rules of `controller.work.elections`. The answer comes when the brokers
-            know the new leaders, or after AWAIT_BROKERS_MS: then the leaders are elected, and a broker that hangs
-            learns it later (Kafka waits for the controller's own metadata only, up to the request's time-out).
-            Without partitions all are meant, and only those that needed an election are in the answer.
-            Only the controller answers; others say NOT_CONTROLLER, for each partition and, from version 1 on, for all.
+Behaviour   Each partition for itself, by the rules of `controller.decide.requested_election`. The answer comes when the
+            brokers know the new leaders, or after AWAIT_BROKERS_MS: then the leaders are elected, and a broker that
+            hangs learns of them later. (Kafka waits for the controller's own metadata only, up to the request's
+            time-out.) No partitions named means all; the answer then leaves out those that needed no election. Only the
+            controller answers; others say NOT_CONTROLLER, for each partition and, from version 1 on, above all.
 Versions    0 preferred elections; 1 election_type and an error for all (KIP-460); 2 flexible.
 """
 

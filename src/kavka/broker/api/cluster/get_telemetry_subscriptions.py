@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): which of its metrics a client is to push, and how often (KIP-714).
+"""GetTelemetrySubscriptions (key 71): which of its metrics a client must push, and how often (KIP-714).
 
 Behaviour   The rules are in `broker.telemetry.client_telemetry`. Administrators make subscriptions, as settings of
             client metrics. A client that fits none is asked for no metrics, and asks again after five minutes. Clients
@@ -25,17 +25,17 @@ def handle(
     broker: ClusterBroker, request: Request, message: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     try:
-        told = broker.telemetry.subscribe(
+        assigned = broker.telemetry.subscribe(
             message.client_instance_id, identity_of(request, message.client_instance_id), broker.replicas.now_ms()
         )
     except RequestError as refused:
         return GetTelemetrySubscriptionsResponse(error_code=refused.code)
     return GetTelemetrySubscriptionsResponse(
-        client_instance_id=told.client_instance_id,
-        subscription_id=told.subscription_id,
+        client_instance_id=assigned.client_instance_id,
+        subscription_id=assigned.subscription_id,
         accepted_compression_types=[int(codec) for codec in ACCEPTED_COMPRESSION],
-        push_interval_ms=told.interval_ms,
+        push_interval_ms=assigned.interval_ms,
         telemetry_max_bytes=broker.config.telemetry_max_bytes,
         delta_temporality=True,
-        requested_metrics=list(told.metrics),
+        requested_metrics=list(assigned.metrics),
     )

@@ -1,7 +1,7 @@
 """ListPartitionReassignments (key 46): partitions on their way to other replicas.
 
-Behaviour   All of them, or those of the partitions named that are; partitions that are not, or do not exist, are left
-            out. Only the controller answers; others say NOT_CONTROLLER.
+Behaviour   All of them, or those of the named partitions that are moving; the answer leaves out partitions that are not
+            moving or do not exist. Only the controller answers; others say NOT_CONTROLLER.
 Versions    0 (KIP-455, flexible).
 """
 

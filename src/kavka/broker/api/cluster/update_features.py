@@ -1,9 +1,9 @@
 """UpdateFeatures (key 57): changes the levels of features, or switches one off.
 
-Behaviour   The rules are in `controller.decide.feature_levels`. Each feature for itself up to version 1; from version 2
-            on one that is refused leaves all undone, and the error stands above. The answer comes when this broker
-            tells the new levels to clients, or after AWAIT_LEVELS_S. Only the controller answers; others say
-            NOT_CONTROLLER.
+Behaviour   The rules are in `controller.decide.feature_levels`. Up to version 1 each feature succeeds or fails for
+            itself. From version 2 on one refusal leaves all features unchanged, and the error stands above all. The
+            answer comes when this broker shows the new levels to clients, or after AWAIT_LEVELS_S. Only the controller
+            answers; others say NOT_CONTROLLER.
 Versions    0 allow_downgrade; 1 kinds of updates and validate_only (KIP-778); 2 one error for all (KIP-1022).
 """
 

@@ -1,7 +1,7 @@
 """AlterClientQuotas (key 49): sets and removes quotas of clients (KIP-546).
 
-Behaviour   There are no quotas here: removing one succeeds, as Apache Kafka removes what is not set; setting one is
-            INVALID_REQUEST, so that nobody counts on a limit that does not hold.
+Behaviour   There are no quotas here. Removing one succeeds, as Apache Kafka removes a quota that is not set. Setting
+            one is INVALID_REQUEST, so that nobody relies on a limit that does not hold.
 Versions    0; 1 flexible.
 """
 

@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48): which quotas clients have (KIP-546).
 
-Behaviour   None are in force here, so the list is empty; the filter is checked as Apache Kafka checks it. What Apache
-            Kafka keeps in a ZooKeeper that it shares with kavka is not told: it does not hold here.
+Behaviour   No quotas are in force here, so the list is empty. The broker checks the filter as Apache Kafka does. Quotas
+            that Apache Kafka keeps in a ZooKeeper that it shares with kavka are not listed: they do not hold here.
 Versions    0; 1 flexible.
 """
 

@@ -1,10 +1,11 @@
 """DescribeConfigs (key 32): every setting of a topic, a broker, a group or a metrics subscription; levels of loggers.
 
-Behaviour   Each setting with its value, where the value comes from, its type, whether it can be changed, its synonyms
-            and its documentation (our words) if asked for. Passwords are never shown. A broker answers for itself (""
-            names the default of all brokers) and for its loggers (KIP-412), whose levels have no documentation.
+Behaviour   Each setting with its value, where the value comes from, its type, whether it can be changed and its
+            synonyms; with its documentation (in our words) if asked for. The answer never shows passwords. A broker
+            answers for itself ("" names the default of all brokers) and for its loggers (KIP-412), whose levels have no
+            documentation.
 Versions    1 synonyms; 2; 3 documentation and types; 4 flexible.
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _describe(broker: ConfigsBroker, resource: DescribeConfigsResource) -> tuple
 
 
 def _undocumented(_name: str) -> str:
-    """Of loggers Kafka always tells the empty text, of all else none where it is not asked for."""
+    """Kafka always sends an empty text for loggers; for all else it sends none unless asked."""
     return ""
 
 

@@ -1,8 +1,8 @@
-"""ListConfigResources (key 74): which topics, brokers, groups and metrics subscriptions have configurations (KIP-1142).
+"""ListConfigResources (key 74): which topics, brokers, groups and metrics subscriptions have settings (KIP-1142).
 
-Behaviour   Version 0 asks for subscriptions to clients' metrics only. Without types all are meant. Topics and brokers
-            are all there are (loggers go by broker), groups and subscriptions those that set something. A type that has
-            no configurations is UNSUPPORTED_VERSION.
+Behaviour   Version 0 asks for metrics subscriptions only. No types named means all. The answer lists every topic and
+            every broker (for loggers too), and the groups and subscriptions that set something. A type that has no
+            settings is UNSUPPORTED_VERSION.
 Versions    0 (ListClientMetricsResources, KIP-714); 1 types. Apache Kafka 3.9 on ZooKeeper does not serve it.
 """
 

@@ -1,8 +1,8 @@
 """AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids.
 
-Behaviour   Brokers of kavka reserve their blocks in ZooKeeper themselves; those of Apache Kafka from 3.0 on ask their
-            controller (KIP-730). Both come out of the same znode. A broker that is not the controller answers
-            NOT_CONTROLLER, one that is asked for a former registration STALE_BROKER_EPOCH.
+Behaviour   Brokers of kavka reserve their blocks in ZooKeeper themselves; brokers of Apache Kafka from 3.0 on ask their
+            controller (KIP-730). Both kinds of blocks come from the same znode. A broker that is not the controller
+            answers NOT_CONTROLLER; a request with the broker epoch of an earlier registration is STALE_BROKER_EPOCH.
 Versions    0.
 """
 

@@ -1,8 +1,8 @@
 """AlterPartition (key 56): a leader asks the controller for another ISR (KIP-497).
 
 Behaviour   The rules are in `controller.decide.isr_proposals`. A broker that is not the controller answers
-            NOT_CONTROLLER; REQUEST_TIMED_OUT where ZooKeeper did not say whether the change was written: the leader
-            asks again.
+            NOT_CONTROLLER. REQUEST_TIMED_OUT: ZooKeeper did not say whether the change is written; the leader asks
+            again.
 Versions    0; 1 leader recovery state (KIP-704); 2 topic ids; 3 broker epochs of the members (KIP-903).
 """
 

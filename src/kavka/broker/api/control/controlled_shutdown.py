@@ -1,8 +1,8 @@
-"""ControlledShutdown (key 7): a broker that is about to stop has what it leads moved to others.
+"""ControlledShutdown (key 7): a broker that is about to stop has its leaderships moved to other brokers.
 
-Behaviour   The rules are in `controller.work.controlled_shutdown`. The answer names the partitions that the broker
-            still leads and that others have replicas of: it may ask again. A broker that is not the controller answers
-            NOT_CONTROLLER; REQUEST_TIMED_OUT where ZooKeeper did not say whether all was written.
+Behaviour   The rules are in `controller.decide.controlled_shutdown`. The answer names the partitions that the broker
+            still leads and that have replicas elsewhere: the broker may ask again. A broker that is not the controller
+            answers NOT_CONTROLLER. REQUEST_TIMED_OUT: ZooKeeper did not say whether every change is written.
 Versions    0; 1; 2 broker epoch (KIP-380); 3 flexible.
 """
 

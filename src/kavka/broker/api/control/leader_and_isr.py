@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4): the controller says who leads which partitions, and who follows.
+"""LeaderAndIsr (key 4): the controller orders which partitions this broker leads, and which it follows.
 
 Behaviour   The rules are in `broker.metadata.state_changes`.
 Versions    0; 1 is_new; 2 broker epoch (KIP-380), by topic; 3 reassignments (KIP-455); 4 flexible; 5 topic ids, in the

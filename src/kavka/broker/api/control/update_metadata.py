@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6): the controller says who is alive, and how partitions stand.
+"""UpdateMetadata (key 6): the controller sends which brokers are alive, and the state of partitions.
 
 Behaviour   The rules are in `broker.metadata.state_changes`. From then on Metadata, DescribeCluster and the like show
             clients what the controller sent.

@@ -1,7 +1,8 @@
-"""ConsumerGroupDescribe (key 69): the members of consumer groups, what they have and what they are to have.
+"""ConsumerGroupDescribe (key 69): the members of consumer groups, their present and their target assignments.
 
-Behaviour   A group that is not there, or is a classic one, is GROUP_ID_NOT_FOUND. Topics that are gone are left out.
-            What a member is to give back, and has not yet, it still has.
+Behaviour   A group that does not exist, or is a classic one, is GROUP_ID_NOT_FOUND. Topics that no longer exist are
+            left out. A partition that a member must give up, and has not given up yet, is still part of its present
+            assignment.
 Versions    0; 1 the member's kind: 0 classic, 1 consumer (KIP-1099).
 """
 

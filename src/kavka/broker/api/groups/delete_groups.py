@@ -1,5 +1,6 @@
 """DeleteGroups (key 42): deletes groups without members, with their offsets.
 
+Behaviour   Each group is deleted for itself, and one that is named twice is deleted once.
 Versions    0; 1; 2 flexible.
 """
 

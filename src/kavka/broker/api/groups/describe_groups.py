@@ -1,7 +1,7 @@
 """DescribeGroups (key 15): members and assignments of groups.
 
-Behaviour   An unknown group is in state Dead; from version 6 on it is GROUP_ID_NOT_FOUND as well. Assignments and
-            metadata are shown only while the group is stable.
+Behaviour   An unknown group is in state Dead; from version 6 on it is GROUP_ID_NOT_FOUND as well. The answer shows
+            assignments and metadata only while the group is stable.
 Versions    0; 1; 2; 3 authorised operations; 4 static members; 5 flexible; 6 GROUP_ID_NOT_FOUND (KIP-1043).
 """
 

@@ -1,9 +1,9 @@
 """FindCoordinator (key 10): which broker coordinates a group, or a transactional id.
 
-Behaviour   A group belongs to the leader of one partition of `__consumer_offsets`, by the hash of its id; a
-            transactional id to that of one of `__transaction_state`. The topic is created by the first question, with
-            as many partitions and replicas as the broker's settings say (one replica where it is alone), and the answer
-            waits until it is there.
+Behaviour   The hash of a group's id selects a partition of `__consumer_offsets`; the leader of that partition is the
+            coordinator. For a transactional id it is a partition of `__transaction_state`. The first question creates
+            the topic, with as many partitions and replicas as the broker's settings say (one replica where the broker
+            is alone), and the answer waits until the topic exists.
 Versions    0; 1 key type; 2; 3 flexible; 4 many keys at once (KIP-699); 5; 6 share groups (refused).
 Not supported  Share groups (key type 2): INVALID_REQUEST, as 3.9 answers while the feature is off.
 """

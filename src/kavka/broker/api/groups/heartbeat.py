@@ -1,5 +1,6 @@
-"""Heartbeat (key 12): a member says that it is alive, and learns of a rebalance.
+"""Heartbeat (key 12): a member of a classic group shows that it is alive, and learns of a rebalance.
 
+Behaviour   The answer comes at once. REBALANCE_IN_PROGRESS asks the member to join again.
 Versions    0; 1; 2; 3 static members; 4 flexible.
 """
 

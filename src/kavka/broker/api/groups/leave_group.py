@@ -1,8 +1,8 @@
-"""LeaveGroup (key 13): members leave, each by its id, or (static) by its instance id.
+"""LeaveGroup (key 13): members leave, each by its member id or, if static, by its instance id.
 
-Behaviour   Who leaves names itself; administrators take members of both protocols out, static ones by their instance
-            ids with no member id (Java's removeMembersFromConsumerGroup). All of a request leave at once: the others
-            rebalance once.
+Behaviour   A member names itself. Administrators remove members of both protocols, static ones by their instance ids
+            with no member id (Java's removeMembersFromConsumerGroup). All members of one request leave at once, so that
+            the others rebalance once.
 Versions    0-2 one member; 3 many, with an error for each (KIP-345); 4 flexible; 5 reason (KIP-800).
 """
 

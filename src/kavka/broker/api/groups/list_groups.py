@@ -1,5 +1,6 @@
 """ListGroups (key 16): the groups that this broker coordinates.
 
+Behaviour   Filters on states and types narrow the list together. Case does not matter in them.
 Versions    0; 1; 2; 3 flexible; 4 states, and a filter on them (KIP-518); 5 types, and a filter on them (KIP-848).
 """
 

@@ -1,10 +1,10 @@
-"""OffsetCommit (key 8): a group's offsets, kept in `__consumer_offsets` before the answer goes out.
+"""OffsetCommit (key 8): stores a group's offsets in `__consumer_offsets` before the answer goes out.
 
-Behaviour   Partitions that are unknown here, or metadata over offset.metadata.max.bytes, are refused one by one, the
-            rest is committed.
+Behaviour   A partition that is unknown here, or whose metadata is over offset.metadata.max.bytes, is refused for
+            itself; the rest is committed.
 Versions    2 retention time; 3; 4; 5 no retention time (KIP-211); 6 leader epoch; 7 static members;
             8 flexible; 9 the newer group protocol; 10 topic ids (KIP-848, 1107).
-Not supported  Versions 0-1 (offsets in ZooKeeper, timestamps of the client).
+Not supported  Versions 0-1 (offsets in ZooKeeper, timestamps of the client): Apache Kafka 4 dropped them too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""OffsetDelete (key 47): forgets what a group committed for single partitions (KIP-496).
+"""OffsetDelete (key 47): deletes the offsets that a group committed for single partitions (KIP-496).
 
 Behaviour   A topic that a member of the group reads is refused: GROUP_SUBSCRIBED_TO_TOPIC. A partition without a commit
-            is no error. A group with members that are no consumers is refused as a whole: NON_EMPTY_GROUP.
+            is no error. A group whose members are not consumers is refused as a whole: NON_EMPTY_GROUP.
 Versions    0.
 """
 

@@ -1,11 +1,11 @@
 """OffsetFetch (key 9): the offsets that a group committed.
 
 Behaviour   A partition without a commit is -1 with empty metadata and no error. No topics (null) means all. Where the
-            client wants stable offsets, a partition whose offset an open transaction may still change is
-            UNSTABLE_OFFSET_COMMIT, which clients repeat until it is not.
+            client requires stable offsets, a partition whose offset an open transaction may still change is
+            UNSTABLE_OFFSET_COMMIT; clients ask again until it is stable.
 Versions    1; 2 all topics, error above all; 3; 4; 5 leader epoch; 6 flexible; 7 require stable (KIP-447); 8 many
             groups (KIP-709); 9 member id and epoch (KIP-848); 10 topic ids.
-Not supported  Version 0 (offsets in ZooKeeper).
+Not supported  Version 0 (offsets in ZooKeeper): Apache Kafka 4 dropped it too.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def _topics(
         if topic is None:
             topic = topics[name] = OffsetFetchResponseTopic(name=name, partitions=[])
         is_unstable = (name, index) in unstable
-        told = _NOTHING if is_unstable else committed
+        shown = _NOTHING if is_unstable else committed
         topic.partitions.append(
             OffsetFetchResponsePartition(
                 partition_index=index,
-                committed_offset=told.offset,
-                committed_leader_epoch=told.leader_epoch,
-                metadata=told.metadata,
+                committed_offset=shown.offset,
+                committed_leader_epoch=shown.leader_epoch,
+                metadata=shown.metadata,
                 error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else error,
             )
         )
@@ -138,11 +138,11 @@ def _name(broker: GroupsBroker, name: str, topic_id: uuid.UUID, *, by_id: bool) 
 def _partition(
     index: int, committed: CommittedOffset, error: ErrorCode, *, is_unstable: bool
 ) -> OffsetFetchResponsePartitions:
-    told = _NOTHING if is_unstable else committed
+    shown = _NOTHING if is_unstable else committed
     return OffsetFetchResponsePartitions(
         partition_index=index,
-        committed_offset=told.offset,
-        committed_leader_epoch=told.leader_epoch,
-        metadata=told.metadata,
+        committed_offset=shown.offset,
+        committed_leader_epoch=shown.leader_epoch,
+        metadata=shown.metadata,
         error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else error,
     )

@@ -1,7 +1,7 @@
-"""SyncGroup (key 14): the leader hands in the assignment, every member gets its part.
+"""SyncGroup (key 14): the leader hands in the assignment, and every member gets its part.
 
 Behaviour   The answer waits until the leader's assignment is in the log.
-Versions    0; 1; 2; 3 static members; 4 flexible; 5 protocol type and name (KIP-559; required then).
+Versions    0; 1; 2; 3 static members; 4 flexible; 5 protocol type and name (KIP-559; required from then on).
 """
 
 from __future__ import annotations

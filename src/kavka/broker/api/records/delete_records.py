@@ -1,10 +1,11 @@
 """DeleteRecords (key 21): moves a partition's log start offset forward.
 
-Behaviour   -1 means the high watermark. An offset below the log start is answered with the log start as it is; one
-            above the high watermark is OFFSET_OUT_OF_RANGE. A topic whose cleanup.policy lacks "delete" is
-            POLICY_VIOLATION. A partition that another broker leads is NOT_LEADER_OR_FOLLOWER, an unknown one
-            UNKNOWN_TOPIC_OR_PARTITION. The answer waits until the replicas on all live brokers have followed; if they
-            do not in timeout_ms it is REQUEST_TIMED_OUT, and the records are gone from the leader all the same.
+Behaviour   -1 means the high watermark. An offset below the log start changes nothing, and the answer is the present
+            log start. An offset above the high watermark is OFFSET_OUT_OF_RANGE. A topic whose cleanup.policy lacks
+            "delete" is POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION. A partition that another broker leads
+            is NOT_LEADER_OR_FOLLOWER, an unknown one UNKNOWN_TOPIC_OR_PARTITION.
+            The answer waits until the replicas on all live brokers have followed. If they do not follow within
+            timeout_ms, the answer is REQUEST_TIMED_OUT, and the leader has deleted the records all the same.
 Versions    0; 1; 2 flexible.
 """
 

@@ -1,17 +1,18 @@
-"""Fetch (key 1): record batches from partitions led here, as slices of the log's own files.
+"""Fetch (key 1): record batches from partitions that this broker leads, as slices of the log's own files.
 
-Behaviour   Incremental fetch sessions (KIP-227). Waits up to max_wait_ms in the purgatory for min_bytes. The first
-            batch is returned whole whatever its size (KIP-74); others end at the limits, possibly within a batch, which
-            clients cut off. Consumers read below the high watermark, read_committed ones below the last stable offset
-            and with the list of aborted transactions. An offset within a batch gets the whole batch. Records never pass
-            through this process: answers carry slices that the network room sends with sendfile. Replicas on other
-            brokers (replica id >= 0) read up to the log end, and what they ask for says how far they have come. From
-            version 11 on consumers may read from a follower, up to its high watermark; where replica.selector.class
-            selects by rack, the leader names the one to read from.
+Behaviour   Incremental fetch sessions (KIP-227). The request waits in the purgatory, up to max_wait_ms, for min_bytes.
+            The first batch is returned whole whatever its size (KIP-74). The others end at the limits, possibly within
+            a batch; clients discard the incomplete part. Consumers read below the high watermark; read_committed ones
+            read below the last stable offset, and get the list of aborted transactions. An offset within a batch gets
+            the whole batch. Records never pass through this process: an answer carries slices that the network room
+            sends with sendfile.
+            Replicas on other brokers (replica id >= 0) read up to the log end. The offset that they ask for shows how
+            far they have come. From version 11 on a consumer may read from a follower, up to that follower's high
+            watermark. Where replica.selector.class selects by rack, the leader names the replica to read from.
 Versions    4 isolation level; 5 log start offset; 6; 7 sessions; 8; 9 current leader epoch (KIP-320); 10 zstd; 11 rack
             (KIP-392); 12 flexible, last fetched epoch (KIP-595); 13 topic ids (KIP-516); 14; 15 replica state
             (KIP-903); 16 node endpoints (KIP-951); 17 directory id; 18 high watermark of the replica.
-Not supported  Versions 0-3 (old record formats; Apache Kafka 4 dropped them too).
+Not supported  Versions 0-3 (old record formats): Apache Kafka 4 dropped them too.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def _response(
     for outcome in context.worth_sending(outcomes):
         spec = outcome.spec
         name, index = spec.topic_partition
-        if outcome.error not in _NOT_HERE:  # Else anybody could make counters for topics that nobody has.
+        if outcome.error not in _NOT_HERE:  # Else any client could make counters for topics that do not exist.
             _count(broker.replicas.traffic.of(name), outcome, to_follower=to_follower)
         key = (name, spec.topic_id)
         topic = topics.get(key)

@@ -1,18 +1,19 @@
 """ListOffsets (key 2): the offset that belongs to a timestamp, and the ends of a log.
 
-Behaviour   A timestamp >= 0 finds the first record that is not older; special values are -1 latest (high watermark, or
+Behaviour   A timestamp >= 0 finds the first record that is not older. Special values: -1 latest (high watermark, or
             last stable offset for read_committed), -2 earliest, -3 the record with the largest timestamp, -4 earliest
             on local disk, -5 last in tiered storage (none here: -1), -6 earliest not uploaded yet (none here: -1). A
-            record that is not committed yet is not found. A partition named twice is INVALID_REQUEST. While the high
-            watermark of a new leader has not reached the start of its epoch, the answer is OFFSET_NOT_AVAILABLE where
-            it could lie above (KIP-207; before version 5 LEADER_NOT_AVAILABLE): else an offset could seem to go back.
-            Brokers (replica id >= 0) and debuggers (-2) are told the log end; debuggers also by a follower. Where
-            the record that is looked for may be in a batch that cannot be read, the partition is answered with an
-            error: INVALID_RECORD for malformed records, UNKNOWN_SERVER_ERROR where a codec fails, CORRUPT_MESSAGE for
-            bytes that are no batch. Times are looked for by workers; answers keep the order of the requests.
+            record that is not committed yet is not found. A partition named twice is INVALID_REQUEST.
+            While the high watermark of a new leader is below the start of its epoch, the answer is OFFSET_NOT_AVAILABLE
+            where the offset could lie above it (KIP-207; before version 5 LEADER_NOT_AVAILABLE): otherwise an offset
+            could seem to go back. Brokers (replica id >= 0) and debuggers (-2) get the log end; a follower answers
+            debuggers too.
+            Where the record may be in a batch that cannot be read, the partition's answer is an error: INVALID_RECORD
+            for malformed records, UNKNOWN_SERVER_ERROR where a codec fails, CORRUPT_MESSAGE for bytes that are no
+            batch. Worker threads search by time; answers keep the order of the requests.
 Versions    1; 2 isolation level, throttle time; 3; 4 leader epochs (KIP-320); 5; 6 flexible; 7 max timestamp (KIP-734);
             8 earliest local (KIP-405); 9 latest tiered; 10 time-out; 11 earliest pending upload.
-Not supported  Version 0, a list of offsets of segments: no client in use sends it, Apache Kafka 4 dropped it.
+Not supported  Version 0, a list of offsets of segments: no client in use sends it, and Apache Kafka 4 dropped it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """OffsetForLeaderEpoch (key 23): where a leader epoch ends in this leader's log, so that a reader finds divergence.
 
-Behaviour   The answer is the largest epoch not above the one asked for, with its end offset; (-1, -1) where there is
-            none.
+Behaviour   The answer is the largest epoch that is not above the one asked for, with its end offset; (-1, -1) where
+            there is none.
 Versions    2 current leader epoch (KIP-320); 3 replica id; 4 flexible.
-Not supported  Versions 0-1, which only brokers older than 2.1 sent.
+Not supported  Versions 0-1: only brokers older than 2.1 sent them.
 """
 
 from __future__ import annotations

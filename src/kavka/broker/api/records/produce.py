@@ -1,17 +1,18 @@
-"""Produce (key 0): appends record batches to partitions led here.
+"""Produce (key 0): appends record batches to partitions that this broker leads.
 
-Behaviour   The checks come in this order: the topic and partition exist; there is a batch of magic 2 for the partition;
-            acks is one of -1, 0, 1; only Kafka's own tools write to internal topics; this broker leads; acks=all
-            finds min.insync.replicas; there is one batch, valid to its last record and not larger than
-            max.message.bytes (kavka.records.validation). Each partition answers for itself. acks=0 gets no answer;
-            where one of its partitions failed the connection is closed, so that the client looks for the leader again.
-            acks=all waits in the purgatory until the high watermark has passed the records. Before a batch begins a
-            transaction in its partition, the transaction's coordinator is asked whether it is open there (KIP-890).
+Behaviour   The checks, in this order: the topic and the partition exist; the request has a batch of magic 2 for the
+            partition; acks is -1, 0 or 1; only Kafka's own tools write to internal topics; this broker leads; acks=all
+            finds min.insync.replicas; there is exactly one batch, every record in it is valid, and it is not larger
+            than max.message.bytes (kavka.records.validation). Each partition has its own answer.
+            acks=0 gets no answer. Where one of its partitions fails, the broker closes the connection, so that the
+            client looks for the leader again. acks=all waits in the purgatory until the high watermark has passed the
+            records. Before a batch begins a transaction in its partition, the broker asks the transaction's coordinator
+            whether the transaction is open there (KIP-890).
 Versions    0-2 advertised, refused (see ApiVersions); 3 transactional id; 4; 5 log start offset; 6; 7 zstd; 8 which
-            records were refused and why (KIP-467); 9 flexible; 10 the current leader when this is not it (KIP-951); 11
-            TRANSACTION_ABORTABLE; 12 partitions become part of the transaction with their first batch (KIP-890 part 2);
-            13 topic ids (KIP-516).
-Not supported  Records of magic 0 and 1.
+            records are refused and why (KIP-467); 9 flexible; 10 the current leader where it is another broker
+            (KIP-951); 11 TRANSACTION_ABORTABLE; 12 the first batch adds its partition to the transaction (KIP-890 part
+            2); 13 topic ids (KIP-516).
+Not supported  Records of magic 0 and 1: Apache Kafka 4 dropped them too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AlterUserScramCredentials (key 51): gives and takes credentials for SCRAM (KIP-554).
+"""AlterUserScramCredentials (key 51): sets and deletes users' SCRAM credentials (KIP-554).
 
-Behaviour   This broker has no SASL, so no mechanism is known: credentials that are given are
-            UNSUPPORTED_SASL_MECHANISM, as Apache Kafka answers for mechanisms that it does not have, and those that are
-            taken are RESOURCE_NOT_FOUND, since nobody has any.
+Behaviour   This broker has no SASL, so it knows no mechanism. Setting credentials is UNSUPPORTED_SASL_MECHANISM, as
+            Apache Kafka answers for mechanisms that it does not have. Deleting them is RESOURCE_NOT_FOUND, because no
+            user has any.
 Versions    0.
 """
 

@@ -1,4 +1,4 @@
-"""Which operations a client is told it may do (KIP-430), as a bit per operation code. Not an API: answers share it.
+"""Which operations an answer says a client may do (KIP-430), a bit per operation code. Not an API: answers share it.
 
 There is no authorizer yet, so all that a resource knows are allowed, as Apache Kafka says without one. The codes are
 those of Kafka's AclOperation.
@@ -23,4 +23,4 @@ CLUSTER_OPERATIONS = _bits(
 )
 GROUP_OPERATIONS = _bits(_READ, _DELETE, _DESCRIBE)
 GROUP_OPERATIONS_SINCE_4 = GROUP_OPERATIONS | _bits(_DESCRIBE_CONFIGS, _ALTER_CONFIGS)
-"""Since groups have settings of their own; told from DescribeGroups 6 on."""
+"""Since groups have settings of their own; DescribeGroups shows them from version 6 on."""

@@ -1,9 +1,9 @@
-"""CreateDelegationToken (key 38): a token with which somebody else acts for its owner (KIP-48).
+"""CreateDelegationToken (key 38): a token with which another process acts for the token's owner (KIP-48).
 
-Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers whoever did not say who it is. All listeners
-            are PLAINTEXT here, where everybody is User:ANONYMOUS.
+Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers a client that is not authenticated. All
+            listeners are PLAINTEXT here, where every client is User:ANONYMOUS.
 Versions    1; 2 flexible; 3 for another owner (KIP-373).
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DescribeDelegationToken (key 41): the tokens that there are (KIP-48).
+"""DescribeDelegationToken (key 41): the tokens that exist (KIP-48).
 
 Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers on a PLAINTEXT listener.
 Versions    1; 2 flexible; 3 who asked for each (KIP-373).
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials (key 50): which users can say who they are with SCRAM (KIP-554).
+"""DescribeUserScramCredentials (key 50): which users can authenticate with SCRAM (KIP-554).
 
-Behaviour   Nobody has credentials here: the list of all is empty, and a user that is asked for is RESOURCE_NOT_FOUND,
-            or DUPLICATE_RESOURCE where it is asked for twice.
+Behaviour   No user has credentials here: the list of all is empty. A user that the request names is RESOURCE_NOT_FOUND,
+            or DUPLICATE_RESOURCE where it is named twice.
 Versions    0.
 """
 

@@ -2,7 +2,7 @@
 
 Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers on a PLAINTEXT listener.
 Versions    1; 2 flexible.
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the broker must offer so that clients can say who they are, and be told what they may do: nothing yet.
+"""What the broker must offer so that clients can authenticate and be authorized: nothing yet.
 
 This broker has no SASL, no delegation tokens and no authorizer, so that every handler here knows its answer already.
 """

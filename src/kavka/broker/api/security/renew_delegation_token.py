@@ -1,8 +1,8 @@
-"""RenewDelegationToken (key 39): lets a token live for longer (KIP-48).
+"""RenewDelegationToken (key 39): extends the life of a token (KIP-48).
 
 Behaviour   DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Apache Kafka answers on a PLAINTEXT listener.
 Versions    1; 2 flexible.
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

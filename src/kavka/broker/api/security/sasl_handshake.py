@@ -1,6 +1,6 @@
 """SaslHandshake (key 17): which SASL mechanism a client is going to use.
 
-Behaviour   ILLEGAL_SASL_STATE, as Apache Kafka answers on a PLAINTEXT listener, where nobody has to say who it is. All
+Behaviour   ILLEGAL_SASL_STATE, as Apache Kafka answers on a PLAINTEXT listener, where clients do not authenticate. All
             listeners are PLAINTEXT here.
 Versions    0; 1 SaslAuthenticate follows (KIP-152).
 """

@@ -1,10 +1,11 @@
 """CreatePartitions (key 37): gives topics more partitions.
 
-Behaviour   When the answer goes out the new partitions are led; where that takes longer than timeout_ms, or timeout_ms
-            is 0, the topic is REQUEST_TIMED_OUT, and has them all the same.
-            `__consumer_offsets` and `__transaction_state` keep theirs (INVALID_PARTITIONS): groups and transactional
-            ids are placed by their number, and what is kept of them would not be found by another one. Apache Kafka
-            lets them grow, and loses what groups have committed.
+Behaviour   When the answer goes out, the new partitions have leaders. Where that takes longer than timeout_ms, or
+            timeout_ms is 0, the topic is REQUEST_TIMED_OUT, and has the partitions all the same. A broker that is not
+            the controller answers NOT_CONTROLLER.
+            `__consumer_offsets` and `__transaction_state` keep the number that they have (INVALID_PARTITIONS): it
+            decides which partition keeps a group or a transactional id, and with another number the broker would not
+            find what is stored. Apache Kafka lets these topics grow, and loses what groups have committed.
 Versions    0; 1; 2 flexible; 3.
 """
 

@@ -1,11 +1,12 @@
 """CreateTopics (key 19): creates topics, each for itself.
 
-Behaviour   The rules are in `controller.decide.topic_plans`. When the answer goes out the topic's partitions are led
-            and can be written to; where that takes longer than timeout_ms, or timeout_ms is 0, the topic is
-            REQUEST_TIMED_OUT, and there all the same. validate_only goes through every check and writes nothing.
+Behaviour   The rules are in `controller.decide.topic_plans`. When the answer goes out, the topic's partitions have
+            leaders and can be written to. Where that takes longer than timeout_ms, or timeout_ms is 0, the topic is
+            REQUEST_TIMED_OUT, and exists all the same. validate_only runs every check and writes nothing. A broker that
+            is not the controller answers NOT_CONTROLLER.
 Versions    2; 3; 4 default counts (-1, KIP-464); 5 flexible, the topic's settings in the answer (KIP-525); 6; 7 topic
             id.
-Not supported  Versions 0-1.
+Not supported  Versions 0-1: Apache Kafka 4 dropped them too (KIP-896).
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """DeleteTopics (key 20): deletes topics, by name or by id.
 
-Behaviour   When the answer goes out the topics are gone: from metadata, from ZooKeeper, and their logs from their
-            names. The files follow after file.delete.delay.ms. A broker that is down, and has a replica, is waited for
-            in bounds only. Where even this broker takes longer than timeout_ms, or timeout_ms is 0, the topic is
-            REQUEST_TIMED_OUT, and goes all the same. A topic that is named twice, by name or by id, is refused and
-            stays, as in Apache Kafka 4 (3.9 deletes it); so is a name beside an id, as in both.
+Behaviour   When the answer goes out, the topics are gone from metadata and from ZooKeeper, and their logs are renamed;
+            the files are deleted after file.delete.delay.ms. The controller waits a bounded time for brokers that are
+            down and have a replica. Where even this broker takes longer than timeout_ms, or timeout_ms is 0, the topic
+            is REQUEST_TIMED_OUT, and is deleted all the same. A topic that is named twice, by name or by id, is refused
+            and stays, as in Apache Kafka 4 (3.9 deletes it); so is a name beside an id, as in both. A broker that is
+            not the controller answers NOT_CONTROLLER.
 Versions    1; 2; 3; 4 flexible; 5 error message; 6 by topic id.
-Not supported  Version 0.
+Not supported  Version 0: Apache Kafka 4 dropped it too (KIP-896).
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Behaviour   Topics in the order of their names, from the cursor on, at most min(response_partition_limit,
             max.request.partition.size.limit) partitions; the next cursor names where to go on. No topics named means
             all.
+            With kavka.eligible.leader.replicas.enable the broker reads the eligible leader replicas from ZooKeeper; no
+            request of a controller carries them in a ZooKeeper cluster. Otherwise, and where ZooKeeper does not answer,
+            their lists are empty, as from Apache Kafka while the feature is off.
 Versions    0.
-Eligible leader replicas are in no request that a controller sends to brokers in ZooKeeper's days: with
-kavka.eligible.leader.replicas.enable they are read from the states in ZooKeeper, else the lists are empty, as from
-Apache Kafka while the feature is off. They are left empty too where ZooKeeper does not answer.
 """
 
 from __future__ import annotations

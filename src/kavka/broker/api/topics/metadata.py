@@ -1,14 +1,16 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Behaviour   All topics (null, or empty in version 0), or those named. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION,
-            and is created meanwhile where both the client and `auto.create.topics.enable` allow it, with num.partitions
-            and default.replication.factor (auto_creation.py; Kafka 3.9 answers LEADER_NOT_AVAILABLE). Where any topic
-            has an id that is not zero, the ids alone count: a name beside an id (Java's admin client sends the empty
-            one) and topics without an id are not looked at, and nothing is created.
+Behaviour   All topics (null, or empty in version 0), or those named. A topic that does not exist is
+            UNKNOWN_TOPIC_OR_PARTITION. Where both the client and `auto.create.topics.enable` allow it, the broker
+            creates the topic meanwhile, with num.partitions and default.replication.factor
+            (`broker.topics.auto_creation`; Kafka 3.9 answers LEADER_NOT_AVAILABLE). Where any topic has an id that is
+            not zero, only the ids count: the broker ignores a name beside an id (Java's admin client sends the empty
+            one) and topics without an id, and creates nothing.
+            A broker that has just started waits until it knows the cluster before it answers.
 Versions    0; 1 controller id, is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline
-            replicas; 6 LISTENER_NOT_FOUND, where older ones are told LEADER_NOT_AVAILABLE; 7 leader epoch; 8 authorised
+            replicas; 6 LISTENER_NOT_FOUND, where older ones get LEADER_NOT_AVAILABLE; 7 leader epoch; 8 authorised
             operations (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id; 13 error code above all (KIP-1102).
-Not supported  Authorisation: every operation is reported as allowed, as by Apache Kafka without an authorizer.
+Not supported  Authorisation: the answer reports every operation as allowed, as Apache Kafka does without an authorizer.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def handle(
 
 
 async def _wait_and_answer(broker: TopicsBroker, request: Request, message: MetadataRequest) -> MetadataResponse:
-    """The answer of a broker that has just started, once it was told of the cluster."""
+    """The answer of a broker that has just started, once it knows the cluster."""
     await broker.await_first_metadata()
     answer = handle(broker, request, message)
     return answer if isinstance(answer, MetadataResponse) else await answer
@@ -111,7 +113,7 @@ def _by_name(
     names: Iterable[str],
     errors: Mapping[str, ErrorCode],
 ) -> list[MetadataResponseTopic]:
-    """An answer for each name. `errors`: what is told of topics that are not there yet, where they may be created."""
+    """An answer for each name. `errors`: the codes of topics that do not exist yet and may be created."""
     answers = []
     for name in names:
         topic = broker.metadata.topic(name)

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (key 24): partitions that a producer is going to write to in its transaction.
 
-Behaviour   All partitions are added or none: where one is unknown it is told so, and the others
-            OPERATION_NOT_ATTEMPTED. The transaction begins with its first partition. Whose partitions were all refused
-            may abort all the same (`coordinator.transactions.decide.shard`, I4).
+Behaviour   The broker adds all partitions or none: where one is unknown it is UNKNOWN_TOPIC_OR_PARTITION, and the
+            others are OPERATION_NOT_ATTEMPTED. The transaction begins with its first partition. A producer whose
+            partitions were all refused may abort all the same (`coordinator.transactions.decide.shard`, I4).
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 from brokers, many transactions at once, and verification without
             adding (KIP-890); 5 TRANSACTION_ABORTABLE.
 """

@@ -1,8 +1,8 @@
 """DescribeProducers (key 61): the producers that a partition remembers, and their open transactions.
 
-Behaviour   Every replica answers from its own log, so that a hanging transaction is found wherever one looks; a broker
-            without a replica is NOT_LEADER_OR_FOLLOWER. -1 stands for no sequence, no coordinator epoch and no open
-            transaction.
+Behaviour   Every replica answers from its own log, so that a hanging transaction can be found on any of them. A broker
+            without a replica answers NOT_LEADER_OR_FOLLOWER. -1 stands for no sequence, no coordinator epoch and no
+            open transaction.
 Versions    0 (KIP-664).
 """
 

@@ -1,6 +1,7 @@
-"""DescribeTransactions (key 65): what the coordinator knows of transactional ids.
+"""DescribeTransactions (key 65): the state of transactional ids, as their coordinator knows it.
 
-Behaviour   Per id its state, or why not: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, TRANSACTIONAL_ID_NOT_FOUND.
+Behaviour   The state of each id, or an error: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+            TRANSACTIONAL_ID_NOT_FOUND.
 Versions    0 (KIP-664).
 """
 

@@ -1,14 +1,15 @@
 """EndTxn (key 26): a producer commits or aborts its transaction.
 
-Behaviour   The answer goes out when the outcome is committed in `__transaction_state`; the markers follow. Whoever
-            begins the next transaction before they are all written is told CONCURRENT_TRANSACTIONS, and asks again. So
-            is who aborts the next one then; once the markers are written, its abort is done, for there is nothing in
-            it. Apache Kafka answers INVALID_TXN_STATE there before version 5, which ends librdkafka's producers; here
-            only who has not asked to add partitions since is told so (`coordinator.transactions.decide.shard`, I4).
+Behaviour   The answer goes out when the outcome is committed in `__transaction_state`; the markers follow. A producer
+            that begins the next transaction before all markers are written gets CONCURRENT_TRANSACTIONS, and asks
+            again. So does a producer that aborts the next transaction then; once the markers are written, that abort
+            succeeds, because the transaction is empty. Apache Kafka answers INVALID_TXN_STATE there before version 5,
+            which ends librdkafka's producers; here only a producer that has not asked to add partitions since gets it
+            (`coordinator.transactions.decide.shard`, I4).
 Versions    0; 1; 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 each end raises the epoch (KIP-890 part 2),
-            and the answer tells it: to every client that asks so, whatever transaction.version says by now. One that
-            has not heard yet that it was lowered goes on writing without adding partitions, and only another epoch
-            tells its next batch from the transaction that still waits for its markers.
+            and the answer carries it: for every client that asks in version 5, whatever transaction.version is by now.
+            A client that does not know yet that the level was lowered still writes without adding partitions. Only
+            another epoch tells its next batch from the transaction that still waits for its markers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""InitProducerId (key 22): a producer id that nobody else has, or the next epoch of a transactional one.
+"""InitProducerId (key 22): a producer id that no other producer has, or the next epoch of a transactional one.
 
-Behaviour   Ids come from blocks that are reserved in ZooKeeper before the first of them is given out, so that a restart
-            skips ids but never repeats one. A producer that names its id and epoch (KIP-360) without a transactional id
-            gets a new id. With a transactional id the coordinator gives the next epoch, which fences whoever has the
-            former one; an open transaction is aborted first, and the producer asks again meanwhile
-            (CONCURRENT_TRANSACTIONS).
-Versions    0; 1; 2 flexible; 3 current id and epoch (KIP-360); 4 PRODUCER_FENCED, where older ones are told
+Behaviour   The broker reserves blocks of ids in ZooKeeper before it hands out the first id of a block: a restart skips
+            ids but never repeats one. A producer that names its id and epoch (KIP-360) without a transactional id gets
+            a new id. With a transactional id the coordinator hands out the next epoch, which fences the producer that
+            has the former one. It aborts an open transaction first; meanwhile the producer is answered
+            CONCURRENT_TRANSACTIONS, and asks again.
+Versions    0; 1; 2 flexible; 3 current id and epoch (KIP-360); 4 PRODUCER_FENCED, where older ones get
             INVALID_PRODUCER_EPOCH; 5 transactions verified (KIP-890).
 Not supported  Version 6, two-phase commit (KIP-939): no release of Apache Kafka serves it by default.
 """

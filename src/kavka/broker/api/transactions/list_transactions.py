@@ -1,10 +1,10 @@
-"""ListTransactions (key 66): the transactional ids that are coordinated here.
+"""ListTransactions (key 66): the transactional ids that this broker coordinates.
 
-Behaviour   Filters narrow the list together. States that there are none of are told back. While a partition's log is
-            still being read the whole is COORDINATOR_LOAD_IN_PROGRESS. A pattern is of RE2's syntax, and matched in
-            linear time, whatever it says.
+Behaviour   Filters narrow the list together. The answer names the states in the filter that do not exist. While a
+            partition's log is still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS. A pattern has RE2's
+            syntax; matching takes linear time, whatever the pattern is.
 Versions    0 (KIP-664); 1 longer than a duration (KIP-994); 2 a pattern of ids (KIP-1152), which must match the whole
-            id; INVALID_REGULAR_EXPRESSION for what is none.
+            id; INVALID_REGULAR_EXPRESSION for one that cannot be parsed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28): a group's offsets as part of a producer's transaction.
 
-Behaviour   The offsets are kept in `__consumer_offsets` before the answer goes out, and hold when the transaction is
-            committed. Before the first ones the transaction's coordinator is asked whether the group's partition is
-            part of it (KIP-890); with version 5 it becomes part of it with that.
+Behaviour   The broker stores the offsets in `__consumer_offsets` before the answer goes out. They take effect when the
+            transaction is committed. Before the first ones, the broker asks the transaction's coordinator whether the
+            group's partition is part of the transaction (KIP-890); with version 5 the question also adds it.
 Versions    0; 1; 2 leader epoch; 3 flexible, and who commits (KIP-447); 4 TRANSACTION_ABORTABLE; 5 the group need not
             be added before (KIP-890 part 2).
 """

@@ -1,8 +1,9 @@
-"""WriteTxnMarkers (key 27): a transaction's coordinator ends it in partitions that are led here.
+"""WriteTxnMarkers (key 27): a transaction's coordinator ends it in partitions that this broker leads.
 
-Behaviour   Each marker is a control batch in its partition, answered when it is committed. The log refuses one of an
-            older coordinator (TRANSACTION_COORDINATOR_FENCED) or an older producer epoch (INVALID_PRODUCER_EPOCH). An
-            administrator aborts a hanging transaction with it too (`kavka transactions abort`).
+Behaviour   Each marker is a control batch in its partition; the answer waits until it is committed. The log refuses a
+            marker of an older coordinator (TRANSACTION_COORDINATOR_FENCED) and one of an older producer epoch
+            (INVALID_PRODUCER_EPOCH). An administrator aborts a hanging transaction with this request too
+            (`kavka transactions abort`).
 Versions    1 flexible; 2 the transaction version (KIP-1228).
 Not supported  Version 0 (KIP-896).
 """
