@@ -173,10 +173,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stand_ins.start()
     words = ["brokers", "--json", "-b", f"{HOST}:{stand_ins.ports[0]}"]
     if chosen.profile:
-        from kavka.cli.durability import brokers
+        from kavka.cli.brokers import brokers
 
         profile = cProfile.Profile()
-        profile.runcall(brokers, words[-1], as_json=True)
+        profile.runcall(brokers, as_json=True, bootstrap=words[-1])
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         return 0
     seconds, processor = [], []

@@ -1,14 +1,25 @@
-"""The command line: one broker to start, and the tools that every day with Kafka needs.
+"""The command line: brokers to start, and the tools that every day with Kafka needs.
+
+Decides what users type and read: options, help, tables, JSON, errors with a next step, exit statuses (0 done, 1 failed,
+2 wrong usage, 130 interrupted). Must not know how a cluster answers: the tools speak Kafka's protocol through
+`kavka.client`, so they work against Apache Kafka as well.
 
     main.py       the entry: `up` and `server` by the short way, all else through typer
-    start.py      up, server: from options to a running broker
-    app.py        the typer application: commands, options, help
-    topics.py configs.py produce.py consume.py dump_log.py    what the commands do
-    line_format.py    kcat's format strings, and input lines with keys and headers
-    output.py     tables, JSON, colours, errors with a next step
+    app.py        the table of commands: name, module, section, summary; how one command line is run
+
+    start.py      a start: from options to a running broker; several ones: start_cluster.py
+    up.py         up, server: options and help
+
+    Each command, or group of commands, has a module of its name, which owns its typer app and carries it out.
+    Beside them: group_offsets.py (resets), story.py (the sentences of `why`), line_format.py (kcat's formats, and
+    input lines with keys and headers), console_users.py and console_beside.py (`kavka console user`; the console that
+    `up` starts), pipeline_report.py (what a run of a pipeline shows)
+
+    options.py log_level.py times.py    options that several commands take; times and durations as people write them
+    help.py       how help looks, and how a mistake on the command line is reported
+    output.py     tables, JSON, colours, errors with a next step; setting_hints.py: for a setting that a broker refuses
     session.py    a client of the cluster that a command talks to
 
-The tools speak Kafka's protocol through `kavka.client`, so they work against Apache Kafka as well. Exit status: 0 done,
-1 failed, 2 wrong usage. Every module but main.py and start.py may import typer; rich, the client and the runtime are
-imported inside the functions that need them, because `kavka up` has to start fast.
+Every module but main.py, start.py, start_cluster.py and console_beside.py may import typer; rich, the client and the
+runtime are imported inside the functions that need them: `kavka up` has to start fast, and so has every command.
 """

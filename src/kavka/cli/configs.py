@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, DryRun, Json
 from kavka.cli.output import Table, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 from kavka.cli.setting_hints import unknown_note
@@ -13,6 +17,15 @@ from kavka.config.similar import similar_setting
 if TYPE_CHECKING:
     from kavka.client.admin import ConfigChange, ConfigEntry, ConfigResource
     from kavka.client.cluster import Cluster
+
+app = CommandLine(name="configs", help="Show and change settings of topics and brokers.")
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="Settings of this topic.")]
+BrokerOption = Annotated[str | None, typer.Option("--broker", metavar="ID", help="Settings of this broker.")]
+AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="Settings that all brokers got at run time.")]
+BrokerLogger = Annotated[
+    str | None, typer.Option("--broker-logger", metavar="ID", help="Levels of this broker's loggers.")
+]
 
 _SOURCES = {
     "TOPIC": "topic",
@@ -24,19 +37,36 @@ _SOURCES = {
 }
 
 
+class Target(NamedTuple):
+    """Whose settings are meant, as the options say it; exactly one is given."""
+
+    topic: str | None
+    broker: str | None
+    all_brokers: bool
+    logger: str | None
+
+
+@app.command("describe")
 def describe(
-    bootstrap: str | None,
-    *,
-    topic: str | None,
-    broker: str | None,
-    all_brokers: bool,
-    logger: str | None,
-    names: Sequence[str],
-    everything: bool,
-    as_json: bool,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Settings to explain.")] = None,
+    topic: Topic = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokers = False,
+    logger: BrokerLogger = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include settings at their default.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Shows settings: those that are not at their default, those named, or all; with meanings where few are shown."""
-    resource = _resource(topic, broker, all_brokers=all_brokers, logger=logger)
+    """Show settings: their values, where these come from, and what they mean.
+
+    [bold]Examples[/bold]
+
+    kavka configs describe --topic orders
+
+    kavka configs describe --broker 1 log.retention.ms log.segment.bytes
+    """
+    names = names or []
+    resource = _resource(Target(topic, broker, all_brokers, logger))
 
     async def work(cluster: Cluster) -> list[ConfigEntry]:
         from kavka.client.admin import Admin
@@ -55,34 +85,73 @@ def describe(
         _show(chosen, with_meaning=bool(names) or everything)
 
 
-def change(
-    bootstrap: str | None,
-    *,
-    topic: str | None,
-    broker: str | None,
-    all_brokers: bool,
-    logger: str | None,
-    assignments: Sequence[str],
-    unset: Sequence[str],
-    dry_run: bool,
-    as_json: bool,
+@app.command("set")
+def set_settings(
+    assignments: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE", help="name=value; a list also name+=value and name-=value.")
+    ],
+    topic: Topic = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokers = False,
+    logger: BrokerLogger = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Sets (name=value), appends to (name+=value), subtracts from (name-=value) and unsets settings, all or none."""
-    resource = _resource(topic, broker, all_brokers=all_brokers, logger=logger)
-    changes = [*map(_change, assignments), *map(_unset, unset)]
+    """Change settings at run time, all or none.
+
+    [bold]Examples[/bold]
+
+    kavka configs set --topic orders retention.ms=3600000 cleanup.policy+=compact
+
+    kavka configs set --all-brokers log.cleaner.threads=2
+
+    kavka configs set --broker-logger 1 kavka.controller=DEBUG
+    """
+    target = Target(topic, broker, all_brokers, logger)
+    _change(bootstrap, target, [*map(_assignment, assignments)], dry_run=dry_run, as_json=as_json)
+
+
+@app.command("unset")
+def unset_settings(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings to remove.")],
+    topic: Topic = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokers = False,
+    logger: BrokerLogger = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Remove settings that were set at run time.
+
+    [bold]Example[/bold]
+
+    kavka configs unset --topic orders retention.ms
+    """
+    target = Target(topic, broker, all_brokers, logger)
+    _change(bootstrap, target, [*map(_removal, names)], dry_run=dry_run, as_json=as_json)
+
+
+def _change(
+    bootstrap: str | None, target: Target, changes: Sequence[ConfigChange], *, dry_run: bool, as_json: bool
+) -> None:
+    """Carries out changes, all or none."""
+    resource = _resource(target)
+    unset = [each.name for each in changes if each.value is None]
 
     async def work(cluster: Cluster) -> None:
         from kavka.client.admin import Admin
 
         admin = Admin(cluster)
-        if unset and topic is not None:
+        if unset and target.topic is not None:
             # A broker takes the removal of any name, a misspelt one too, and changes nothing.
             require_known(unset, (await admin.describe_configs([resource]))[resource])
         for error in (await admin.alter_configs({resource: changes}, validate_only=dry_run)).values():
             raise error
 
     with_cluster(bootstrap, work)
-    for each in changes if topic is None else ():
+    for each in changes if target.topic is None else ():
         said = unknown_note(each.name)
         if said is not None:
             note(said)
@@ -106,9 +175,11 @@ def require_known(names: Sequence[str], entries: Sequence[ConfigEntry]) -> None:
         usage(f"there is no setting {', '.join(unknown)}", step)
 
 
-def _resource(topic: str | None, broker: str | None, *, all_brokers: bool, logger: str | None) -> ConfigResource:
+def _resource(target: Target) -> ConfigResource:
+    """Raises Failure unless the options name exactly one."""
     from kavka.client.admin import ConfigResource, ResourceType
 
+    topic, broker, all_brokers, logger = target
     if (topic is not None) + (broker is not None) + all_brokers + (logger is not None) != 1:
         usage("settings of what?", "give one of --topic NAME, --broker ID, --all-brokers and --broker-logger ID")
     if topic is not None:
@@ -121,7 +192,7 @@ def _resource(topic: str | None, broker: str | None, *, all_brokers: bool, logge
     return ConfigResource(ResourceType.BROKER, broker or "")
 
 
-def _change(assignment: str) -> ConfigChange:
+def _assignment(assignment: str) -> ConfigChange:
     from kavka.client.admin import ConfigChange, ConfigOperation
 
     name, equals, value = assignment.partition("=")
@@ -131,7 +202,7 @@ def _change(assignment: str) -> ConfigChange:
     return ConfigChange(name.rstrip("+-").strip(), value, operation)
 
 
-def _unset(name: str) -> ConfigChange:
+def _removal(name: str) -> ConfigChange:
     from kavka.client.admin import ConfigChange, ConfigOperation
 
     return ConfigChange(name, None, ConfigOperation.DELETE)

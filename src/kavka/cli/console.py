@@ -11,18 +11,33 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import typer
+
+from kavka.cli import console_users
 from kavka.cli.console_beside import NICENESS
+from kavka.cli.help import CommandLine
+from kavka.cli.log_level import LogLevel
+from kavka.cli.options import Json, ZooKeeper
 from kavka.cli.output import Failure, note
 from kavka.cli.session import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from kavka.installation import install_command
 
 if TYPE_CHECKING:
     from kavka.console.settings import ConsoleSettings
+
+app = CommandLine(
+    name="console",
+    help="Serve the console: pages about clusters, for a browser.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+app.add_typer(console_users.app, name="user")
+
 
 NEEDED = ("starlette", "uvicorn", "jinja2", "multipart", "itsdangerous")
 """What the console cannot start without."""
@@ -31,24 +46,89 @@ CONNECT_S = 1.0
 MISSING = "the console needs packages that are not installed"
 
 
+class Wishes(NamedTuple):
+    """What the command line says of the console. None leaves it to the environment, the file or the default."""
+
+    bootstraps: tuple[str, ...] = ()
+    file: str | None = None
+    host: str | None = None
+    port: int | None = None
+    data: str | None = None
+    zookeeper: str | None = None
+    login: bool = False
+
+
 def is_installed() -> bool:
     """Whether the console's extra is there."""
     return all(find_spec(name) is not None for name in NEEDED)
 
 
+@app.callback()
 def console(
-    bootstraps: Sequence[str],
-    *,
-    file: str | None,
-    host: str | None,
-    port: int | None,
-    data: str | None,
-    zookeeper: str | None,
-    login: bool,
-    log_level: str,
-    as_json: bool,
-    beside: bool,
+    context: typer.Context,
+    bootstrap: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bootstrap",
+            "-b",
+            metavar="[NAME=]HOST:PORT,...",
+            show_default="127.0.0.1:9092",
+            help="A cluster; may be repeated.",
+        ),
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option("--settings", metavar="FILE", help="Clusters and settings, as TOML.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, metavar="PORT", show_default="8090", help="Port; 0 for a free one."
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            show_default="127.0.0.1",
+            help="Address to listen on; beyond loopback, users must log in.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DIRECTORY",
+            show_default="kavka-console",
+            help="Where history, users and jobs are kept.",
+        ),
+    ] = None,
+    zookeeper: ZooKeeper = None,
+    login: Annotated[bool, typer.Option("--login", help="Require a login on loopback, too.")] = False,
+    log_level: LogLevel = "info",
+    as_json: Json = False,
+    beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
+    """Serve the console: pages about clusters, for a browser.
+
+    The clusters may be kavka's or Apache Kafka's. Ctrl-C stops it.
+
+    [bold]Examples[/bold]
+
+    kavka console --bootstrap localhost:9092
+
+    kavka console --settings console.toml --port 8090
+
+    kavka console user add ada --role operator && kavka console --host 0.0.0.0
+    """
+    if context.invoked_subcommand is not None:
+        return
+    wishes = Wishes(tuple(bootstrap or ()), settings, host, port, data, zookeeper, login)
+    serve_console(wishes, log_level=log_level, as_json=as_json, beside=beside)
+
+
+def serve_console(wishes: Wishes, *, log_level: str, as_json: bool, beside: bool) -> None:
     """Serves until a signal ends it. `beside`: it ends with its standard input, and takes another port where its own is
     taken. Raises Failure."""
     if not is_installed():
@@ -58,9 +138,7 @@ def console(
     from kavka.runtime.log_output import configure
 
     try:
-        settings = _settings(bootstraps, file, zookeeper)
-        chosen = {"host": host, "port": port, "data_directory": data, "login": True if login else None}
-        settings = replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]  # each is of its field's type
+        settings = _settings(wishes)
         configure(log_level, as_json=as_json)
         if beside:
             os.nice(NICENESS)
@@ -80,11 +158,11 @@ def console(
         raise Failure(f"{where}: {problem}", "choose a directory that can be written, with --data") from problem
 
 
-def _settings(bootstraps: Sequence[str], file: str | None, zookeeper: str | None) -> ConsoleSettings:
+def _settings(wishes: Wishes) -> ConsoleSettings:
     """Raises ConfigError, Failure."""
     from kavka.console.settings import ConsoleSettings, parse_settings, with_bootstrap, with_environment
 
-    settings = ConsoleSettings()
+    settings, file, zookeeper = ConsoleSettings(), wishes.file, wishes.zookeeper
     if file is not None:
         try:
             with open(file, encoding="utf-8") as stream:
@@ -92,14 +170,20 @@ def _settings(bootstraps: Sequence[str], file: str | None, zookeeper: str | None
         except (OSError, UnicodeDecodeError) as problem:
             raise Failure(f"cannot read {file}: {problem}", "name a file of settings that you may read") from problem
     settings = with_environment(settings, os.environ)
-    named = list(bootstraps)
+    named = list(wishes.bootstraps)
     if not named and os.environ.get(BOOTSTRAP_VARIABLE):
         named = [os.environ[BOOTSTRAP_VARIABLE]]
     if named or not settings.clusters:
         settings = with_bootstrap(settings, named or [DEFAULT_BOOTSTRAP])
     if zookeeper:
         settings = replace(settings, clusters=tuple(replace(each, zookeeper=zookeeper) for each in settings.clusters))
-    return settings
+    chosen = {
+        "host": wishes.host,
+        "port": wishes.port,
+        "data_directory": wishes.data,
+        "login": True if wishes.login else None,
+    }
+    return replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]  # each is of its field's type
 
 
 def _silent_clusters(settings: ConsoleSettings) -> dict[str, str]:

@@ -20,13 +20,13 @@ from kavka.installation import install_command
 if TYPE_CHECKING:
     from kavka.console.access.auth import Users
 
-users_app = CommandLine(help="Add, list and remove those who may log in to the console.")
+app = CommandLine(help="Add, list and remove those who may log in to the console.")
 
 Data = Annotated[str, typer.Option("--data", "-d", metavar="DIRECTORY", help="The console's data directory.")]
 DEFAULT_DATA = "kavka-console"
 
 
-@users_app.command("add")
+@app.command("add")
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and . _ @ -")],
     role: Annotated[str, typer.Option("--role", "-r", metavar="ROLE", help="viewer, operator or admin.")] = "viewer",
@@ -50,7 +50,7 @@ def add(
     done(f"{name} may log in as {role.lower()}.", {"name": name, "role": role.lower()}, as_json=as_json)
 
 
-@users_app.command("list")
+@app.command("list")
 def list_users(
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
@@ -71,7 +71,7 @@ def list_users(
     show(table)
 
 
-@users_app.command("remove")
+@app.command("remove")
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The user.")],
     data: Data = DEFAULT_DATA,

@@ -15,21 +15,63 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from kavka.cli.line_format import Writer
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.line_format import MalformedLine, Writer, compile_format, plain, unescape
+from kavka.cli.line_format import as_json as json_line
+from kavka.cli.options import Bootstrap, Quiet, TopicHabit
 from kavka.cli.output import Failure, Progress, counted, note, usage
 from kavka.cli.session import with_cluster
+from kavka.cli.times import parse_time
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.consumer import Consumer, ConsumerRecord
     from kavka.model import TopicPartition
 
+app = CommandLine()
+
+
 POLL_RECORDS = 10_000
 """Records that are written between two looks at the network."""
 POLL_MS = 1_000
+
+
+Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC*", help="Topics to read.")]
+Partition = Annotated[int | None, typer.Option("-p", "--partition", min=0, metavar="N", help="Only this partition.")]
+Places = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o",
+        "--offset",
+        metavar="PLACE",
+        show_default="beginning",
+        help="Where to start: beginning, end, stored, N, -N (the last N), s@TIME; and to end: e@TIME.",
+    ),
+]
+Count = Annotated[
+    int | None, typer.Option("-c", "--count", "--max-messages", min=1, metavar="N", help="Stop after N records.")
+]
+UntilEnd = Annotated[bool, typer.Option("-e", "--exit", help="Stop at the end instead of waiting for more.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "-f",
+        "--format",
+        metavar="TEXT",
+        help="%s value %k key %h headers %t topic %p partition %o offset %T time %S %K lengths",
+    ),
+]
+KeyDelimiter = Annotated[
+    str | None, typer.Option("-K", "--key-delimiter", metavar="TEXT", help="Print the key, then this.")
+]
+Group = Annotated[
+    str | None, typer.Option("-g", "--group", "--group-id", metavar="GROUP", help="Read as a member of this group.")
+]
+ReadCommitted = Annotated[bool, typer.Option("--read-committed", help="Skip records of open and aborted transactions.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +115,57 @@ def parse_where(texts: Sequence[str]) -> Where:
     return Where(word, offset, start_ms, end_ms)
 
 
-def parse_time(text: str) -> int:
-    """Milliseconds since 1970 of a number of them, or of an ISO 8601 time (UTC where it names no zone)."""
-    if text.isdecimal():
-        return int(text)
+@app.command("consume")
+def consume(
+    topics: Topics = None,
+    partition: Partition = None,
+    places: Places = None,
+    count: Count = None,
+    until_end: UntilEnd = False,
+    form: Format = None,
+    key_delimiter: KeyDelimiter = None,
+    delimiter: Annotated[str, typer.Option("-D", "--delimiter", metavar="TEXT", help="What ends a record.")] = "\\n",
+    null: Annotated[str, typer.Option("-Z", "--null", metavar="TEXT", help="What to print for null.")] = "",
+    group: Group = None,
+    read_committed: ReadCommitted = False,
+    unbuffered: Annotated[bool, typer.Option("-u", "--unbuffered", help="Write without buffering.")] = False,
+    as_json: Annotated[bool, typer.Option("-J", "--json", help="One line of JSON for each record.")] = False,
+    quiet: Quiet = False,
+    bootstrap: Bootstrap = None,
+    habit: TopicHabit = None,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", hidden=True)] = False,
+) -> None:
+    r"""Print records of topics.
+
+    Without options it prints all records, and then new ones as they come.
+
+    [bold]Examples[/bold]
+
+    kavka consume orders -e
+
+    kavka consume orders -o -5 -e -f '%p/%o %T %k=%s [%h]\n'
+
+    kavka consume orders -o s@2026-01-31T12:00 -o e@2026-01-31T13:00 --json
+    """
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        usage(f"{text!r} is no time", "write ms since 1970, or for example 2026-01-31T12:00:00Z")
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        if as_json:
+            write: Writer = json_line
+        elif form is not None:
+            write = compile_format(form, null=null.encode())
+        else:
+            keys = None if key_delimiter is None else unescape(key_delimiter)
+            write = plain(keys, unescape(delimiter), null=null.encode())
+    except MalformedLine as problem:
+        usage(str(problem))
+    named = (*(topics or []), *(habit or []))
+    if not named:
+        usage("which topic?", "for example kavka consume orders -e")
+    where = parse_where([*(places or []), *(["beginning"] if from_beginning else [])])
+    reading = Reading(named, partition, where, group, count, until_end, read_committed, quiet)
+    print_records(bootstrap, reading, write, unbuffered=unbuffered)
 
 
-def consume(bootstrap: str | None, reading: Reading, write: Writer, *, unbuffered: bool) -> None:
+def print_records(bootstrap: str | None, reading: Reading, write: Writer, *, unbuffered: bool) -> None:
     """Writes records until the end that was asked for, or without end. Raises Failure, BrokenPipeError."""
     progress = Progress("Read", quiet=reading.quiet or sys.stdout.isatty())
 

@@ -14,12 +14,19 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Json
 from kavka.cli.output import Failure, Table, counted, note, show, show_json
 
 if TYPE_CHECKING:
     from kavka.records.batch import RecordBatch
+
+app = CommandLine()
+
 
 Row = dict[str, object]
 SHOWN_BYTES = 200
@@ -38,8 +45,23 @@ class Damage(Exception):
     """A place in a file from which on it cannot be trusted."""
 
 
-def dump_log(paths: Sequence[str], *, records: bool, verify_only: bool, as_json: bool) -> None:
-    """Shows each file. Raises Failure if one is damaged or cannot be read."""
+@app.command("dump-log")
+def dump_log(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files of logs, or a partition's directory.")],
+    records: Annotated[bool, typer.Option("--records", "-r", help="Include the records of each batch.")] = False,
+    verify_only: Annotated[bool, typer.Option("--verify", help="Only report whether the files are intact.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the content of log files, without a broker.
+
+    The files may be kavka's or Apache Kafka's. The exit status is 1 if one is damaged.
+
+    Understood are .log, .index, .timeindex, .txnindex, .snapshot and the checkpoints.
+
+    [bold]Example[/bold]
+
+    kavka dump-log kavka-data/logs/orders-0 --records
+    """
     files = [file for path in paths for file in _files(path)]
     damaged: list[str] = []
     documents: list[Row] = []

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json, OfTopic, OnePartition
 from kavka.cli.output import Failure, confirm, note, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -12,18 +16,34 @@ if TYPE_CHECKING:
     from kavka.errors import RequestError
     from kavka.model import TopicPartition
 
+app = CommandLine()
 
+
+@app.command("elect")
 def elect(
-    bootstrap: str | None,
-    *,
-    unclean: bool,
-    topic: str | None,
-    partition: int | None,
-    everything: bool,
-    yes: bool,
-    as_json: bool,
+    preferred: Annotated[
+        bool,
+        typer.Option("--preferred/--unclean", help="Elect the first replica; or any live one where nobody can lead."),
+    ] = True,
+    topic: OfTopic = None,
+    partition: OnePartition = None,
+    everything: Annotated[bool, typer.Option("--all", help="Wherever an election is needed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an unclean election.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Holds elections. Raises Failure where a partition that needs a leader did not get one."""
+    """Elect leaders: the preferred ones, or any that live.
+
+    By default, preferred replicas lead again. With --unclean, any live replica may lead a partition that has no
+    leader. An unclean election loses the records that the new leader does not have, and asks first.
+
+    [bold]Examples[/bold]
+
+    kavka elect --all
+
+    kavka elect --unclean --topic orders --partition 3
+    """
+    unclean = not preferred
     if (topic is not None) == everything:
         usage("elections of which partitions?", "give --topic NAME (and --partition N), or --all")
     if partition is not None and topic is None:

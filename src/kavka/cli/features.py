@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, DryRun, Json
 from kavka.cli.output import Failure, Table, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -13,9 +17,21 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.errors import RequestError
 
+app = CommandLine(name="features", help="Show and change the cluster's feature levels.")
 
-def describe(bootstrap: str | None, *, as_json: bool) -> None:
-    """The features that the cluster knows, with the levels in force."""
+Levels = Annotated[list[str], typer.Argument(metavar="FEATURE=LEVEL", help="Features with the levels wanted.")]
+Direction = Literal["UPGRADE", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE"]
+"""As `client.admin.FeatureUpdateKind` names them."""
+
+
+@app.command("describe")
+def describe(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Show the features that the cluster knows, the levels in force, and those that the brokers support.
+
+    [bold]Example[/bold]
+
+    kavka features describe
+    """
 
     async def work(cluster: Cluster) -> FeatureDescription:
         from kavka.client.admin import Admin
@@ -45,32 +61,55 @@ def describe(bootstrap: str | None, *, as_json: bool) -> None:
     show(table)
 
 
-def update(
-    bootstrap: str | None,
-    assignments: Sequence[str],
-    *,
-    is_upgrade: bool,
-    is_unsafe: bool,
-    dry_run: bool,
-    as_json: bool,
+@app.command("upgrade")
+def upgrade(levels: Levels, dry_run: DryRun = False, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Raise features to higher levels.
+
+    [bold]Example[/bold]
+
+    kavka features upgrade transaction.version=2
+    """
+    _update(bootstrap, _assignments(levels), "UPGRADE", dry_run=dry_run, as_json=as_json)
+
+
+@app.command("downgrade")
+def downgrade(
+    levels: Levels,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Even if data of the higher level is lost.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Lower features to other levels; 0 switches one off.
+
+    [bold]Example[/bold]
+
+    kavka features downgrade group.version=0
+    """
+    direction: Direction = "UNSAFE_DOWNGRADE" if unsafe else "SAFE_DOWNGRADE"
+    _update(bootstrap, _assignments(levels), direction, dry_run=dry_run, as_json=as_json)
+
+
+def _update(
+    bootstrap: str | None, levels: Mapping[str, int], direction: Direction, *, dry_run: bool, as_json: bool
 ) -> None:
     """Changes levels. Raises Failure where one was refused."""
-    levels = dict(map(_assignment, assignments))
 
     async def work(cluster: Cluster) -> dict[str, RequestError]:
         from kavka.client.admin import Admin, FeatureUpdateKind
 
-        kind = FeatureUpdateKind.UPGRADE
-        if not is_upgrade:
-            kind = FeatureUpdateKind.UNSAFE_DOWNGRADE if is_unsafe else FeatureUpdateKind.SAFE_DOWNGRADE
-        return await Admin(cluster).update_features(levels, kind, validate_only=dry_run)
+        return await Admin(cluster).update_features(levels, FeatureUpdateKind[direction], validate_only=dry_run)
 
     failures = with_cluster(bootstrap, work)
     for name, error in failures.items():
         raise Failure(f"{name}: {error.message}", "`kavka features describe` shows levels and what is supported")
     what = "would be" if dry_run else "is"
     text = "\n".join(f"{name} {what} at level {level}." for name, level in levels.items())
-    done(text, {"levels": levels, "dry_run": dry_run}, as_json=as_json)
+    done(text, {"levels": dict(levels), "dry_run": dry_run}, as_json=as_json)
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, int]:
+    return dict(map(_assignment, texts))
 
 
 def _assignment(text: str) -> tuple[str, int]:

@@ -14,22 +14,44 @@ Source: kafka-consumer-groups (KIP-122).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from kavka.cli.output import Failure, Table, counted, done, note, one_of, show, show_json, usage
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, BootstrapHabit, Json, ListHabit
+from kavka.cli.output import Failure, Table, counted, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.group import CommittedOffset
     from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
-    from kavka.errors import ErrorCode
     from kavka.model import TopicPartition
 
     Committed = Mapping[TopicPartition, CommittedOffset]
+
+app = CommandLine(name="groups", help="List, describe, reset and delete consumer groups.")
+
+GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Id of a group.")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="NAME[:PARTITION,...]", help="A topic, or some of its partitions."),
+]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has committed offsets for.")]
+ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, metavar="OFFSET", help="To this offset.")]
+ShiftBy = Annotated[int | None, typer.Option("--shift-by", metavar="N", help="N records on, or back: -100.")]
+ToDatetime = Annotated[
+    str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record from 2026-11-21T10:42 on.")
+]
+ByDuration = Annotated[
+    str | None, typer.Option("--by-duration", metavar="DURATION", help="To the first record since 2h, 7d or P1DT2H.")
+]
+FromFile = Annotated[str | None, typer.Option("--from-file", metavar="FILE", help="Lines of topic,partition,offset.")]
+
 
 NOWHERE = "-"
 GROUP_STATES = (
@@ -46,16 +68,42 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Those of Apache Kafka 4 (`GroupState`, `GroupType`): the commands work with its groups, too."""
 
 
-def list_groups(bootstrap: str | None, *, states: Sequence[str], kinds: Sequence[str], as_json: bool) -> None:
-    """All groups, or those in one of `states` and of one of `kinds`."""
+@app.callback(invoke_without_command=True)
+def groups(context: typer.Context, wants_list: ListHabit = False, bootstrap: BootstrapHabit = None) -> None:
+    """List, describe, reset and delete consumer groups."""
+    if wants_list:
+        list_groups(bootstrap=bootstrap)
+    elif context.invoked_subcommand is None:
+        usage("groups: which command?", "`kavka groups --help` shows commands")
+
+
+@app.command("list")
+def list_groups(
+    states: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only groups in this state: Empty, Stable, ...")
+    ] = None,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--type", metavar="classic|consumer", help="Only groups of this protocol.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """List groups with their type, protocol and state.
+
+    [bold]Examples[/bold]
+
+    kavka groups list
+
+    kavka groups list --state Empty --type consumer --json
+    """
 
     async def work(cluster: Cluster) -> list[ListedGroup]:
         from kavka.client.group_admin import GroupAdmin
 
         return await GroupAdmin(cluster).list_groups()
 
-    wanted_states = {state.lower() for state in one_of(states, GROUP_STATES, what="state of groups")}
-    wanted_kinds = one_of(kinds, GROUP_TYPES, what="type of groups")
+    wanted_states = {state.lower() for state in one_of(states or [], GROUP_STATES, what="state of groups")}
+    wanted_kinds = one_of(kinds or [], GROUP_TYPES, what="type of groups")
     groups = [
         group
         for group in with_cluster(bootstrap, work)
@@ -74,17 +122,29 @@ def list_groups(bootstrap: str | None, *, states: Sequence[str], kinds: Sequence
     show(table)
 
 
-# ------------------------------------------------------------------------------------------------------------ describe
-
-
 class _Described(NamedTuple):
     group: ShownGroup
     offsets: Committed
     ends: Mapping[TopicPartition, int]
 
 
-def describe(bootstrap: str | None, group_ids: Sequence[str], *, members: bool, as_json: bool) -> None:
-    """Partitions with committed offsets, lag and who reads them; or the members."""
+@app.command("describe")
+def describe(
+    group_ids: GroupIds,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show members and their partitions instead of offsets.")
+    ] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show a group's partitions: what is committed, how far it lags, who reads them.
+
+    [bold]Examples[/bold]
+
+    kavka groups describe readers
+
+    kavka groups describe readers --members
+    """
 
     async def work(cluster: Cluster) -> list[_Described]:
         return [await _look(cluster, group_id) for group_id in group_ids]
@@ -208,201 +268,14 @@ def _facts(one: _Described) -> dict[str, object]:
     }
 
 
-# --------------------------------------------------------------------------------------------------------------- reset
+@app.command("delete")
+def delete(group_ids: GroupIds, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Delete groups without members, with all that they committed.
 
+    [bold]Example[/bold]
 
-class Reset(NamedTuple):
-    """Where to set offsets to; exactly one of these is given."""
-
-    earliest: bool = False
-    latest: bool = False
-    current: bool = False
-    offset: int | None = None
-    shift: int | None = None
-    datetime: str | None = None
-    duration: str | None = None
-    file: str | None = None
-
-
-def reset_offsets(
-    bootstrap: str | None,
-    group_id: str,
-    topics: Sequence[str],
-    reset: Reset,
-    *,
-    all_topics: bool,
-    execute: bool,
-    export: bool,
-    as_json: bool,
-) -> None:
-    """Shows where a group's offsets would be set to, and sets them with `execute`."""
-    chosen = [one for one in reset if one is not None and one is not False]
-    if len(chosen) != 1:
-        usage(
-            f"exactly one way to set offsets is needed, and {len(chosen)} are given",
-            "for example --to-earliest, --to-offset 42, --shift-by -100",
-        )
-    if bool(topics) + all_topics + (reset.file is not None) != 1:
-        usage("which topics?", "--topic NAME[:PARTITION,...], --all-topics, or --from-file")
-    timestamp_ms = _timestamp(reset)
-    from_file = None if reset.file is None else _read_file(reset.file)
-
-    async def work(cluster: Cluster) -> tuple[Committed, dict[TopicPartition, int]]:
-        from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
-
-        admin = GroupAdmin(cluster)
-        state = (await admin.describe(group_id)).state
-        if state not in NO_MEMBERS:
-            raise Failure(
-                f"group {group_id} is {state}: its members would commit over what is set", "stop its consumers first"
-            )
-        committed = await admin.offsets(group_id)
-        places = sorted(from_file or committed) if all_topics or from_file else await _places(cluster, topics)
-        if not places:
-            raise Failure(f"group {group_id} has committed nothing", "name topics with --topic")
-        wanted = await _targets(cluster, places, committed, reset, timestamp_ms, from_file)
-        if execute:
-            await admin.set_offsets(group_id, wanted)
-        return committed, wanted
-
-    committed, wanted = with_cluster(bootstrap, work)
-    if export:
-        print("\n".join(f'"{place.topic}",{place.partition},{offset}' for place, offset in wanted.items()))
-    elif as_json:
-        show_json(
-            {
-                "group": group_id,
-                "executed": execute,
-                "offsets": [
-                    {
-                        "topic": place.topic,
-                        "partition": place.partition,
-                        "committed": committed[place].offset if place in committed else None,
-                        "new": offset,
-                    }
-                    for place, offset in wanted.items()
-                ],
-            }
-        )
-    else:
-        table = Table(["topic", "partition", "committed", "new"], ["partition", "committed", "new"])
-        for place, offset in wanted.items():
-            was = committed.get(place)
-            table.add(place.topic, place.partition, _number(None if was is None else was.offset), offset)
-        show(table)
-    if not execute:
-        note("Nothing was changed: --execute sets these offsets.")
-
-
-def _timestamp(reset: Reset) -> int | None:
-    """The time that is meant, in milliseconds since 1970."""
-    if reset.datetime is not None:
-        from kavka.cli.consume import parse_time
-
-        return parse_time(reset.datetime)
-    if reset.duration is not None:
-        return int(time.time() * 1000) - _duration_ms(reset.duration)
-    return None
-
-
-def _duration_ms(text: str) -> int:
-    """90s, 10m, 2h, 7d, or ISO 8601's P1DT2H3M4S as Kafka's tool takes it."""
-    import re
-
-    iso = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.upper())
-    if iso is not None and any(iso.groups()):
-        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
-        return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
-    from kavka.cli.why import parse_duration
-
-    return parse_duration(text)
-
-
-def _read_file(file: str) -> dict[TopicPartition, int]:
-    from kavka.model import TopicPartition
-
-    found: dict[TopicPartition, int] = {}
-    try:
-        lines = Path(file).read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Failure(f"{file}: {problem}") from problem
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        fields = [field.strip().strip('"') for field in line.rsplit(",", 2)]
-        if len(fields) != 3 or not fields[1].isdecimal() or not fields[2].isdecimal():
-            usage(f"{file}, line {number}: {line!r} is not topic,partition,offset")
-        found[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
-    return found
-
-
-async def _places(cluster: Cluster, topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions of NAME or NAME:1,2."""
-    from kavka.model import TopicPartition
-
-    places: list[TopicPartition] = []
-    for text in topics:
-        name, colon, numbers = text.partition(":")
-        topic = await cluster.topic(name)
-        there = sorted(each.partition for each in topic.partitions)
-        if not colon:
-            places.extend(TopicPartition(name, number) for number in there)
-            continue
-        for number in numbers.split(","):
-            if not number.isdecimal() or int(number) not in there:
-                usage(f"topic {name} has no partition {number!r}", f"it has {there[0]} to {there[-1]}")
-            places.append(TopicPartition(name, int(number)))
-    return sorted(dict.fromkeys(places))
-
-
-async def _targets(
-    cluster: Cluster,
-    places: Sequence[TopicPartition],
-    committed: Committed,
-    reset: Reset,
-    timestamp_ms: int | None,
-    from_file: Mapping[TopicPartition, int] | None,
-) -> dict[TopicPartition, int]:
-    from kavka.client.offsets import EARLIEST, LATEST, list_offsets
-
-    starts = {place: at.offset for place, at in (await list_offsets(cluster, dict.fromkeys(places, EARLIEST))).items()}
-    ends = {place: at.offset for place, at in (await list_offsets(cluster, dict.fromkeys(places, LATEST))).items()}
-    at_time: Mapping[TopicPartition, int] = {}
-    if timestamp_ms is not None:
-        found = await list_offsets(cluster, dict.fromkeys(places, timestamp_ms))
-        at_time = {place: at.offset for place, at in found.items() if at.offset >= 0}
-    wanted: dict[TopicPartition, int] = {}
-    for place in places:
-        was = committed[place].offset if place in committed else None
-        if from_file is not None:
-            offset = from_file[place]
-        elif reset.earliest:
-            offset = starts[place]
-        elif reset.offset is not None:
-            offset = reset.offset
-        elif reset.shift is not None:
-            if was is None:
-                raise Failure(f"{place.topic}-{place.partition} has no committed offset to shift", "use --to-earliest")
-            offset = was + reset.shift
-        elif timestamp_ms is not None:
-            offset = at_time.get(place, ends[place])
-        elif reset.current and was is not None:
-            offset = was
-        else:
-            offset = ends[place]
-        wanted[place] = min(max(offset, starts[place]), ends[place])
-        if wanted[place] != offset:
-            note(
-                f"{place.topic}-{place.partition}: {offset} lies outside of the log, {wanted[place]} is its nearer end"
-            )
-    return wanted
-
-
-# ------------------------------------------------------------------------------------------------------------ deletion
-
-
-def delete(bootstrap: str | None, group_ids: Sequence[str], *, as_json: bool) -> None:
-    """Deletes groups without members, with what they committed."""
+    kavka groups delete readers
+    """
 
     async def work(cluster: Cluster) -> dict[str, str]:
         from kavka.client.group_admin import GroupAdmin
@@ -428,24 +301,69 @@ def delete(bootstrap: str | None, group_ids: Sequence[str], *, as_json: bool) ->
         raise Failure(f"group {group_id} was not deleted: {why}", next_step)
 
 
-def delete_offsets(bootstrap: str | None, group_id: str, topics: Sequence[str], *, as_json: bool) -> None:
-    """Forgets what a group committed for these topics or partitions."""
+@app.command("reset-offsets")
+def reset_offsets(
+    group_id: GroupId,
+    topics: Topics = None,
+    all_topics: AllTopics = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To what is committed (with --export).")] = False,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
+    to_datetime: ToDatetime = None,
+    by_duration: ByDuration = None,
+    from_file: FromFile = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Set the offsets instead of only showing them.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print lines for --from-file.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show where a group's offsets would be set to; set them with --execute.
 
-    async def work(cluster: Cluster) -> dict[TopicPartition, ErrorCode]:
-        from kavka.client.group_admin import GroupAdmin
+    [bold]Examples[/bold]
 
-        return await GroupAdmin(cluster).delete_offsets(group_id, await _places(cluster, topics))
+    kavka groups reset-offsets readers --topic orders --to-earliest
 
-    errors = with_cluster(bootstrap, work)
-    failed = {f"{place.topic}-{place.partition}": error.name for place, error in sorted(errors.items()) if error}
-    deleted = [f"{place.topic}-{place.partition}" for place, error in sorted(errors.items()) if not error]
-    if failed and as_json:
-        show_json({"group": group_id, "deleted": deleted, "failed": failed})
-    elif deleted:
-        done(
-            f"Offsets of {counted(len(deleted), 'partition')} deleted.",
-            {"group": group_id, "deleted": deleted, "failed": failed},
-            as_json=as_json,
+    kavka groups reset-offsets readers --topic orders:0,3 --shift-by -100 --execute
+
+    kavka groups reset-offsets readers --all-topics --by-duration 2h --execute
+    """
+    from kavka.cli import group_offsets as offsets
+
+    given: list[Callable[[], offsets.Way]] = []
+    spots = (to_earliest, offsets.Spot.EARLIEST), (to_latest, offsets.Spot.LATEST), (to_current, offsets.Spot.CURRENT)
+    given += [partial(offsets.Spot, spot) for is_given, spot in spots if is_given]
+    given += [partial(offsets.ToOffset, to_offset)] if to_offset is not None else []
+    given += [partial(offsets.ShiftBy, shift_by)] if shift_by is not None else []
+    given += [partial(offsets.to_datetime, to_datetime)] if to_datetime is not None else []
+    given += [partial(offsets.by_duration, by_duration)] if by_duration is not None else []
+    given += [partial(offsets.from_file, from_file)] if from_file is not None else []
+    if len(given) != 1:
+        usage(
+            f"exactly one way to set offsets is needed, and {len(given)} are given",
+            "for example --to-earliest, --to-offset 42, --shift-by -100",
         )
-    for place, why in failed.items():
-        raise Failure(f"offset of {place} was not deleted: {why}", "stop the consumers that read the topic first")
+    chosen = offsets.Chosen(topics or [], all_topics)
+    shown = offsets.Shown.LINES if export else offsets.Shown.JSON if as_json else offsets.Shown.TABLE
+    offsets.reset(bootstrap, group_id, chosen, given[0](), shown, execute=execute)
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    group_id: GroupId,
+    topics: Annotated[
+        list[str], typer.Option("--topic", "-t", metavar="NAME[:PARTITION,...]", help="A topic, or partitions of it.")
+    ],
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Delete the offsets that a group committed for topics that none of its members reads.
+
+    [bold]Example[/bold]
+
+    kavka groups delete-offsets readers --topic orders:2
+    """
+    from kavka.cli.group_offsets import delete_offsets as delete
+
+    delete(bootstrap, group_id, topics, as_json=as_json)

@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json, Metrics, ZooKeeper
 from kavka.cli.output import FAILED, Failure, Table, counted, show, show_json, usage
 from kavka.cli.session import bootstrap_of
 from kavka.observe.health.findings import Thresholds
@@ -23,16 +27,36 @@ if TYPE_CHECKING:
     from kavka.observe.health.report import CheckResult, HealthReport
     from kavka.observe.snapshot import ClusterSnapshot
 
+app = CommandLine()
+
+
 FAIL_ON = ("warning", "critical", "never")
 POLL_MS = 1_000
 SHOWN_FINDINGS = 5
 
 
+@app.command("health")
 def health(
-    bootstrap: str | None, *, zookeeper: str | None, metrics: str | None, fail_on: str, every: bool, as_json: bool
+    fail_on: Annotated[
+        str,
+        typer.Option("--fail-on", metavar="warning|critical|never", help="Which failed checks make the exit status 1."),
+    ] = "warning",
+    every: Annotated[bool, typer.Option("--all", help="Include the checks that passed or are unknown.")] = False,
+    zookeeper: ZooKeeper = None,
+    metrics: Metrics = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Prints score, failed checks and advice; with `every` the others, too. Raises Failure with status 1 as `fail_on`
-    says."""
+    """Check a cluster: a score, what failed, and what to do.
+
+    Each failed check names the objects that fail it, and why. The exit status is 1 if a check failed (see --fail-on).
+
+    [bold]Examples[/bold]
+
+    kavka health
+
+    kavka health --json --bootstrap broker-1:9092 | jq .score
+    """
     if fail_on not in FAIL_ON:
         usage(f"--fail-on {fail_on}: expected {', '.join(FAIL_ON)}")
     settings = cluster_settings(bootstrap, zookeeper, metrics)

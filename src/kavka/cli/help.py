@@ -15,17 +15,20 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kavka.cli.options import HABITS
+from kavka.cli.output import WRONG_USAGE, Failure
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 MAX_WIDTH: Final = 100
 NAMES_WIDTH: Final = 30
 """Options whose names are longer have their text on a line of its own."""
+COMMANDS: Final = "Commands"
+"""The section of commands that have no other."""
 NEEDED: Final = "*"
 """Behind the metavar of an argument that is needed, unless a name that help is silent on stands for it."""
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -44,12 +47,17 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands whose help is `render_group`. `sections` come in this order; others follow."""
-
-    sections: ClassVar[Sequence[str]] = ()
+    """A group of commands whose help is `render_group`."""
 
     def format_help(self, ctx: Context, formatter: Any) -> None:
         formatter.write(render_group(self, ctx))
+
+    def summaries(self, ctx: Context) -> Iterator[tuple[str, str, str]]:
+        """Section, name and summary of each command, those of a section one after the other."""
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                yield COMMANDS, name, summary(command)
 
 
 class CommandLine(typer.Typer):
@@ -94,24 +102,26 @@ def render_group(group: Any, ctx: Context) -> str:
     lines += _paragraphs(prose)
     if examples:
         lines += [_bold("Examples:"), *(f"  {line}" for line in examples), ""]
-    sections: dict[str, list[tuple[str, str]]] = {}
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        if command is None or command.hidden:
-            continue
-        section = _section(command)
-        summary = split_docstring(command.help)[0]
-        sections.setdefault(section, []).append((name, summary[0] if summary else ""))
-    first = [section for section in group.sections if section in sections]
-    for section in [*first, *(each for each in sections if each not in first)]:
-        rows = sections[section]
-        lines += [_bold(f"{section}:"), *_table(rows), ""]
+    listed = list(group.summaries(ctx))
+    for section in dict.fromkeys(section for section, _, _ in listed):
+        lines += [_bold(f"{section}:"), *_table([(name, text) for own, name, text in listed if own == section]), ""]
     options = [each for each in _shown(group, ctx) if each.param_type_name != "argument"]
     lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
     return "\n".join(lines) + "\n"
 
 
-def wrong_number(wrong: Any) -> str | None:
+def failure_of(wrong: Any) -> Failure:
+    """A mistake on the command line, as a failure. A group without a command is none: its help was asked for."""
+    if type(wrong).__name__ == "NoArgsIsHelpError":
+        print(wrong.format_message())
+        return Failure("", status=WRONG_USAGE)
+    ctx = getattr(wrong, "ctx", None)
+    path = ctx.command_path if ctx is not None else "kavka"
+    problem = _wrong_number(wrong) or wrong.format_message()
+    return Failure(problem, f"`{path} --help` shows options and examples", status=wrong.exit_code)
+
+
+def _wrong_number(wrong: Any) -> str | None:
     """What is wrong with an option's number, with the value and its bound; None where the mistake is another one.
 
     Newer versions of typer pass on pydantic's sentence, which has no value and speaks of "input".
@@ -135,6 +145,12 @@ def wrong_number(wrong: Any) -> str | None:
             return None
 
 
+def summary(command: Any) -> str:
+    """The first paragraph of a command's help."""
+    prose, _ = split_docstring(command.help)
+    return prose[0] if prose else ""
+
+
 def split_docstring(text: str | None) -> tuple[list[str], list[str]]:
     """The paragraphs, each on one line, and the examples."""
     prose: list[str] = []
@@ -147,11 +163,6 @@ def split_docstring(text: str | None) -> tuple[list[str], list[str]]:
         elif plain:
             into.append(plain)
     return prose, examples
-
-
-def _section(command: Any) -> str:
-    named = getattr(command, "rich_help_panel", None)
-    return named if isinstance(named, str) else "Commands"
 
 
 def _shown(command: Any, ctx: Context) -> list[Parameter]:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Json
 from kavka.cli.output import Failure, Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     from kavka.studies.lag_outcome import Choice, Outcome
     from kavka.studies.lag_trace import Recorded
     from kavka.studies.lag_workload import Workload
+
+app = CommandLine()
+
 
 MAX_POLICIES = 12
 RING_DEPTH = 3
@@ -37,19 +44,62 @@ COLUMNS = (
 )
 
 
+@app.command("lag-policy")
 def lag_policy(
-    files: Sequence[str],
-    *,
-    policies: Sequence[str],
-    names: Sequence[str],
-    minutes: float,
-    seed: int,
-    plot: str | None,
-    write_trace: str | None,
-    fetches: bool,
-    as_json: bool,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Kafka's server.log, `kavka why --json`, a broker's directory, a trace; drawn workloads by default.",
+        ),
+    ] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="POLICY",
+            show_default="the usual ones",
+            help="time:MS, messages:COUNT or messages:COUNT:MS; may be repeated.",
+        ),
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--workload", "-w", metavar="NAME", show_default="all", help="Only these workloads."),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=1, max=60, metavar="N", help="Virtual minutes of each workload.")
+    ] = 10,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 1,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with charts.")] = None,
+    write_trace: Annotated[
+        str | None,
+        typer.Option("--write-trace", metavar="FILE", help="Only write what the leader saw of one workload."),
+    ] = None,
+    fetches: Annotated[
+        bool,
+        typer.Option("--fetches", help="With brokers' directories: check at each recorded fetch."),
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Prints the comparison. Raises Failure where files tell nothing."""
+    """Compare rules for when a follower leaves the ISR.
+
+    Rules by time and by number of messages: how many false alarms, what goes unnoticed, and why. The workloads run on a
+    broker's own decision code in virtual time. With files, the rules are applied to what a cluster recorded.
+
+    [bold]Examples[/bold]
+
+    kavka lag-policy --plot report.html
+
+    kavka lag-policy -w bursts -p time:30000 -p messages:4000 -p messages:20000
+
+    kavka lag-policy /var/log/kafka/server.log*
+
+    kavka lag-policy kavka-data
+
+    kavka lag-policy kavka-data --fetches
+    """
+    files, policies, names = files or [], policies or [], names or []
     from kavka.studies.lag_outcome import DEFAULT_CHOICES
 
     choices = tuple(dict.fromkeys(parse_policy(text) for text in policies)) or DEFAULT_CHOICES

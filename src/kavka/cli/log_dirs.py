@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, Table, done, show, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -14,9 +18,39 @@ if TYPE_CHECKING:
     from kavka.errors import RequestError
     from kavka.model import TopicPartition
 
+app = CommandLine()
 
-def describe(bootstrap: str | None, topics: Sequence[str], *, broker: int | None, as_json: bool) -> None:
-    """A line for each log directory or, with topics, for each of their replicas."""
+
+@app.command("log-dirs")
+def log_dirs(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Show each replica of these topics.")
+    ] = None,
+    broker: Annotated[int | None, typer.Option("--broker", min=0, metavar="ID", help="Only this broker.")] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option("--move", metavar="PARTITION", help="A replica to move, such as orders-3, on --broker."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="DIRECTORY", help="The log directory to move it to.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show log directories, or move replicas between them.
+
+    [bold]Examples[/bold]
+
+    kavka log-dirs
+
+    kavka log-dirs orders --broker 1
+
+    kavka log-dirs --move orders-3 --broker 1 --to /data/kafka-2
+    """
+    if move:
+        _move(bootstrap, move, broker=broker, directory=to, as_json=as_json)
+        return
+    topics = topics or []
 
     async def work(cluster: Cluster) -> dict[int, list[LogDirectory]]:
         from kavka.client.admin import Admin
@@ -51,7 +85,7 @@ def describe(bootstrap: str | None, topics: Sequence[str], *, broker: int | None
     show(table)
 
 
-def move(
+def _move(
     bootstrap: str | None, partitions: Sequence[str], *, broker: int | None, directory: str | None, as_json: bool
 ) -> None:
     """Has a broker move replicas to another of its log directories. Raises Failure where one is refused."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from kavka_spark.pipelines.order import Mode, Order
     from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 
-pipeline_app = CommandLine(
-    help="Pipelines on Spark: tables, materialized views and sinks in Python and SQL, run again and again."
+app = CommandLine(
+    name="pipeline",
+    help="Run pipelines on Spark, in Python and SQL.\n\nIts folder defines tables, materialized views and sinks.",
 )
 
 SpecPath = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline.yml, or the folder that holds one.")]
@@ -45,7 +46,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, an event to a li
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
 
-@pipeline_app.command("init")
+@app.command("init")
 def init(
     directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="A folder that is made.")] = "pipeline",
     example: Annotated[
@@ -81,7 +82,7 @@ def init(
     print(f"\nNext: kavka pipeline check {directory}, then kavka pipeline run {directory}")
 
 
-@pipeline_app.command("check")
+@app.command("check")
 def check(
     pipeline: SpecPath = ".",
     bootstrap: Bootstrap = None,
@@ -98,7 +99,7 @@ def check(
     _tell(_order(pipeline, "check", bootstrap, settings), as_json=as_json, quiet=quiet)
 
 
-@pipeline_app.command("run")
+@app.command("run")
 def run(
     pipeline: SpecPath = ".",
     continuous: Annotated[
@@ -144,7 +145,7 @@ def run(
     _tell(order, as_json=as_json, quiet=quiet)
 
 
-@pipeline_app.command("watch")
+@app.command("watch")
 def watch(
     pipeline: SpecPath = ".",
     every: Annotated[
@@ -171,7 +172,7 @@ def watch(
     _tell(replace(order, every_s=pause_s), as_json=as_json, quiet=quiet)
 
 
-@pipeline_app.command("status")
+@app.command("status")
 def status(
     pipeline: SpecPath = ".",
     as_json: Json = False,

@@ -15,9 +15,13 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from kavka.cli.line_format import Header, InputRecord, MalformedLine, from_json, split_line
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.line_format import Header, InputRecord, MalformedLine, from_json, parse_headers, split_line, unescape
+from kavka.cli.options import Bootstrap, Json, Quiet, TopicHabit
 from kavka.cli.output import Failure, Progress, counted, explain, note, show_json, usage
 from kavka.cli.session import bootstrap_of, with_cluster
 from kavka.errors import ErrorCode, RequestError
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     from kavka.client.settings import ProducerSettings
     from kavka.errors import KavkaError
 
+app = CommandLine()
+
+
 READ_BYTES = 256 * 1024
 """Bytes of input that are read at once."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -35,6 +42,30 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_WAITING = 256
 """Results that may be outstanding before some are looked at; of the fast way these are batches, else records."""
 STANDARD_INPUT = "-"
+
+
+Topic = Annotated[str | None, typer.Argument(metavar="TOPIC*", help="The topic.")]
+Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Input; standard input by default.")]
+Delimiter = Annotated[str, typer.Option("-D", "--delimiter", metavar="TEXT", help="What ends a record.")]
+KeyDelimiter = Annotated[
+    str | None, typer.Option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in a record.")
+]
+Key = Annotated[str | None, typer.Option("-k", "--key", metavar="TEXT", help="The key of records that have none.")]
+Headers = Annotated[
+    list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record; repeatable.")
+]
+Partition = Annotated[
+    int | None,
+    typer.Option("-p", "--partition", min=0, metavar="N", show_default="by key, or in turn", help="The partition."),
+]
+Codec = Annotated[str, typer.Option("-z", "--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")]
+Acks = Annotated[
+    str,
+    typer.Option("-a", "--acks", metavar="all|1|0", help="Who must have a record: all in sync, the leader, nobody."),
+]
+JsonLines = Annotated[
+    bool, typer.Option("-J", "--json-lines", help="Each line is a record in JSON, as consume --json writes it.")
+]
 
 
 class Input(NamedTuple):
@@ -70,7 +101,68 @@ class Outcome:
             seen[2] = max(seen[2], offset + records - 1)
 
 
+@app.command("produce")
 def produce(
+    topic: Topic = None,
+    files: Files = None,
+    delimiter: Delimiter = "\\n",
+    key_delimiter: KeyDelimiter = None,
+    key: Key = None,
+    headers: Headers = None,
+    partition: Partition = None,
+    codec: Codec = "none",
+    acks: Acks = "all",
+    empty_is_null: Annotated[bool, typer.Option("-Z", "--null", help="Empty keys and values are null.")] = False,
+    json_lines: JsonLines = False,
+    whole_files: Annotated[bool, typer.Option("--whole-files", help="Each file is one record.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    bootstrap: Bootstrap = None,
+    habit: TopicHabit = None,
+) -> None:
+    r"""Send records from standard input or files.
+
+    Each line is a record, unless an option says otherwise.
+
+    [bold]Examples[/bold]
+
+    echo hello | kavka produce greetings
+
+    kavka produce orders orders.csv -K , -H source=csv -z zstd
+
+    kavka consume orders -e --json | kavka produce copy -J
+    """
+    from kavka.client.settings import ProducerSettings
+    from kavka.records.compression import Compression
+
+    if habit:  # Then the first argument is a file.
+        files = [*([topic] if topic is not None else []), *(files or [])]
+        topic = habit[0]
+    if topic is None:
+        usage("which topic?", "for example kavka produce orders")
+    if acks not in ("all", "-1", "0", "1"):
+        usage(f"-a {acks}: unknown number of acknowledgements", "choose all, 1 or 0")
+    try:
+        form = Input(
+            unescape(delimiter),
+            None if key_delimiter is None else unescape(key_delimiter),
+            None if key is None else key.encode(),
+            parse_headers(headers or []),
+            empty_is_null,
+            json_lines,
+            whole_files,
+        )
+    except MalformedLine as problem:
+        usage(str(problem))
+    if not form.delimiter or form.key_delimiter == b"":
+        usage("the delimiter must not be empty", "for example -D '\\n'")
+    settings = ProducerSettings(
+        acks=-1 if acks == "all" else int(acks), compression=Compression(compression_named(codec))
+    )
+    send_all(bootstrap, topic, files or [], form, settings, partition=partition, quiet=quiet, as_json=as_json)
+
+
+def send_all(
     bootstrap: str | None,
     topic: str,
     files: Sequence[str],

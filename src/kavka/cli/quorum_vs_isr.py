@@ -7,15 +7,66 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Json
 from kavka.cli.output import Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.studies.quorum_vs_isr import Circumstances
 
+app = CommandLine()
 
-def quorum_vs_isr(circumstances: Circumstances, *, plot: str | None, as_json: bool) -> None:
+
+@app.command("quorum-vs-isr")
+def quorum_vs_isr(
+    failures: Annotated[
+        int, typer.Option("--failures", "-f", min=1, max=5, metavar="N", help="Failures to survive.")
+    ] = 1,
+    hours: Annotated[float, typer.Option("--hours", min=0.1, max=1000, metavar="H", help="Virtual hours.")] = 24,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 1,
+    write_every_ms: Annotated[
+        int, typer.Option("--write-every", metavar="MS", min=1, help="Time between two writes.")
+    ] = 1_000,
+    crash_every: Annotated[
+        float,
+        typer.Option("--crash-every", metavar="MINUTES", min=1, help="Mean time between two crashes of a broker."),
+    ] = 120,
+    repair: Annotated[
+        float, typer.Option("--repair", metavar="MINUTES", min=0.01, help="Mean time until a broker is back.")
+    ] = 5,
+    disk_loss: Annotated[
+        float, typer.Option("--disk-loss", min=0, max=1, metavar="SHARE", help="Share of crashes that lose the log.")
+    ] = 0.02,
+    detect_ms: Annotated[
+        int, typer.Option("--detect", metavar="MS", min=1, help="Time until a crash is noticed.")
+    ] = 6_000,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with charts.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare in-sync replicas with a majority quorum.
+
+    The same faults hit f+1 in-sync replicas and a quorum of 2f+1: copies, latency, availability and loss.
+
+    [bold]Examples[/bold]
+
+    kavka quorum-vs-isr --plot report.html
+
+    kavka quorum-vs-isr -f 2 --crash-every 30 --disk-loss 0.1
+    """
+    from kavka.studies.quorum_vs_isr import Circumstances
+
+    compare(
+        Circumstances(failures, hours, seed, write_every_ms, crash_every, repair, disk_loss, detect_ms),
+        plot=plot,
+        as_json=as_json,
+    )
+
+
+def compare(circumstances: Circumstances, *, plot: str | None, as_json: bool) -> None:
     """Prints the comparison."""
     from kavka.studies.quorum_report import HEADINGS, conclusions, describe, report_page, row_of
     from kavka.studies.quorum_vs_isr import MAX_WRITES, draw, run_scheme, schemes

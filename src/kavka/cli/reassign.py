@@ -18,8 +18,12 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, DryRun, Json, OfTopic, OnePartition
 from kavka.cli.output import Failure, Table, counted, note, show, show_json, usage, write_file
 from kavka.cli.session import with_cluster
 
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from kavka.client.reassignment_plan import Plan, PlannedBroker
     from kavka.errors import RequestError
     from kavka.model import TopicPartition
+
+app = CommandLine(name="reassign", help="Move partitions to other brokers.")
+
 
 Replicas = dict["TopicPartition", tuple[int, ...]]
 
@@ -41,17 +48,41 @@ LOOK_AGAIN_S = 1.0
 # ---------------------------------------------------------------------------------------------------------------- plan
 
 
+@app.command("plan")
 def plan(
-    bootstrap: str | None,
-    topics: Sequence[str],
-    *,
-    brokers: Sequence[int],
-    replicas: int | None,
-    internal: bool,
-    output: str | None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", metavar="NAME", show_default="all", help="Only these topics.")
+    ] = None,
+    brokers: Annotated[
+        str | None,
+        typer.Option("--brokers", metavar="ID,ID,...", show_default="all live brokers", help="Where replicas may be."),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas", "-r", min=1, metavar="N", show_default="as many as now", help="Replicas of each partition."
+        ),
+    ] = None,
+    internal: Annotated[bool, typer.Option("--internal", "-a", help="Include internal topics.")] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the plan here, unless it cannot be made."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: it always does.")] = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Prints the JSON of a plan on standard output, or writes it into the file `output`; on standard error, what it
-    would move. A plan that cannot be made leaves the file as it is."""
+    """Say where replicas should be, as JSON, and what that would copy; nothing is moved.
+
+    Replicas are spread evenly over the brokers, and over racks where every broker has one, with as little copied as
+    that takes. Without --topic all topics are planned together. The JSON is that of kafka-reassign-partitions.
+
+    [bold]Examples[/bold]
+
+    kavka reassign plan --brokers 1,2,3,4 --output move.json
+
+    kavka reassign plan --topic orders --replicas 3 | kavka reassign execute -
+    """
+    wanted = _broker_ids(brokers)
     from kavka.client.reassignment_plan import plan as make_plan
     from kavka.client.reassignment_plan import to_json
 
@@ -59,7 +90,7 @@ def plan(
         from kavka.client.admin import Admin
 
         admin = Admin(cluster)
-        allowed = await _allowed(admin, brokers)
+        allowed = await _allowed(admin, wanted)
         found = await (admin.describe_topics(topics) if topics else admin.list_topics(include_internal=internal))
         current = {_partition(topic.name, each): each.replicas for topic in found for each in topic.partitions}
         try:
@@ -79,6 +110,14 @@ def plan(
     note(
         f"Next: `kavka reassign execute {output or 'FILE'}`" + ("." if output else ", with this output saved as FILE.")
     )
+
+
+def _broker_ids(text: str | None) -> list[int]:
+    """Broker ids, each once; all live brokers where there are none."""
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if not all(word.isdecimal() for word in words) or (text is not None and not words):
+        usage(f"--brokers {text}: broker ids are numbers", "for example --brokers 1,2,3")
+    return sorted({int(word) for word in words})
 
 
 async def _allowed(admin: Admin, wanted: Sequence[int]) -> list[PlannedBroker]:
@@ -112,18 +151,38 @@ class _Prepared(NamedTuple):
     under_way: Mapping[TopicPartition, Reassignment]
 
 
+@app.command("execute")
 def execute(
-    bootstrap: str | None,
-    file: str,
-    *,
-    throttle: int | None,
-    additional: bool,
-    keep_factor: bool,
-    force: bool,
-    dry_run: bool,
-    as_json: bool,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A plan, as plan writes it; - for standard input.")],
+    throttle: Annotated[
+        int | None,
+        typer.Option("--throttle", metavar="BYTES", min=1, help="Copy at most this many bytes per second and broker."),
+    ] = None,
+    additional: Annotated[
+        bool,
+        typer.Option(
+            "--additional", help="Go on while other partitions move; the plan replaces moves of its own ones."
+        ),
+    ] = False,
+    keep_factor: Annotated[
+        bool, typer.Option("--keep-factor", help="Refuse to change the number of replicas (Kafka 4.1).")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow fewer replicas than min.insync.replicas.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Begins the moves of a file. Raises Failure, with nothing begun, where the file is nonsense for this cluster."""
+    """Begin the moves of a plan. What undoes them is printed first.
+
+    Partitions can be written and read all along: replicas are added, catch up, and only then others are removed. The
+    controller goes on with it after failures, its own included.
+
+    [bold]Examples[/bold]
+
+    kavka reassign execute move.json --throttle 50000000 > undo.json
+
+    kavka reassign plan --brokers 1,2,3 | kavka reassign execute -
+    """
     wanted = _read(file)
 
     async def work(cluster: Cluster) -> tuple[_Prepared, dict[TopicPartition, RequestError]]:
@@ -317,10 +376,27 @@ class MoveStatus(NamedTuple):
     """Of all replicas that are added."""
 
 
+@app.command("status")
 def status(
-    bootstrap: str | None, file: str | None, *, clear: bool, wait: bool, timeout_s: float | None, as_json: bool
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="A plan; everything that moves by default.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Lift the throttles once nothing moves.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Return when all moves are done.")] = False,
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer than this.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Shows how far moves are: of the partitions of a file, or of all that move."""
+    """Show how far moves are.
+
+    [bold]Examples[/bold]
+
+    kavka reassign status
+
+    kavka reassign status move.json --wait --clear
+    """
     wanted = _read(file) if file is not None else None
 
     async def work(cluster: Cluster) -> tuple[list[MoveStatus], list[str]]:
@@ -461,17 +537,24 @@ def _facts(each: MoveStatus) -> dict[str, object]:
 # -------------------------------------------------------------------------------------------------------------- cancel
 
 
+@app.command("cancel")
 def cancel(
-    bootstrap: str | None,
-    file: str | None,
-    *,
-    topic: str | None,
-    partition: int | None,
-    everything: bool,
-    keep_throttle: bool,
-    as_json: bool,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="A plan: cancel the moves of its partitions.")
+    ] = None,
+    topic: OfTopic = None,
+    partition: OnePartition = None,
+    everything: Annotated[bool, typer.Option("--all", help="Cancel all moves.")] = False,
+    keep_throttle: Annotated[bool, typer.Option("--keep-throttle", help="Keep the throttles.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Stops moves: what was copied so far is deleted, and the replicas are what they were."""
+    """Cancel moves: the replicas stay where they were, and what was copied is deleted.
+
+    [bold]Example[/bold]
+
+    kavka reassign cancel --topic orders --partition 3
+    """
     if (file is not None) + (topic is not None) + everything != 1:
         usage("cancel what?", "name a plan's file, --topic NAME (and --partition N), or --all")
     if partition is not None and topic is None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, Table, confirm, counted, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -12,18 +16,33 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.model import TopicPartition
 
+app = CommandLine(name="records", help="Delete the oldest records of topics.")
 
+
+@app.command("delete")
 def delete(
-    bootstrap: str | None,
-    topic: str,
-    *,
-    partitions: Sequence[int],
-    before: int | None,
-    everything: bool,
-    yes: bool,
-    as_json: bool,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, metavar="N", help="Only this partition; may be repeated."),
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", min=0, metavar="OFFSET", help="Records before this offset.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All records that are there now.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Moves the log starts of partitions. Raises Failure where that is refused or not wanted after all."""
+    """Delete the oldest records of a topic.
+
+    [bold]Examples[/bold]
+
+    kavka records delete orders --all
+
+    kavka records delete orders --partition 3 --before 1200 --yes
+    """
+    partitions = partitions or []
     if (before is None) == (not everything):
         usage("which records?", "give --before OFFSET, or --all for those that are there now")
     which = "all records" if everything else f"all records before offset {before}"

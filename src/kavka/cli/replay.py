@@ -11,10 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Json
 from kavka.cli.output import FAILED, Failure, Table, counted, note, require_writable, show, write_file
-from kavka.cli.why import moment_ms
+from kavka.cli.times import moment_ms
 
 if TYPE_CHECKING:
     from kavka.flight.ring import FlightRing
@@ -23,21 +27,51 @@ if TYPE_CHECKING:
     from kavka.simulator.host.trace import Event, Trace
     from kavka.simulator.runs.recorded_run import Finding
 
+app = CommandLine()
+
+
 MAX_DIFFERENCES = 20
 MAX_CHANGES = 40
 """Lines of a kind that are printed; --trace and --json have all."""
 
 
+@app.command("replay")
 def replay(
-    directories: Sequence[str],
-    *,
-    partitions: Sequence[str],
-    around: str | None,
-    trace: str | None,
-    page: str | None,
-    as_json: bool,
-) -> int:
-    """Replays and prints what came of it; returns the exit status: 1 if something came out otherwise."""
+    directories: Annotated[
+        list[str], typer.Argument(metavar="DIRECTORY", help="Brokers' log directories, or those above them.")
+    ],
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partition", "-p", metavar="NAME", show_default="all", help="Only TOPIC-PARTITION, or TOPIC."),
+    ] = None,
+    around: Annotated[
+        str | None,
+        typer.Option(
+            "--around", metavar="TIME", help="Only a minute before and after: 10:42, 10:42:07, or with a date."
+        ),
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through it in a browser.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Replay what brokers recorded, decision by decision.
+
+    No broker needs to run. The same code decides again about leaders, in-sync replicas and high watermarks. It reports
+    where it decides differently (another version of kavka, or a bug); the exit status is then 1.
+
+    [bold]Examples[/bold]
+
+    kavka replay kavka-data
+
+    kavka replay kavka-data --partition orders-0 --around 10:42 --page incident.html
+
+    kavka replay /srv/broker-1/logs /srv/broker-2/logs --trace incident.txt
+    """
+    partitions = partitions or []
     from kavka.replay.cluster_replay import replay_cluster
 
     rings = _rings(directories)
@@ -72,7 +106,8 @@ def replay(
         for what, name in (("The trace", trace), ("The page", page)):
             if name is not None:
                 note(f"{what} is in {name}.")
-    return FAILED if replayed.differences else 0
+    if replayed.differences:
+        raise typer.Exit(FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,31 +11,98 @@ import os
 import random
 from collections.abc import Callable
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Json
 from kavka.cli.output import FAILED, Failure, Table, note, require_writable, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.simulator.runs.recorded_run import RecordedRun, Wish
 
+app = CommandLine()
+
+
 SEEDS = 1_000_000
 """A seed that nobody chose is below this: short enough to be read out."""
 
 
+@app.command("simulate")
 def simulate(
-    *,
-    seed: int | None,
-    scenario: str | None,
-    brokers: int | None,
-    hours: float | None,
-    faults: str | None,
-    replay: str | None,
-    trace: str | None,
-    page: str | None,
-    shrink: str | None,
-    as_json: bool,
-) -> int:
-    """Runs a simulation and prints what came of it; returns the exit status: 1 if a rule was broken."""
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", min=0, metavar="N", show_default="drawn, and printed", help="The same seed gives the same run."
+        ),
+    ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="NAME", help="A named scenario, or enough of its name; see --list."),
+    ] = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            "--brokers", "-n", min=1, max=9, metavar="N", show_default="drawn from the seed", help="Number of brokers."
+        ),
+    ] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            "--hours", min=0.001, max=1000, metavar="H", show_default="ten minutes", help="Virtual hours of faults."
+        ),
+    ] = None,
+    faults: Annotated[
+        str | None,
+        typer.Option(
+            "--faults",
+            metavar="KIND,...",
+            show_default="drawn from the seed",
+            help="Only these kinds, each equally often: kill, pause, cut, ..., or none; an unknown one lists all.",
+        ),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option("--replay", metavar="FILE", help="Play a run that --shrink wrote, or somebody by hand."),
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through the run in a browser.")
+    ] = None,
+    shrink: Annotated[
+        str | None,
+        typer.Option(
+            "--shrink",
+            metavar="FILE",
+            help="If a rule is broken, find a smaller run that breaks it, and write that for --replay.",
+        ),
+    ] = None,
+    names: Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a cluster under faults in virtual time.
+
+    Brokers, controller and clients run their own code; network, disks, clocks and ZooKeeper are simulated. Kafka's
+    promises are checked after every step. The exit status is 1 if one was broken.
+
+    [bold]Examples[/bold]
+
+    kavka simulate
+
+    kavka simulate --seed 7 --faults kill,pause,cut --page run.html
+
+    kavka simulate --scenario S13 --trace s13.txt
+
+    kavka simulate --seed 7 --hours 1 --json
+
+    kavka simulate --seed 7 --shrink small.txt
+    """
+    if names:
+        _list_scenarios(as_json=as_json)
+        return
     if scenario is not None and shrink is not None:
         usage("a scenario is small already", "--shrink is for seeds")
     if replay is not None:
@@ -72,10 +139,11 @@ def simulate(
         for what, name in (("The trace", trace), ("The page", page)):
             if name is not None:
                 note(f"{what} is in {name}.")
-    return FAILED if run.finding is not None else 0
+    if run.finding is not None:
+        raise typer.Exit(FAILED)
 
 
-def list_scenarios(*, as_json: bool) -> None:
+def _list_scenarios(*, as_json: bool) -> None:
     from kavka.simulator.scenarios import SCENARIOS
 
     if as_json:

@@ -16,10 +16,10 @@ from kavka.installation import install_command
 if TYPE_CHECKING:
     from kavka_spark.doctor import Finding
 
-spark_app = CommandLine(help="Spark on this machine: is everything there that it needs?")
+app = CommandLine(name="spark", help="Check whether this machine is ready for Spark.")
 
 
-@spark_app.command("doctor")
+@app.command("doctor")
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     try_it: Annotated[

@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from kavka.cli.health import cluster_settings
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json, Metrics, ZooKeeper
 from kavka.cli.output import FAILED, INTERRUPTED, Failure, Table, counted, show, show_json
 
 if TYPE_CHECKING:
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
 
     from kavka.observe.cluster_settings import ClusterSettings
     from kavka.observe.snapshot import ClusterSnapshot
+
+app = CommandLine()
+
 
 POLL_MS = 1_000
 ROWS_ONCE = 50
@@ -31,10 +38,27 @@ SPARED = ("address", "most behind", "bytes/s", "members", "bytes", "replicas", "
 """Columns that a narrow terminal does without, the first one first: a number that is cut is none."""
 
 
+@app.command("top")
 def top(
-    bootstrap: str | None, *, zookeeper: str | None, metrics: str | None, once: bool, every_s: float, as_json: bool
+    once: Annotated[bool, typer.Option("--once", help="Print once, and end.")] = False,
+    every_s: Annotated[
+        float, typer.Option("--every", min=0.25, max=60, metavar="SECONDS", help="Interval between two looks.")
+    ] = 1.0,
+    zookeeper: ZooKeeper = None,
+    metrics: Metrics = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Shows until Ctrl-C, or `once`. Raises Failure where the cluster does not answer the one look."""
+    """Watch brokers, the busiest topics and the groups that lag.
+
+    The picture is refreshed until Ctrl-C. In a pipe it is printed once.
+
+    [bold]Examples[/bold]
+
+    kavka top
+
+    kavka top --once
+    """
     settings = cluster_settings(bootstrap, zookeeper, metrics)
     from kavka.runtime.loop import run
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from kavka.cli.configs import require_known
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, BootstrapHabit, DryRun, Json, ListHabit, TopicHabit
 from kavka.cli.output import Failure, Table, confirm, counted, done, note, show, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -15,24 +19,66 @@ if TYPE_CHECKING:
     from kavka.errors import RequestError
     from kavka.model import TopicPartition
 
+app = CommandLine(name="topics", help="Create, list, describe, alter and delete topics.")
 
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", "--config", metavar="NAME=VALUE", help="A setting of the topic; repeatable."),
+]
+BROKERS_CHOICE = -1
+"""As a number of partitions or replicas: the broker's default."""
+
+
+@app.callback(invoke_without_command=True)
+def topics(context: typer.Context, wants_list: ListHabit = False, bootstrap: BootstrapHabit = None) -> None:
+    """Create, list, describe, alter and delete topics."""
+    if wants_list:
+        list_topics(bootstrap=bootstrap)
+    elif context.invoked_subcommand is None:
+        usage("topics: which command?", "`kavka topics --help` shows commands")
+
+
+@app.command("create")
 def create(
-    bootstrap: str | None,
-    names: Sequence[str],
-    *,
-    partitions: int,
-    replicas: int,
-    configs: Mapping[str, str],
-    if_not_exists: bool,
-    dry_run: bool,
-    as_json: bool,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME*", help="Topics to create.")] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, metavar="N", show_default="the broker's num.partitions", help="Partitions."
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas",
+            "-r",
+            "--replication-factor",
+            min=1,
+            metavar="N",
+            show_default="the broker's default.replication.factor",
+            help="Replicas of each partition.",
+        ),
+    ] = None,
+    settings: Settings = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is not an error.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
 ) -> None:
-    """Creates topics; -1 leaves a number to the broker. Raises Failure where one of them could not be made."""
+    """Create topics.
+
+    [bold]Example[/bold]
+
+    kavka topics create orders payments -p 6 --set retention.ms=86400000 --set cleanup.policy=compact
+    """
+    names = _named(names, topic, "create")
+    configs = _assignments(settings)
 
     async def work(cluster: Cluster) -> dict[str, RequestError]:
         from kavka.client.admin import Admin, NewTopic
 
-        topics = [NewTopic(name, partitions, replicas, configs) for name in names]
+        topics = [NewTopic(name, partitions or BROKERS_CHOICE, replicas or BROKERS_CHOICE, configs) for name in names]
         return await Admin(cluster).create_topics(topics, validate_only=dry_run)
 
     failures = with_cluster(bootstrap, work)
@@ -49,7 +95,21 @@ def create(
     _raise_first({name: error for name, error in failures.items() if name not in existing})
 
 
-def list_topics(bootstrap: str | None, *, internal: bool, as_json: bool) -> None:
+@app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", "-a", help="Include internal topics.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """List topics with their partitions and replicas.
+
+    [bold]Examples[/bold]
+
+    kavka topics list
+
+    kavka topics list --internal --json
+    """
+
     async def work(cluster: Cluster) -> list[TopicMetadata]:
         from kavka.client.admin import Admin
 
@@ -68,44 +128,72 @@ def list_topics(bootstrap: str | None, *, internal: bool, as_json: bool) -> None
     show(table)
 
 
-def describe(bootstrap: str | None, names: Sequence[str], *, as_json: bool) -> None:
-    """Partitions with leaders, replicas and offsets, and what the topics override."""
+@app.command("describe")
+def describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Topics; all by default.")] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
+) -> None:
+    """Show partitions with leaders, replicas and offsets, and the settings that a topic overrides.
+
+    [bold]Examples[/bold]
+
+    kavka topics describe
+
+    kavka topics describe orders --json
+    """
+    wanted = [*(names or []), *(topic or [])]
 
     async def work(cluster: Cluster) -> list[tuple[TopicMetadata, dict[str, str], Offsets]]:
         from kavka.client.admin import Admin
 
         admin = Admin(cluster)
-        topics = await (admin.describe_topics(names) if names else admin.list_topics())
+        topics = await (admin.describe_topics(wanted) if wanted else admin.list_topics())
         return [(topic, await _overrides(admin, topic.name), await _offsets(cluster, topic)) for topic in topics]
 
     described = with_cluster(bootstrap, work)
     if as_json:
-        show_json([_description(topic, overrides, offsets) for topic, overrides, offsets in described])
+        show_json([_description(*each) for each in described])
         return
-    for number, (topic, overrides, offsets) in enumerate(described):
+    for number, each in enumerate(described):
         if number:
             print()
-        _show_topic(topic, overrides, offsets)
+        _show_topic(*each)
 
 
+@app.command("alter")
 def alter(
-    bootstrap: str | None,
-    name: str,
-    *,
-    partitions: int | None,
-    settings: Mapping[str, str],
-    unset: Sequence[str],
-    as_json: bool,
+    name: Annotated[str | None, typer.Argument(metavar="NAME*", help="The topic.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, metavar="N", help="Raise the number of partitions to N.")
+    ] = None,
+    settings: Settings = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="Remove a setting: the broker's value applies.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
 ) -> None:
-    """Adds partitions, and changes what the topic overrides."""
-    if partitions is None and not settings and not unset:
+    """Add partitions to a topic, or change its settings.
+
+    [bold]Example[/bold]
+
+    kavka topics alter orders -p 12 --set retention.ms=3600000 --unset cleanup.policy
+    """
+    named = _named([name] if name is not None else [], topic, "alter")
+    if len(named) > 1:
+        usage(f"alter one topic at a time, not {', '.join(named)}")
+    name, changed, unset = named[0], _assignments(settings), unset or []
+    if partitions is None and not changed and not unset:
         usage("nothing to alter", "give --partitions N, --set name=value or --unset name")
 
     async def work(cluster: Cluster) -> None:
         from kavka.client.admin import Admin, ConfigChange, ConfigOperation, ConfigResource, ResourceType
 
         admin = Admin(cluster)
-        changes = [ConfigChange(each, value) for each, value in settings.items()]
+        changes = [ConfigChange(each, value) for each, value in changed.items()]
         changes += [ConfigChange(each, None, ConfigOperation.DELETE) for each in unset]
         if changes:
             resource = ConfigResource(ResourceType.TOPIC, name)
@@ -119,12 +207,30 @@ def alter(
                 raise error
 
     with_cluster(bootstrap, work)
-    facts = {"topic": name, "partitions": partitions, "set": dict(settings), "unset": list(unset)}
+    facts = {"topic": name, "partitions": partitions, "set": changed, "unset": list(unset)}
     done(f"Topic {name} altered.", facts, as_json=as_json)
 
 
-def delete(bootstrap: str | None, names: Sequence[str], *, yes: bool, if_exists: bool, as_json: bool) -> None:
-    """Deletes topics with all their records; asks first on a terminal."""
+@app.command("delete")
+def delete(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME*", help="Topics to delete with all their records.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing topic is not an error.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic: TopicHabit = None,
+) -> None:
+    """Delete topics with all their records.
+
+    [bold]Examples[/bold]
+
+    kavka topics delete orders
+
+    kavka topics delete orders payments --if-exists --yes
+    """
+    names = _named(names, topic, "delete")
     confirm(f"delete {counted(len(names), 'topic')} with all records: {', '.join(names)}", yes=yes)
 
     async def work(cluster: Cluster) -> dict[str, RequestError]:
@@ -143,6 +249,24 @@ def delete(bootstrap: str | None, names: Sequence[str], *, yes: bool, if_exists:
         for name in missing:
             print(f"Topic {name} was not there.")
     _raise_first({name: error for name, error in failures.items() if name not in missing})
+
+
+def _named(names: Sequence[str] | None, habit: Sequence[str] | None, what: str) -> list[str]:
+    """Topics, as arguments or as Kafka's tools take them."""
+    named = [*(names or []), *(habit or [])]
+    if not named:
+        usage("which topic?", f"for example kavka topics {what} orders")
+    return named
+
+
+def _assignments(texts: Sequence[str] | None) -> dict[str, str]:
+    from kavka.config.properties import parse_assignments
+    from kavka.errors import ConfigError
+
+    try:
+        return parse_assignments(texts or [])
+    except ConfigError as problem:
+        usage(f"--set: {problem}", "for example --set retention.ms=3600000")
 
 
 Offsets = dict["TopicPartition", tuple[int, int]]

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, Table, confirm, counted, done, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
 
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.client.transaction_admin import ListedTransaction, ShownProducer, ShownTransaction
     from kavka.model import TopicPartition
+
+app = CommandLine(name="transactions", help="List transactions, and end those that hang.")
+
 
 STATES = (
     "Empty",
@@ -32,16 +39,30 @@ STATES = (
 """Those of Apache Kafka (`TransactionState`)."""
 
 
+@app.command("list")
 def list_transactions(
-    bootstrap: str | None,
-    *,
-    states: Sequence[str],
-    longer_than_ms: int | None,
-    pattern: str | None,
-    as_json: bool,
+    states: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only ids in this state: Ongoing, Empty, ...")
+    ] = None,
+    longer_than_ms: Annotated[
+        int | None,
+        typer.Option("--running-longer-than-ms", metavar="MS", help="Only transactions open for longer than this."),
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Only ids that match as a whole.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """The transactional ids of all coordinators."""
-    states = one_of(states, STATES, what="state of transactions")
+    """List transactional ids with their coordinator, producer id and state.
+
+    [bold]Examples[/bold]
+
+    kavka transactions list
+
+    kavka transactions list --state Ongoing --running-longer-than-ms 60000
+    """
+    states = one_of(states or [], STATES, what="state of transactions")
 
     async def work(cluster: Cluster) -> list[ListedTransaction]:
         from kavka.client.transaction_admin import TransactionAdmin
@@ -63,8 +84,18 @@ def list_transactions(
     show(table)
 
 
-def describe(bootstrap: str | None, transactional_ids: Sequence[str], *, as_json: bool) -> None:
-    """What coordinators know of these ids."""
+@app.command("describe")
+def describe(
+    transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID", help="Transactional ids.")],
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show transactional ids: state, producer, time-out, partitions.
+
+    [bold]Examples[/bold]
+
+    kavka transactions describe orders-to-bills
+    """
 
     async def work(cluster: Cluster) -> list[ShownTransaction]:
         from kavka.client.transaction_admin import TransactionAdmin
@@ -93,8 +124,21 @@ def describe(bootstrap: str | None, transactional_ids: Sequence[str], *, as_json
     show(table)
 
 
-def describe_producers(bootstrap: str | None, topic: str, partition: int | None, *, as_json: bool) -> None:
-    """The producers that a topic's partitions remember."""
+@app.command("describe-producers")
+def describe_producers(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, metavar="N", help="Only this partition.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Show the producers of a topic's partitions, and where their open transactions begin.
+
+    [bold]Examples[/bold]
+
+    kavka transactions describe-producers orders --partition 0
+    """
 
     async def work(cluster: Cluster) -> list[ShownProducer]:
         from kavka.client.transaction_admin import TransactionAdmin
@@ -104,10 +148,26 @@ def describe_producers(bootstrap: str | None, topic: str, partition: int | None,
     _show_producers(with_cluster(bootstrap, work), "No producer is remembered there.", as_json=as_json)
 
 
+@app.command("find-hanging")
 def find_hanging(
-    bootstrap: str | None, topic: str | None, partition: int | None, *, max_timeout_ms: int, as_json: bool
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, metavar="N", help="Only this partition of it.")
+    ] = None,
+    max_timeout_ms: Annotated[
+        int, typer.Option("--max-timeout-ms", min=0, metavar="MS", help="The cluster's transaction.max.timeout.ms.")
+    ] = 900_000,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Open transactions that nobody will end. Raises Failure where there are some."""
+    """Find open transactions that no coordinator will end.
+
+    [bold]Examples[/bold]
+
+    kavka transactions find-hanging
+
+    kavka transactions find-hanging --topic orders
+    """
     if partition is not None and topic is None:
         usage("--partition without --topic", "for example --topic orders --partition 3")
 
@@ -134,8 +194,23 @@ def find_hanging(
         )
 
 
-def abort(bootstrap: str | None, topic: str, partition: int, start_offset: int, *, yes: bool, as_json: bool) -> None:
-    """Ends the transaction that began at an offset of a partition."""
+@app.command("abort")
+def abort(
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.")],
+    partition: Annotated[int, typer.Option("--partition", min=0, metavar="N", help="The partition.")],
+    start_offset: Annotated[
+        int, typer.Option("--start-offset", min=0, metavar="OFFSET", help="Where the transaction begins.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Abort the transaction that begins at an offset of a partition, whatever its coordinator says.
+
+    [bold]Examples[/bold]
+
+    kavka transactions abort --topic orders --partition 0 --start-offset 1042
+    """
     from kavka.model import TopicPartition
 
     place = TopicPartition(topic, partition)
@@ -161,8 +236,19 @@ def abort(bootstrap: str | None, topic: str, partition: int, start_offset: int, 
     done(f"Aborted the transaction of producer {aborted.producer_id} in {place}.", facts, as_json=as_json)
 
 
-def force_terminate(bootstrap: str | None, transactional_id: str, *, yes: bool, as_json: bool) -> None:
-    """Fences an id's producer and aborts its transaction."""
+@app.command("force-terminate")
+def force_terminate(
+    transactional_id: Annotated[str, typer.Argument(metavar="TRANSACTIONAL-ID", help="The transactional id.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Fence the producer of a transactional id, and abort its open transaction.
+
+    [bold]Examples[/bold]
+
+    kavka transactions force-terminate orders-to-bills
+    """
     confirm(f"fence the producer with transactional id {transactional_id!r}, and abort its transaction", yes=yes)
 
     async def work(cluster: Cluster) -> None:

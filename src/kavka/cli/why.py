@@ -8,37 +8,70 @@ cluster may be down then).
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kavka.cli.help import CommandLine
+from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
 from kavka.cli.story import NEAR_MS, Subject, headline, parse_subject, select, tell
+from kavka.cli.times import moment_ms, parse_duration
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
     from kavka.decisions import Decision, RecordedDecision
 
+app = CommandLine()
+
+
 DEFAULT_SINCE_MS = 24 * 3_600_000
 RING_DEPTH = 3
 """How far below --data rings are looked for: data/broker-1/logs."""
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
 
 
+@app.command("why")
 def why(
-    bootstrap: str | None,
-    words: Sequence[str],
-    *,
-    at: str | None,
-    since: str | None,
-    data: Sequence[str],
-    brief: bool,
-    as_json: bool,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SUBJECT",
+            help="TOPIC-PARTITION, TOPIC, broker N, group G or controller; everything by default.",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="How things stood then, and why: 10:42, or ISO 8601.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", show_default="24h", help="How far to look back: 90s, 10m, 2h, 7d."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", metavar="DIRECTORY", help="Read log directories instead of asking the cluster."),
+    ] = None,
+    brief: Annotated[bool, typer.Option("--brief", help="One line per decision, without reasons.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
 ) -> None:
-    """Prints the story. Raises Failure where there is nothing to read it from."""
+    """Explain why a leader moved, an ISR shrank, and so on.
+
+    It shows what the brokers decided, when, and on which evidence.
+
+    [bold]Examples[/bold]
+
+    kavka why orders-3
+
+    kavka why orders-3 --at 10:42
+
+    kavka why broker 2 --since 2h
+
+    kavka why controller --data kavka-data
+    """
     try:
-        subject = parse_subject(words)
+        subject = parse_subject(words or [])
     except ValueError as problem:
         usage(str(problem), "for example: kavka why orders-3, kavka why broker 2, kavka why controller")
     now_ms = time.time_ns() // 1_000_000
@@ -185,47 +218,6 @@ def _ring_files(directory: str, depth: int) -> Iterator[str]:
             yield entry.path
         elif depth and entry.is_dir(follow_symlinks=False):
             yield from _ring_files(entry.path, depth - 1)
-
-
-def moment_ms(text: str, now_ms: int, *, option: str = "--at") -> int:
-    """Milliseconds since 1970 of `10:42`, `10:42:07` (today; yesterday where that is nearer), an ISO 8601 time (local
-    where it names no zone), or of a number of them. Raises Failure for a time that lies in the future."""
-    at_ms = _moment_ms(text, now_ms, option)
-    if at_ms > now_ms:
-        usage(f"{option} {text} lies in the future", "another day's: write for example 2026-01-31T10:42:00")
-    return at_ms
-
-
-def _moment_ms(text: str, now_ms: int, option: str) -> int:
-    from datetime import datetime, timedelta
-
-    if text.isdecimal() and len(text) > 6:
-        return int(text)
-    try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", text):
-            today = datetime.fromtimestamp(now_ms / 1000).astimezone()
-            clock = datetime.strptime(text, _CLOCKS[text.count(":"), "." in text])
-            moment = today.replace(
-                hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=clock.microsecond
-            )
-            if moment > today + timedelta(hours=12):
-                moment -= timedelta(days=1)
-        else:
-            moment = datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        usage(f"{option} {text} is not a time", "write 10:42, 10:42:07 or 2026-01-31T10:42:00")
-    return int(moment.timestamp() * 1000)
-
-
-_CLOCKS = {(1, False): "%H:%M", (2, False): "%H:%M:%S", (2, True): "%H:%M:%S.%f"}
-
-
-def parse_duration(text: str) -> int:
-    """Milliseconds of `90s`, `10m`, `2h`, `7d`, `1w` or `250ms`."""
-    match = re.fullmatch(r"(\d+)(ms|[smhdw])", text)
-    if match is None:
-        usage(f"--since {text} is not a duration", "write for example 90s, 10m, 2h or 7d")
-    return int(match[1]) * _UNITS_MS[match[2]]
 
 
 def _clock(at_ms: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kavka.cli import console_beside
-from kavka.cli.console import MISSING, console
+from kavka.cli.console import MISSING, Wishes, serve_console
 from kavka.cli.console_beside import NO_CONSOLE_VARIABLE, ConsoleBeside
 from kavka.cli.output import Failure
 from kavka.cli.start import Start, settings_of
@@ -76,18 +76,7 @@ def test_without_its_extra_up_has_none_and_says_nothing(started: Started, monkey
 def test_without_its_extra_the_command_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kavka.cli.console.find_spec", without_the_extra)
     with pytest.raises(Failure) as refused:
-        console(
-            [],
-            file=None,
-            host=None,
-            port=None,
-            data=None,
-            zookeeper=None,
-            login=False,
-            log_level="info",
-            as_json=False,
-            beside=False,
-        )
+        serve_console(Wishes(), log_level="info", as_json=False, beside=False)
     assert refused.value.problem == MISSING
     assert refused.value.next_step == install_command("console")
 

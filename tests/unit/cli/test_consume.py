@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.cli.consume import Where, parse_time, parse_where
+from kavka.cli.consume import Where, parse_where
 from kavka.cli.output import WRONG_USAGE, Failure
+from kavka.cli.times import parse_time
 
 
 @pytest.mark.parametrize(

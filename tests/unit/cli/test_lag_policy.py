@@ -34,7 +34,7 @@ def run(*files: str, **options: object) -> None:
         "as_json": True,
         **options,
     }
-    lag_policy(files, **chosen)  # type: ignore[arg-type]
+    lag_policy(list(files), **chosen)  # type: ignore[arg-type]
 
 
 def last_object(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.output import Failure
-from kavka.cli.quorum_vs_isr import quorum_vs_isr
+from kavka.cli.quorum_vs_isr import compare
 from kavka.studies.quorum_vs_isr import Circumstances
 
 SHORT = Circumstances(hours=0.5, crash_every_minutes=10, disk_loss=0.2, seed=3)
@@ -18,7 +18,7 @@ def test_one_object_has_the_figures_and_the_page_the_drawings(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
-    quorum_vs_isr(SHORT, plot=str(page), as_json=True)
+    compare(SHORT, plot=str(page), as_json=True)
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [each["replicas"] for each in found["schemes"]] == [2, 2, 3, 3]
     assert all(each["writes"] == 1_800 for each in found["schemes"])
@@ -27,7 +27,7 @@ def test_one_object_has_the_figures_and_the_page_the_drawings(
 
 
 def test_a_table_and_sentences_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    quorum_vs_isr(SHORT, plot=None, as_json=False)
+    compare(SHORT, plot=None, as_json=False)
     printed = capsys.readouterr().out
     assert "quorum of 3\t3\t" in printed
     assert "To survive 1 failure the ISR keeps 2 copies, the quorum 3." in printed
@@ -35,6 +35,6 @@ def test_a_table_and_sentences_are_for_people(capsys: pytest.CaptureFixture[str]
 
 def test_a_page_that_cannot_be_written_and_too_many_writes_are_said() -> None:
     with pytest.raises(Failure, match="cannot be written"):
-        quorum_vs_isr(SHORT, plot="/nowhere/page.html", as_json=True)
+        compare(SHORT, plot="/nowhere/page.html", as_json=True)
     with pytest.raises(Failure, match="more than 2,000,000 writes"):
-        quorum_vs_isr(Circumstances(hours=1_000), plot=None, as_json=True)
+        compare(Circumstances(hours=1_000), plot=None, as_json=True)

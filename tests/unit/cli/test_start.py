@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from kavka.cli import app as application
+from kavka.cli import up
 from kavka.cli.start import OPTIONS_OF_BOTH, OPTIONS_OF_UP, Start, WrongUsage, quick_start, settings_of
 from kavka.errors import ConfigError
 
@@ -81,7 +82,7 @@ def test_typer_makes_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["up", "-p", "7", "--host", "::1", "-d", "x", "-s", "a=b", "--log-level", "error", "--json"]
     words += ["--brokers", "3", "--processes", "--zookeeper-port", "2181"]
     plans: list[Start] = []
-    monkeypatch.setattr(application, "start", lambda plan: plans.append(plan) or 3)
+    monkeypatch.setattr(up, "start", lambda plan: plans.append(plan) or 3)
     assert application.run(words) == 3
     assert plans == [quick_start(words)]
 

@@ -9,7 +9,8 @@ import pytest
 
 from kavka.cli.output import Failure
 from kavka.cli.story import Subject, headline, parse_subject, select, tell
-from kavka.cli.why import moment_ms, parse_duration, why
+from kavka.cli.times import moment_ms, parse_duration
+from kavka.cli.why import why
 from kavka.decisions import RING_FILES, Decision, DecisionKind, RecordedDecision, encode_decision
 from kavka.model import BrokerId, TopicPartition
 
@@ -162,7 +163,7 @@ def test_rings_of_several_brokers_are_told_as_one_story(tmp_path: object, capsys
         line = encode_decision(RecordedDecision(f"{broker}-0-1", decision))
         (directory / RING_FILES[1]).write_bytes(line + b"\n" + line + b"\n" + line[:20])
 
-    why(None, ["orders-3"], at=None, since="2000w", data=[str(tmp_path)], brief=True, as_json=False)
+    why(["orders-3"], since="2000w", data=[str(tmp_path)], brief=True)
     lines = capsys.readouterr().out.splitlines()
 
     assert [line.split("  ")[1] for line in lines] == [
@@ -174,5 +175,5 @@ def test_rings_of_several_brokers_are_told_as_one_story(tmp_path: object, capsys
 
 def test_a_directory_without_a_ring_is_a_failure_with_a_next_step(tmp_path: object) -> None:
     with pytest.raises(Failure, match="no ring of decisions") as failure:
-        why(None, [], at=None, since=None, data=[str(tmp_path)], brief=False, as_json=False)
+        why([], data=[str(tmp_path)])
     assert "log directory" in failure.value.next_step
