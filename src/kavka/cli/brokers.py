@@ -28,7 +28,7 @@ DIRECTORIES_PATIENCE_S = 10.0
 
 @app.command("brokers")
 def brokers(as_json: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Show brokers: what each leads, stores and is behind on.
+    """Show brokers, with what each leads and stores.
 
     It also shows which broker is the controller, and which ones do not answer.
 

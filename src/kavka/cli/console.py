@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 app = CommandLine(
     name="console",
-    help="Serve the console: pages about clusters, for a browser.",
+    help="Serve the console: web pages about clusters.",
     invoke_without_command=True,
     no_args_is_help=False,
 )
@@ -110,7 +110,7 @@ def console(
     as_json: Json = False,
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
-    """Serve the console: pages about clusters, for a browser.
+    """Serve the console: web pages about clusters.
 
     The clusters may be kavka's or Apache Kafka's. Ctrl-C stops it.
 

@@ -32,7 +32,7 @@ def elect(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Elect leaders: the preferred ones, or any that live.
+    """Elect leaders: the preferred ones, or any live one.
 
     By default, preferred replicas lead again. With --unclean, any live replica may lead a partition that has no
     leader. An unclean election loses the records that the new leader does not have, and asks first.

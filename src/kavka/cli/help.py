@@ -27,8 +27,6 @@ HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 MAX_WIDTH: Final = 100
 NAMES_WIDTH: Final = 30
 """Options whose names are longer have their text on a line of its own."""
-COMMANDS: Final = "Commands"
-"""The section of commands that have no other."""
 NEEDED: Final = "*"
 """Behind the metavar of an argument that is needed, unless a name that help is silent on stands for it."""
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,11 +51,12 @@ class Group(TyperGroup):
         formatter.write(render_group(self, ctx))
 
     def summaries(self, ctx: Context) -> Iterator[tuple[str, str, str]]:
-        """Section, name and summary of each command, those of a section one after the other."""
+        """Section, name and summary of each command, those of a section one after the other; one section of "" where
+        there is no order but that of the commands."""
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             if command is not None and not command.hidden:
-                yield COMMANDS, name, summary(command)
+                yield "", name, summary(command)
 
 
 class CommandLine(typer.Typer):
@@ -103,10 +102,13 @@ def render_group(group: Any, ctx: Context) -> str:
     if examples:
         lines += [_bold("Examples:"), *(f"  {line}" for line in examples), ""]
     listed = list(group.summaries(ctx))
-    for section in dict.fromkeys(section for section, _, _ in listed):
-        lines += [_bold(f"{section}:"), *_table([(name, text) for own, name, text in listed if own == section]), ""]
     options = [each for each in _shown(group, ctx) if each.param_type_name != "argument"]
-    lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
+    if len({section for section, _, _ in listed}) == 1:
+        lines += [_bold("Commands:"), *_table([(name, text) for _, name, text in listed]), ""]
+        lines += [_bold("Options:"), *_table([(_names(each), _text(each, ctx)) for each in options])]
+    else:
+        lines += [*_sections(listed), "", *_paragraphs([f"Options: {', '.join(map(_name, options))}"])]
+        lines[-1] = f"`{ctx.command_path} COMMAND --help` shows a command's options, with examples."
     return "\n".join(lines) + "\n"
 
 
@@ -176,6 +178,11 @@ def _argument(parameter: Parameter) -> str:
     return name if is_needed else f"[{name}]"
 
 
+def _name(parameter: Parameter) -> str:
+    """All names in a running text: `-h/--help`."""
+    return "/".join(parameter.opts)
+
+
 def _names(parameter: Parameter) -> str:
     """The short name first: `-p, --port N`; a switch with two sides as `--preferred/--unclean`."""
     names = sorted(set(parameter.opts) - HABITS, key=lambda name: (name.startswith("--"), parameter.opts.index(name)))
@@ -243,6 +250,18 @@ def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
             yield first
         for line in wrapped:
             yield f"{'':<{column}}{line}"
+
+
+def _sections(listed: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Three columns, for many commands on one screen: section (in its first line only), name, summary."""
+    widths = [max(len(row[column]) for row in listed) + 2 for column in (0, 1)]
+    last = ""
+    for section, name, text in listed:
+        left = f"{section if section != last else '':<{widths[0]}}"
+        wrapped = textwrap.wrap(text, max(_width() - sum(widths), 20), break_on_hyphens=False)
+        yield f"{_bold(left) if section != last else left}{name:<{widths[1]}}{wrapped[0]}"
+        yield from (f"{'':<{sum(widths)}}{line}" for line in wrapped[1:])
+        last = section
 
 
 def _bold(text: str) -> str:

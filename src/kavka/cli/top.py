@@ -49,7 +49,7 @@ def top(
     as_json: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Watch brokers, the busiest topics and the groups that lag.
+    """Watch brokers, busy topics and groups that lag.
 
     The picture is refreshed until Ctrl-C. In a pipe it is printed once.
 

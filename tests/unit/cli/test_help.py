@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from kavka.cli.app import app
+from kavka.cli.app import TABLE, app
 from kavka.cli.help import ClickException, split_docstring
 from kavka.cli.options import HABITS
 
@@ -103,10 +103,28 @@ def test_help_as_a_whole(help_of: Callable[..., str]) -> None:
 
 
 def test_the_programs_own_help_lists_every_command_in_a_section(help_of: Callable[..., str]) -> None:
-    text = help_of()
-    for name in ROOT.commands:
-        assert re.search(rf"^  {name} ", text, re.MULTILINE)
-    sections = re.findall(r"^(\S.*):$", text, re.MULTILINE)
-    assert sections[0] == "Examples"
-    assert sections[-1] == "Options"
-    assert "Commands" not in sections
+    lines = help_of().splitlines()
+    section, found = "", {}
+    for line in lines:
+        if row := re.fullmatch(r"(\S*) +([a-z-]+)  +(\S.*)", line):
+            section = row[1] or section
+            found[row[2]] = (section, row[3])
+    assert found == {each.name: (each.section, each.summary) for each in TABLE}
+    assert list(dict.fromkeys(section for section, _ in found.values())) == [
+        "Run",
+        "Look",
+        "Change",
+        "Understand",
+        "Pipelines",
+    ]
+    assert any(line.startswith("Options: ") and "--version" in line for line in lines)
+    assert lines[-1] == "`kavka COMMAND --help` shows a command's options, with examples."
+
+
+@pytest.mark.parametrize("path", [(), *COMMANDS], ids=["the program", *IDS])
+def test_help_fits_a_screen(path: tuple[str, ...], help_of: Callable[..., str]) -> None:
+    assert len(help_of(*path).splitlines()) <= 40
+
+
+def test_the_programs_own_help_is_no_wider_than_a_terminal(help_of: Callable[..., str]) -> None:
+    assert all(len(line) <= 80 for line in help_of().splitlines())
