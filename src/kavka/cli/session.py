@@ -6,7 +6,6 @@ step. Must not know what the commands do.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -46,6 +45,8 @@ def with_cluster(
     Where nobody listens, or the name is unknown, it fails at once. What it waits for, it says after a second, unless
     `quiet`.
     """
+    import asyncio
+
     from kavka.client.cluster import Cluster, parse_bootstrap
     from kavka.client.settings import ClientSettings
     from kavka.errors import ConfigError, KavkaError
@@ -89,6 +90,8 @@ def with_cluster(
 
 async def _say_what_is_waited_for(cluster: Cluster, addresses: str, *, quiet: bool) -> None:
     """A line on standard error when a broker has not been reached for a second, and one when it is again."""
+    import asyncio
+
     began_s = asyncio.get_running_loop().time()
     waits = False
     while not quiet:
