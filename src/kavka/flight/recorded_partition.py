@@ -2,7 +2,8 @@
 
 Decides which inputs are worth an entry. What an entry leaves out must follow from the others:
 
-    I1  an input's entry comes after the decisions that it led to, and before the next input's. Inputs do not nest
+    I1  an input's entry comes after the decisions that it led to, and before the next input's. Inputs do not nest. So
+        the recording is given the decisions before the entry, and a result carries none of those any more
     I2  appends have no entry: every entry carries the log's end, and nothing but the end of the log depends on them.
         The path of a produce request is the `Partition`'s own
     I3  a fetch has none that repeats the one before, of a member of the ISR that has all: it moves two times and
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kavka.errors import RequestError
 from kavka.flight.format import (
     BROKEN,
     PROPOSED,
@@ -30,20 +30,23 @@ from kavka.flight.format import (
     state_fields,
 )
 from kavka.model import NO_OFFSET, BrokerId, LeaderAndIsr, Offset, TopicPartition
-from kavka.replication.decide.partition import (
+from kavka.replication.decide.partition import Partition
+from kavka.replication.decide.partition_results import (
     FollowerFetchResult,
     FollowingChange,
     IsrChange,
     LeadershipChange,
-    Partition,
-    PartitionRules,
+    PartitionRefusal,
+    Resignation,
 )
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.replica import RemoteReplica
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from kavka.decisions import Decision
     from kavka.errors import ErrorCode
     from kavka.log.unified_log import UnifiedLog
     from kavka.replication.decide.isr import IsrProposal
@@ -61,6 +64,8 @@ class Recording(Protocol):
     ) -> None: ...
 
     def fact(self, fact: Mapping[str, Any]) -> None: ...
+
+    def decided(self, decisions: Iterable[Decision]) -> None: ...
 
 
 class RecordedPartition(Partition):
@@ -108,8 +113,9 @@ class RecordedPartition(Partition):
     ) -> LeadershipChange:
         before = self._begin_fact()
         change = super().become_leader(state, replicas, adding=adding, removing=removing, now_ms=now_ms, is_new=is_new)
+        self._recording.decided(change.decisions)
         self._end_fact("lead", now_ms, before, {**_order(state, replicas, adding, removing), "new": is_new})
-        return change
+        return change._replace(decisions=())
 
     def become_follower(
         self,
@@ -122,8 +128,9 @@ class RecordedPartition(Partition):
     ) -> FollowingChange:
         before = self._begin_fact()
         change = super().become_follower(state, replicas, adding=adding, removing=removing, now_ms=now_ms)
+        self._recording.decided(change.decisions)
         self._end_fact("follow", now_ms, before, _order(state, replicas, adding, removing))
-        return change
+        return change._replace(decisions=())
 
     # -- followers
 
@@ -166,8 +173,10 @@ class RecordedPartition(Partition):
                 now_ms=now_ms,
             )
             flags = PROPOSED if result.proposal is not None else 0
-        except RequestError:
+        except PartitionRefusal as refusal:
             flags = REFUSED
+            self._recording.decided(refusal.decisions)
+            refusal.decisions = ()
             raise
         finally:
             self._told_ms[broker_id] = replica.last_fetch_ms
@@ -204,14 +213,16 @@ class RecordedPartition(Partition):
                 self._tell_proposal(proposal)
         return proposal
 
-    def resign_if_fenced(self, now_ms: int) -> bool:
+    def resign_if_fenced(self, now_ms: int) -> Resignation | None:
         if not self.is_leader:
             return super().resign_if_fenced(now_ms)
         self._begin_all()
         resigned = super().resign_if_fenced(now_ms)
-        if resigned:
-            self._tell_check(now_ms, RESIGNED)
-        return resigned
+        if resigned is None:
+            return None
+        self._recording.decided(resigned.decisions)
+        self._tell_check(now_ms, RESIGNED)
+        return Resignation(())
 
     def raise_high_watermark(self, now_ms: int) -> bool:
         if not self.is_leader:
@@ -227,8 +238,9 @@ class RecordedPartition(Partition):
     def on_isr_committed(self, proposal: IsrProposal, state: LeaderAndIsr, *, now_ms: int) -> IsrChange:
         before, answer = self._begin_fact(), {"of": self._of(proposal), "is": "committed", "state": state_fields(state)}
         change = super().on_isr_committed(proposal, state, now_ms=now_ms)
+        self._recording.decided(change.decisions)
         self._end_fact("answer", now_ms, before, answer)
-        return change
+        return change._replace(decisions=())
 
     def on_isr_rejected(
         self, proposal: IsrProposal, current: LeaderAndIsr | None, error: ErrorCode, *, now_ms: int
@@ -238,8 +250,9 @@ class RecordedPartition(Partition):
         if current is not None:
             answer["state"] = state_fields(current)
         change = super().on_isr_rejected(proposal, current, error, now_ms=now_ms)
+        self._recording.decided(change.decisions)
         self._end_fact("answer", now_ms, before, answer)
-        return change
+        return change._replace(decisions=())
 
     def _of(self, proposal: IsrProposal) -> str:
         """Which proposal it is: the one that an answer is awaited for, or one that nobody wants any more."""

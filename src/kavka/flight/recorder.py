@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kavka import __version__
 from kavka.controller.decide.questions import question_fields
 from kavka.controller.term.input_recorder import Question, Witness
-from kavka.decisions import Decision, RecordedDecision
+from kavka.decisions import Decision, RecordDecision, RecordedDecision, forget
 from kavka.errors import StorageError
 from kavka.flight.format import (
     CHECK,
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from kavka.controller.decide.isr_proposals import Proposal, Verdict
     from kavka.filesystem import File, FileSystem
     from kavka.log.unified_log import UnifiedLog
-    from kavka.replication.decide.partition import Partition, PartitionRules
+    from kavka.replication.decide.partition import Partition
+    from kavka.replication.decide.partition_rules import PartitionRules
     from kavka.zookeeper.znodes import PartitionState
 
 logger = Logger(__name__)
@@ -63,7 +64,8 @@ MAX_BUFFERED_BYTES: Final = 64 * 1024
 
 
 class FlightRecorder(Witness):
-    """One life of a broker. `wall_ms` is the time since 1970, `clock_ms` the broker's clock that never jumps."""
+    """One life of a broker. `wall_ms` is the time since 1970, `clock_ms` the broker's clock that never jumps.
+    `record` takes note of what recorded partitions decide, and hands it to `on_decision`."""
 
     def __init__(
         self,
@@ -72,12 +74,14 @@ class FlightRecorder(Witness):
         *,
         wall_ms: Callable[[], int],
         clock_ms: Callable[[], int],
+        record: RecordDecision = forget,
     ) -> None:
         self._filesystem = filesystem
         self._directory = config.log_directories[0]
         self._file_bytes = config.kavka_flight_recorder_bytes // 2
         self._wall_ms = wall_ms
         self._clock_ms = clock_ms
+        self._record = record
         self._began_ms = wall_ms()
         self._life = _life(config)
         self._ring: File | None = None
@@ -156,6 +160,11 @@ class FlightRecorder(Witness):
 
     def fact(self, fact: Mapping[str, Any]) -> None:
         self._add(encode_fact(fact))
+
+    def decided(self, decisions: Iterable[Decision]) -> None:
+        """What an input led to; its entry follows."""
+        for decision in decisions:
+            self._record(decision)
 
     # -- what the controller decides from
 

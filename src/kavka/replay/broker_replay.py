@@ -51,7 +51,9 @@ from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr, Offset, TopicPartitio
 from kavka.replay.metadata_log import MetadataLog, records_up_to
 from kavka.replication.decide.isr import CommittedIsr, IsrProposal
 from kavka.replication.decide.lag_policy import lag_policy
-from kavka.replication.decide.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.decide.partition_results import PartitionRefusal
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.partition_snapshot import PartitionSnapshot
 from kavka.replication.decide.replica import NO_BROKER_EPOCH, BrokerStanding
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
@@ -261,7 +263,8 @@ class BrokerReplay:
                 log_start_offset=entry.log_start_offset,
                 now_ms=entry.at_ms,
             )
-        except RequestError:
+        except RequestError as refusal:
+            self._note(refusal)
             self._expect(found, f"a fetch of broker {entry.broker_id}", _taken(entry.flags), "refused")
             return
         except InvariantViolation as violation:
@@ -284,8 +287,10 @@ class BrokerReplay:
             self._expect(found, "the high watermark", entry.high_watermark, found.log.high_watermark)
             return
         resigned = partition.resign_if_fenced(entry.at_ms)
-        self._expect(found, "whether it leads on", not entry.flags & RESIGNED, not resigned)
-        if resigned or entry.flags & (RESIGNED | BROKEN):
+        self._expect(found, "whether it leads on", not entry.flags & RESIGNED, resigned is None)
+        if resigned is not None:
+            self._made += resigned.decisions
+        if resigned is not None or entry.flags & (RESIGNED | BROKEN):
             return
         found.proposal = partition.propose_shrink(entry.at_ms)
         self._expect_proposal(found, entry.flags)
@@ -342,9 +347,7 @@ class BrokerReplay:
         if fact["again"] and not is_first:
             return
         policy = lag_policy(fact["policy"], max_ms=fact["max_ms"], max_messages=fact["max_messages"])
-        self._rules = PartitionRules(
-            policy, eligibility=self._live, record=self._made.append, holds_under_min_isr=fact["holds"]
-        )
+        self._rules = PartitionRules(policy, eligibility=self._live, holds_under_min_isr=fact["holds"])
         self._live.ids = frozenset()
         self._partitions.clear()
         self._by_name.clear()
@@ -375,7 +378,7 @@ class BrokerReplay:
 
     def _on_lead(self, found: ReplayedPartition, fact: dict[str, Any]) -> None:
         self._bring_log(found, fact)
-        found.partition.become_leader(
+        change = found.partition.become_leader(
             state_of(fact["state"]),
             broker_ids(fact["replicas"]),
             adding=broker_ids(fact["adding"]),
@@ -383,17 +386,19 @@ class BrokerReplay:
             now_ms=fact["at"],
             is_new=fact["new"],
         )
+        self._made += change.decisions
         self._expect(found, "the high watermark", fact["then"], found.log.high_watermark)
 
     def _on_follow(self, found: ReplayedPartition, fact: dict[str, Any]) -> None:
         self._bring_log(found, fact)
-        found.partition.become_follower(
+        change = found.partition.become_follower(
             state_of(fact["state"]),
             broker_ids(fact["replicas"]),
             adding=broker_ids(fact["adding"]),
             removing=broker_ids(fact["removing"]),
             now_ms=fact["at"],
         )
+        self._made += change.decisions
 
     def _on_answer(self, found: ReplayedPartition, fact: dict[str, Any]) -> None:
         self._bring_log(found, fact)
@@ -407,9 +412,10 @@ class BrokerReplay:
         state = state_of(fact["state"]) if "state" in fact else None
         if fact["is"] == "committed":
             assert state is not None
-            partition.on_isr_committed(proposal, state, now_ms=fact["at"])
+            change = partition.on_isr_committed(proposal, state, now_ms=fact["at"])
         else:
-            partition.on_isr_rejected(proposal, state, ErrorCode[fact["error"]], now_ms=fact["at"])
+            change = partition.on_isr_rejected(proposal, state, ErrorCode[fact["error"]], now_ms=fact["at"])
+        self._made += change.decisions
         self._expect(found, "the high watermark", fact["then"], found.log.high_watermark)
 
     # -- decisions
@@ -465,10 +471,15 @@ class BrokerReplay:
                     assert isinstance(broker, int)
                     assert isinstance(epoch, int)
                     partition.follower(BrokerId(broker), epoch, at_ms)
-            except RequestError:
+            except RequestError as refusal:
+                self._note(refusal)
                 continue
             self._differ(found.topic_partition, "a request", "refused", "granted")
             return
+
+    def _note(self, refusal: RequestError) -> None:
+        if isinstance(refusal, PartitionRefusal):
+            self._made += refusal.decisions
 
     def _lose_all(self) -> None:
         for found in self._partitions.values():

@@ -23,12 +23,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
+from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, BrokerId, TopicPartition
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
-from kavka.replication.decide.partition import FollowerFetchResult, Partition
+from kavka.replication.decide.partition import Partition
+from kavka.replication.decide.partition_results import FollowerFetchResult
 from kavka.replication.decide.replica import RemoteReplica
 from kavka.replication.purgatory import DelayedOperation, Purgatory
+from kavka.replication.read_failures import READ_FAILURES, ReadFailures
 
 
 class LeaderThrottle(Protocol):
@@ -43,7 +45,7 @@ class LeaderThrottle(Protocol):
 
 class FollowerFetches:
     """`find` gives the hosted partition that a spec names, or why it is not here. `on_moved` is told what a fetch moved
-    before the fetch is answered."""
+    before the fetch is answered. `failures` says what is answered where nothing can be read."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class FollowerFetches:
         *,
         find: Callable[[FetchSpec], Partition | ErrorCode],
         on_moved: Callable[[Partition, FollowerFetchResult], None],
-        on_storage_error: Callable[[StorageError], None],
+        failures: ReadFailures,
         now_ms: Callable[[], int],
         is_prompt: bool,
         throttle: LeaderThrottle | None = None,
@@ -59,7 +61,7 @@ class FollowerFetches:
         self._loop = loop
         self._find = find
         self._on_moved = on_moved
-        self._on_storage_error = on_storage_error
+        self._failures = failures
         self._now_ms = now_ms
         self._is_prompt = is_prompt
         self._throttle = throttle
@@ -127,7 +129,7 @@ class FollowerFetches:
                 now_ms=now_ms,
             )
         except RequestError as fenced:
-            return FetchOutcome(spec, fenced.code)
+            return self._failures.outcome(spec, fenced)
         if result.high_watermark_advanced or result.proposal is not None or result.log_start_moved:
             moved.append((partition, result))
             # The newest high watermark: the follower has it one round earlier.
@@ -202,15 +204,8 @@ class FollowerFetches:
             if self._withholds(partition, replica):
                 max_bytes, min_one_batch = 0, False
             result = partition.read_as_follower(spec.fetch_offset, max_bytes, min_one_batch=min_one_batch)
-        except OffsetOutOfRange:
-            return FetchOutcome(spec, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except RecordsError as damage:
-            return FetchOutcome(spec, damage.code)
-        except RequestError as refused:
-            return FetchOutcome(spec, refused.code)
-        except StorageError as failure:
-            self._on_storage_error(failure)
-            return FetchOutcome(spec, ErrorCode.KAFKA_STORAGE_ERROR)
+        except READ_FAILURES as failure:
+            return self._failures.outcome(spec, failure)
         if result.size_bytes and self._throttle is not None:
             self._throttle.note_sent(partition.topic_partition, broker_id, result.size_bytes)
         return FetchOutcome(

@@ -24,24 +24,26 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from kavka.errors import BadRecord, ErrorCode, OffsetOutOfRange, RecordsError, RequestError, StorageError
+from kavka.decisions import Decision, RecordDecision, forget
+from kavka.errors import BadRecord, ErrorCode, RecordsError, RequestError, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import NO_OFFSET, NO_TIMESTAMP, BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.replication.decide.fetching import AbortedTransaction, FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
-from kavka.replication.decide.partition import (
-    ACKS_ALL,
+from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.decide.partition_results import (
     FollowerFetchResult,
     FollowingChange,
     LeadershipChange,
-    Partition,
-    PartitionRules,
+    PartitionRefusal,
 )
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.replica_selector import RackOf, preferred_read_replica
 from kavka.replication.follower_fetches import FollowerFetches, LeaderThrottle
 from kavka.replication.isr_changes import IsrChanges, IsrWriter
 from kavka.replication.purgatory import DelayedOperation, Purgatory
+from kavka.replication.read_failures import READ_FAILURES, ReadFailures
 from kavka.replication.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -79,8 +81,9 @@ class DeleteOutcome(NamedTuple):
 class ReplicaManager:
     """All partitions hosted here.
 
-    `on_storage_error` is told of a log that failed; it takes the log's directory offline. `rules` hold for every
-    partition that is hosted here; who makes a `Partition` gives them to it. `wall_ms` is the time in milliseconds since
+    `on_storage_error` is told of a log that failed; it takes the log's directory offline. `record` takes note of what
+    the partitions decide. `rules` hold for every partition that is hosted here; who makes a `Partition` gives them to
+    it. `wall_ms` is the time in milliseconds since
     1970. `rack_of` turns the selection of read replicas by rack on. `throttle` bounds what followers are sent.
     `is_elsewhere` says whether the cluster has a partition of which nothing is here.
     """
@@ -90,6 +93,7 @@ class ReplicaManager:
         loop: asyncio.AbstractEventLoop,
         *,
         on_storage_error: Callable[[StorageError], None],
+        record: RecordDecision = forget,
         rules: PartitionRules | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         rack_of: RackOf | None = None,
@@ -102,6 +106,8 @@ class ReplicaManager:
         self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
         """Name and number of hosted partitions, by topic id."""
         self._offline: set[TopicPartition] = set()
+        self._record = record
+        self._failures = ReadFailures(record=record, on_storage_error=on_storage_error)
         self._on_storage_error = on_storage_error
         self._rack_of = rack_of
         self._clock_offset_ms = wall_ms() - loop.time() * 1000
@@ -113,7 +119,7 @@ class ReplicaManager:
             loop,
             find=self._find,
             on_moved=self._on_follower_moved,
-            on_storage_error=on_storage_error,
+            failures=self._failures,
             now_ms=self.now_ms,
             is_prompt=rack_of is not None,
             throttle=throttle,
@@ -211,6 +217,7 @@ class ReplicaManager:
         change = partition.become_leader(
             state, replicas, adding=adding, removing=removing, now_ms=self.now_ms(), is_new=is_new
         )
+        self._record_all(change.decisions)
         if not change.is_stale:
             self._complete_waiting(partition)
         return change
@@ -226,6 +233,7 @@ class ReplicaManager:
     ) -> FollowingChange:
         """Has the partition follow, and answers who waits for its leader."""
         change = partition.become_follower(state, replicas, adding=adding, removing=removing, now_ms=self.now_ms())
+        self._record_all(change.decisions)
         if not change.is_stale:
             self._complete_waiting(partition)
         return change
@@ -252,7 +260,9 @@ class ReplicaManager:
         replica outside of the ISR that fetches no more, or at a leader that is none any more: nothing else would."""
         for number, partition in enumerate(list(self._partitions.values()), 1):
             now_ms = self.now_ms()
-            if partition.resign_if_fenced(now_ms):
+            resigned = partition.resign_if_fenced(now_ms)
+            if resigned is not None:
+                self._record_all(resigned.decisions)
                 self._complete_waiting(partition)
             elif self.produce_purgatory.is_watched(partition) and partition.raise_high_watermark(now_ms):
                 self.on_high_watermark_advanced(partition)
@@ -288,8 +298,13 @@ class ReplicaManager:
                 change = partition.on_isr_unknown(proposal)
             case _:
                 assert_never(answer)
+        self._record_all(change.decisions)
         if change.isr_changed or change.high_watermark_advanced or change.lost_leadership:
             self._complete_waiting(partition)
+
+    def _record_all(self, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            self._record(decision)
 
     def _on_follower_moved(self, partition: Partition, result: FollowerFetchResult) -> None:
         if result.high_watermark_advanced:
@@ -333,6 +348,8 @@ class ReplicaManager:
             )
         except RequestError as refused:
             traffic.failed_produces += 1
+            if isinstance(refused, PartitionRefusal):
+                self._record_all(refused.decisions)
             return AppendOutcome(refused.code, message=refused.message or None)
         except StorageError as failure:
             traffic.failed_produces += 1
@@ -510,15 +527,8 @@ class ReplicaManager:
                 only_leader=params.only_leader,
             )
             aborted = self._aborted(partition, spec.fetch_offset, result.next_offset) if params.read_committed else None
-        except OffsetOutOfRange:
-            return FetchOutcome(spec, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except RecordsError as damage:
-            return FetchOutcome(spec, damage.code)
-        except RequestError as refused:
-            return FetchOutcome(spec, refused.code)
-        except StorageError as failure:
-            self._on_storage_error(failure)
-            return FetchOutcome(spec, ErrorCode.KAFKA_STORAGE_ERROR)
+        except READ_FAILURES as failure:
+            return self._failures.outcome(spec, failure)
         return FetchOutcome(
             spec,
             ErrorCode.NONE,

@@ -32,7 +32,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
-from kavka.decisions import Decision, DecisionKind
+from kavka.decisions import Decision, DecisionKind, RecordDecision
 from kavka.errors import ErrorCode, RequestError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadRequest, create_log
@@ -41,7 +41,8 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, Offset, TopicPartition
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.isr import IsrProposal
-from kavka.replication.decide.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.simulator.host.disk import SimulatedDisk
 from kavka.simulator.host.scheduler import Scheduler
 from kavka.studies.lag_outcome import Choice, Outcome, Seen, Span, percentile
@@ -177,20 +178,19 @@ class _Leader:
     def lead(self, topic_partition: TopicPartition) -> _LedPartition:
         ailments = [each for each in self._ailments if each.topic in (None, topic_partition.topic)]
         log = self._new_log(topic_partition)
-        rules = PartitionRules(self._choice.policy, record=self._record)
         partition = Partition(
             topic_partition,
             uuid.UUID(int=len(self.led) + 1),
             log,
             local_broker_id=LEADER,
             min_insync_replicas=MIN_INSYNC_REPLICAS,
-            rules=rules,
+            rules=PartitionRules(self._choice.policy),
         )
         newcomers = {each.follower: each.behind for each in ailments if each.kind is AilmentKind.NEW}
         isr = tuple(broker_id for broker_id in REPLICAS if broker_id not in newcomers)
         _fill(log, max(newcomers.values(), default=0))
         partition.become_leader(LeaderAndIsr(LEADER, 1, isr, 0), REPLICAS, now_ms=0)
-        led = _LedPartition(partition, self._agenda, self._draws, ailments, self._trace)
+        led = _LedPartition(partition, self._agenda, self._draws, ailments, self._trace, self._record)
         self.led[topic_partition] = led
         return led
 
@@ -275,8 +275,10 @@ class _LedPartition:
         draws: Random,
         ailments: Sequence[Ailment],
         trace: list[Seen] | None,
+        record: RecordDecision,
     ) -> None:
         self.partition = partition
+        self._record = record
         self.ailments = ailments
         self.on_append: list[Callable[[], None]] = []
         """Fetches that wait for records; each is called once."""
@@ -365,7 +367,8 @@ class _LedPartition:
         partition, now_ms = self.partition, self._agenda.now_ms
         before = partition.state.isr
         state = proposal.state._replace(partition_epoch=proposal.partition_epoch + 1)
-        partition.on_isr_committed(proposal, state, now_ms=now_ms)
+        for decision in partition.on_isr_committed(proposal, state, now_ms=now_ms).decisions:
+            self._record(decision)
         gone = [broker_id for broker_id in before if broker_id not in state.isr]
         self.shrinks += bool(gone)
         self.expands += len(state.isr) > len(before)

@@ -26,7 +26,9 @@ from kavka.model import BrokerId, LeaderAndIsr
 from kavka.records.batch import iterate_batches
 from kavka.replication.decide.isr import IsrProposal
 from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
-from kavka.replication.decide.partition import ACKS_ALL, EpochEndOffset, Partition, PartitionRules, Role
+from kavka.replication.decide.partition import ACKS_ALL, Partition, Role
+from kavka.replication.decide.partition_results import EpochEndOffset
+from kavka.replication.decide.partition_rules import PartitionRules
 
 LAG_MS = 1_000
 NODES = tuple(BrokerId(number) for number in (0, 1, 2))

@@ -18,7 +18,7 @@ from kavka.broker.reads.fetch_session import (
 )
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
-from kavka.replication.decide.partition import EpochEndOffset
+from kavka.replication.decide.partition_results import EpochEndOffset
 from kavka.replication.replica_manager import FetchOutcome, FetchSpec
 
 NO_ID = uuid.UUID(int=0)

@@ -14,14 +14,13 @@ import pytest
 
 from kavka.cli.app import run
 from kavka.config.broker import BrokerConfig
-from kavka.decisions import Decision
 from kavka.flight.format import FLIGHT_FILES
 from kavka.flight.recorder import FlightRecorder
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.metadata_log import MetadataLog
 from kavka.replication.decide.lag_policy import TimeLagPolicy
-from kavka.replication.decide.partition import PartitionRules
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.runtime.disk import LocalFileSystem
 
 ORDERS = TopicPartition("orders", 0)
@@ -62,13 +61,14 @@ async def _record(directory: Path) -> None:
         {"broker.id": "1", "log.dirs": str(directory), "replica.lag.time.max.ms": "10000"}
     )
     recorder = FlightRecorder(
-        LocalFileSystem(), config, wall_ms=lambda: BEGAN_MS + now_ms, clock_ms=lambda: BEGAN_MS + now_ms
+        LocalFileSystem(),
+        config,
+        wall_ms=lambda: BEGAN_MS + now_ms,
+        clock_ms=lambda: BEGAN_MS + now_ms,
+        record=lambda decision: recorder.on_decision(decision),
     )
     recorder.start()
     log = MetadataLog()
-
-    def record(decision: Decision) -> None:
-        recorder.on_decision(decision)
 
     partition = recorder.new_partition(
         ORDERS,
@@ -76,7 +76,7 @@ async def _record(directory: Path) -> None:
         cast("UnifiedLog", log),
         local_broker_id=REPLICAS[0],
         min_insync_replicas=2,
-        rules=PartitionRules(TimeLagPolicy(10_000), record=record),
+        rules=PartitionRules(TimeLagPolicy(10_000)),
     )
     recorder.on_live_brokers(REPLICAS)
     partition.become_leader(LeaderAndIsr(REPLICAS[0], 1, REPLICAS, 4), REPLICAS, now_ms=BEGAN_MS)

@@ -25,7 +25,8 @@ from kavka.protocol.api import ApiKey, RequestHeader, decode_request_header, enc
 from kavka.protocol.connection import ConnectionContext, Request, Response
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.fetch_state import Followed
-from kavka.replication.decide.partition import Partition, PartitionRules
+from kavka.replication.decide.partition import Partition
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.throttle import Throttle
 from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, FetcherSettings, LocalPorts
 from kavka.replication.replica_manager import ReplicaManager
@@ -150,8 +151,10 @@ class Node:
             lambda topic: LogConfig(),
         )
         self.logs.load(NOW_MS)
-        self.rules = PartitionRules(record=self.decisions.append)
-        self.replicas = ReplicaManager(self.loop, on_storage_error=self.storage_errors.append, rules=self.rules)
+        self.rules = PartitionRules()
+        self.replicas = ReplicaManager(
+            self.loop, on_storage_error=self.storage_errors.append, record=self.decisions.append, rules=self.rules
+        )
         self.fetchers = FetcherManager(
             FetcherPorts(
                 self.loop,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from log_support import NOW_MS, PARTITION, batch, new_log
 
@@ -12,14 +13,14 @@ from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.replication.decide.isr import IsrProposal
 from kavka.replication.decide.lag_policy import LagPolicy, TimeLagPolicy
-from kavka.replication.decide.partition import (
-    ACKS_ALL,
+from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.decide.partition_results import (
     FollowerFetchResult,
     IsrChange,
     LeadershipChange,
-    Partition,
-    PartitionRules,
+    PartitionRefusal,
 )
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.replica import BrokerStanding
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -37,6 +38,47 @@ class Brokers:
         return self.standings.get(broker_id)
 
 
+class NotedPartition(Partition):
+    """A partition whose decisions are noted as the ReplicaManager records them."""
+
+    def __init__(self, decisions: list[Decision], *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._decisions = decisions
+
+    def _noting(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        try:
+            result = call(*args, **named)
+        except PartitionRefusal as refusal:
+            self._decisions += refusal.decisions
+            raise
+        self._decisions += getattr(result, "decisions", ())
+        return result
+
+    def become_leader(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().become_leader, *args, **named)
+
+    def become_follower(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().become_follower, *args, **named)
+
+    def append_as_leader(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().append_as_leader, *args, **named)
+
+    def follower(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().follower, *args, **named)
+
+    def record_follower_fetch(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().record_follower_fetch, *args, **named)
+
+    def on_isr_committed(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().on_isr_committed, *args, **named)
+
+    def on_isr_rejected(self, *args: Any, **named: Any) -> Any:
+        return self._noting(super().on_isr_rejected, *args, **named)
+
+    def resign_if_fenced(self, now_ms: int) -> Any:
+        return self._noting(super().resign_if_fenced, now_ms)
+
+
 class Replica:
     """A partition of broker `own`, what it decided, and the time."""
 
@@ -52,7 +94,8 @@ class Replica:
         self.brokers = Brokers(A, B, C, D)
         self.decisions: list[Decision] = []
         self.now_ms = NOW_MS
-        self.partition = Partition(
+        self.partition: Partition = NotedPartition(
+            self.decisions,
             PARTITION,
             TOPIC_ID,
             new_log(path),
@@ -61,7 +104,6 @@ class Replica:
             rules=PartitionRules(
                 lag_policy or TimeLagPolicy(LAG_MS),
                 self.brokers,
-                self.decisions.append,
                 holds_under_min_isr=holds_under_min_isr,
             ),
         )

@@ -10,7 +10,7 @@ from fetching_support import NOW_MS, ORDERS, TOPIC_ID, World, batch
 from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.replication.decide.fetch_state import FIRST_BACKOFF_MS, FetchState, Stage, Truncation
-from kavka.replication.decide.partition import EpochEndOffset
+from kavka.replication.decide.partition_results import EpochEndOffset
 
 BACKOFF_MS = 1_000
 EPOCH = 9

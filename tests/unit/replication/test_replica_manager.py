@@ -16,7 +16,8 @@ from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replication.decide.fetching import FetchOutcome, FetchParams, FetchSpec
 from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal
 from kavka.replication.decide.lag_policy import TimeLagPolicy
-from kavka.replication.decide.partition import ACKS_ALL, Partition, PartitionRules
+from kavka.replication.decide.partition import ACKS_ALL, Partition
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import AppendOutcome, ReplicaManager
 

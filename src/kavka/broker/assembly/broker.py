@@ -87,7 +87,7 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.records.compression import Compression
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
 from kavka.replication.decide.lag_policy import lag_policy
-from kavka.replication.decide.partition import PartitionRules
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
 from kavka.zookeeper.port import CreateMode, Event, SessionEvent, SessionExpired, SessionState, ZooKeeper
@@ -185,7 +185,11 @@ class Broker:
             from kavka.flight.recorder import FlightRecorder
 
             self._recorder = FlightRecorder(
-                ports.filesystem, config, wall_ms=ports.wall_ms, clock_ms=lambda: self.replicas.now_ms()
+                ports.filesystem,
+                config,
+                wall_ms=ports.wall_ms,
+                clock_ms=lambda: self.replicas.now_ms(),
+                record=lambda decision: self._decisions.record(decision),
             )
         self.throttles = Throttles(self.broker_id, config, now_ms=lambda: int(loop.time() * 1000))
         self.configs = DynamicConfigs(
@@ -213,6 +217,7 @@ class Broker:
         self.replicas = ReplicaManager(
             loop,
             on_storage_error=self.on_storage_error,
+            record=lambda decision: self._decisions.record(decision),
             rules=self._partition_rules(),
             wall_ms=ports.wall_ms,
             rack_of=self._rack_of if config.replica_selector_class == RACK_AWARE else None,
@@ -631,7 +636,6 @@ class Broker:
                 max_messages=config.kavka_replica_lag_max_messages,
             ),
             eligibility=self.metadata,
-            record=lambda decision: self._decisions.record(decision),
             holds_under_min_isr=config.kavka_eligible_leader_replicas_enable,
         )
 

@@ -5,6 +5,10 @@ given to `Partition` and is called, never opened.
 
 Leading:
 partition             one hosted replica: its role, who is in sync, where the high watermark stands
+partition_results     what a call of a partition did, with the decisions that the caller records
+partition_reasons     the why-records of a partition: sentences and numbers
+partition_rules       what holds for all partitions of a broker
+refusals              which refusals are worth a why-record
 isr                   the in-sync replicas, committed or with one change under way
 replica               what a leader knows of one follower
 lag_policy            when a follower no longer counts as in sync

@@ -40,7 +40,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import BrokerId, LeaderEpoch, Offset
-from kavka.replication.decide.partition import EpochEndOffset, Partition
+from kavka.replication.decide.partition import Partition
+from kavka.replication.decide.partition_results import EpochEndOffset
 
 if TYPE_CHECKING:
     from kavka.decisions import Facts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kavka.errors import ErrorCode
 from kavka.model import NO_EPOCH, NO_LEADER, NO_OFFSET, BrokerId, FileSlice, LeaderEpoch, Offset, TopicPartition
-from kavka.replication.decide.partition import EpochEndOffset
+from kavka.replication.decide.partition_results import EpochEndOffset
 
 
 class FetchSpec(NamedTuple):

@@ -41,7 +41,8 @@ from kavka.replication.decide.fetch_versions import (
 )
 from kavka.replication.decide.follower_session import FollowerSession, SessionRequest, Wanted
 from kavka.replication.decide.leader_questions import epoch_answers, offset_answers
-from kavka.replication.decide.partition import EpochEndOffset, Partition, Role
+from kavka.replication.decide.partition import Partition, Role
+from kavka.replication.decide.partition_results import EpochEndOffset
 from kavka.replication.decide.throttle import Throttle
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kavka.protocol.messages.offset_for_leader_epoch_request import (
 )
 from kavka.protocol.messages.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
 from kavka.replication.decide.fetch_state import FetchState
-from kavka.replication.decide.partition import EpochEndOffset
+from kavka.replication.decide.partition_results import EpochEndOffset
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -32,11 +32,10 @@ Source: Kafka's Partition, 3.9; KIP-101 and KIP-320 for epochs, KIP-207 for list
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kavka.decisions import Decision, DecisionKind, Fact, RecordDecision, forget
+from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, RequestError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.model import (
@@ -49,10 +48,22 @@ from kavka.model import (
     Offset,
     TopicPartition,
 )
+from kavka.replication.decide import partition_reasons as reasons
 from kavka.replication.decide.isr import CommittedIsr, IsrProposal, IsrState, PendingExpand, PendingShrink
-from kavka.replication.decide.lag_policy import LagPolicy, TimeLagPolicy
+from kavka.replication.decide.partition_results import (
+    EpochEndOffset,
+    FollowerFetchResult,
+    FollowingChange,
+    IsrChange,
+    LeadershipChange,
+    PartitionAppend,
+    PartitionRefusal,
+    Resignation,
+)
+from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.partition_snapshot import PartitionSnapshot, RemoteSnapshot
-from kavka.replication.decide.replica import NO_BROKER_EPOCH, AllEligible, RemoteReplica, ReplicaEligibility
+from kavka.replication.decide.refusals import Refusals
+from kavka.replication.decide.replica import NO_BROKER_EPOCH, RemoteReplica
 
 if TYPE_CHECKING:
     from kavka.filesystem import Buffer
@@ -61,10 +72,6 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 REFUSED_PROPOSAL_PAUSE_MS = 500
 """How long a leader waits before it proposes again after a refusal: followers fetch more often than that."""
-RECORD_INTERVAL_MS = 1_000
-MAX_RECORD_INTERVAL_MS = 60_000
-"""Refusals of one kind are recorded at most so often per partition, half as often each time while they go on; the next
-record says how many there were."""
 
 
 class Role(Enum):
@@ -73,67 +80,6 @@ class Role(Enum):
     NONE = "none"
     LEADER = "leader"
     FOLLOWER = "follower"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRules:
-    """What holds for all partitions of a broker. `holds_under_min_isr` is kavka.eligible.leader.replicas.enable."""
-
-    lag_policy: LagPolicy = TimeLagPolicy(30_000)  # noqa: RUF009 - an immutable value
-    eligibility: ReplicaEligibility = AllEligible()  # noqa: RUF009
-    record: RecordDecision = forget
-    holds_under_min_isr: bool = False
-
-
-class PartitionAppend(NamedTuple):
-    """What an append did: the log's result, and whether the high watermark rose with it."""
-
-    result: AppendResult
-    high_watermark_advanced: bool
-
-
-class EpochEndOffset(NamedTuple):
-    """The answer to OffsetForLeaderEpoch: the largest epoch not above the one asked for, and where it ends."""
-
-    leader_epoch: LeaderEpoch
-    end_offset: Offset
-
-
-class LeadershipChange(NamedTuple):
-    """What `become_leader` did. Where `is_stale` nothing was changed."""
-
-    is_stale: bool
-    is_new_epoch: bool = False
-    was_leader: bool = False
-    high_watermark_advanced: bool = False
-
-
-class FollowingChange(NamedTuple):
-    """What `become_follower` did. Where `is_stale` nothing was changed.
-
-    `needs_truncation`: the leader epoch is another one, so what is fetched next must begin with the check where the
-    logs part, even if the leader is the same as before (KAFKA-7164). The fetcher must be started again with it.
-    """
-
-    is_stale: bool
-    needs_truncation: bool = False
-    was_leader: bool = False
-
-
-class FollowerFetchResult(NamedTuple):
-    """What a follower's fetch moved. `log_start_moved`: the follower's own, and with it maybe the low watermark."""
-
-    high_watermark_advanced: bool
-    proposal: IsrProposal | None
-    log_start_moved: bool = False
-
-
-class IsrChange(NamedTuple):
-    """What the answer to a proposal changed. `lost_leadership`: it showed that another broker leads."""
-
-    isr_changed: bool = False
-    high_watermark_advanced: bool = False
-    lost_leadership: bool = False
 
 
 _NOTHING = IsrChange()
@@ -156,13 +102,12 @@ class Partition:
         "_in_flight",
         "_is_leader",
         "_isr",
-        "_last_recorded",
         "_may_propose_ms",
         "_newest_epoch",
+        "_refusals",
         "_remotes",
         "_role",
         "_rules",
-        "_suppressed",
         "adding",
         "leader_epoch_start_offset",
         "local_broker_id",
@@ -208,9 +153,7 @@ class Partition:
         self._alone = False
         self._hw_floor: Offset = 0
         self._may_propose_ms = 0
-        # By kind: when it was recorded last, and how long the next one must wait.
-        self._last_recorded: dict[DecisionKind, tuple[int, int]] = {}
-        self._suppressed: dict[DecisionKind, int] = {}
+        self._refusals = Refusals()
 
     # -- questions
 
@@ -277,22 +220,11 @@ class Partition:
             self._isr,
             self._in_flight,
             self._newest_epoch,
-            tuple(
-                RemoteSnapshot(
-                    remote.broker_id,
-                    remote.log_start_offset,
-                    remote.log_end_offset,
-                    remote.last_fetch_leader_end_offset,
-                    remote.last_caught_up_ms,
-                    remote.last_fetch_ms,
-                    remote.broker_epoch,
-                )
-                for remote in self._remotes.values()
-            ),
+            tuple(RemoteSnapshot.of(remote) for remote in self._remotes.values()),
             self._hw_floor,
             self._may_propose_ms,
-            tuple((kind, at_ms, interval_ms) for kind, (at_ms, interval_ms) in self._last_recorded.items()),
-            tuple(self._suppressed.items()),
+            self._refusals.intervals(),
+            self._refusals.counts(),
         )
 
     def restore(self, snapshot: PartitionSnapshot) -> None:
@@ -302,19 +234,12 @@ class Partition:
         self.state = snapshot.state
         self.leader_epoch_start_offset = snapshot.leader_epoch_start_offset
         for remote in snapshot.remotes:
-            replica = self._remotes[remote.broker_id]
-            replica.log_start_offset = remote.log_start_offset
-            replica.log_end_offset = remote.log_end_offset
-            replica.last_fetch_leader_end_offset = remote.last_fetch_leader_end_offset
-            replica.last_caught_up_ms = remote.last_caught_up_ms
-            replica.last_fetch_ms = remote.last_fetch_ms
-            replica.broker_epoch = remote.broker_epoch
+            remote.give_to(self._remotes[remote.broker_id])
         self._in_flight = snapshot.in_flight
         self._newest_epoch = snapshot.newest_epoch
         self._hw_floor = snapshot.hw_floor
         self._may_propose_ms = snapshot.may_propose_ms
-        self._last_recorded = {kind: (at_ms, interval_ms) for kind, at_ms, interval_ms in snapshot.last_recorded}
-        self._suppressed = dict(snapshot.suppressed)
+        self._refusals.restore(snapshot.last_recorded, snapshot.suppressed)
         self._take_role(Role(snapshot.role))
         self._move(snapshot.isr)
 
@@ -360,21 +285,13 @@ class Partition:
         # The same version again tells nothing about a proposal in flight: it stays pending (R8).
         self.state = state
         self._take_role(Role.LEADER)
-        if is_new_epoch:
-            self._record(
-                DecisionKind.LEADERSHIP_TAKEN,
-                f"the controller made broker {self.local_broker_id} the leader in epoch {state.leader_epoch}; its log "
-                f"ends at {self.log.log_end_offset}, {self.log.high_watermark} of it known as committed",
-                now_ms,
-                before={"leader": before.leader, "leader_epoch": before.leader_epoch},
-                after={"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)},
-                evidence={"is_new": is_new, "partition_epoch": state.partition_epoch, "replicas": list(replicas)},
-            )
+        decisions = (reasons.leadership_taken(self, before, now_ms, is_new=is_new),) if is_new_epoch else ()
         return LeadershipChange(
             is_stale=False,
             is_new_epoch=is_new_epoch,
             was_leader=was_leader,
             high_watermark_advanced=self._maybe_advance_high_watermark(now_ms),
+            decisions=decisions,
         )
 
     def become_follower(
@@ -398,19 +315,12 @@ class Partition:
         self._in_flight = None
         self._move(CommittedIsr(state.isr))
         self._take_role(Role.FOLLOWER)
-        if needs_truncation or state.leader != before.leader:
-            self._record(
-                DecisionKind.FOLLOWING,
-                f"broker {self.local_broker_id} follows broker {state.leader} in leader epoch {state.leader_epoch}"
-                + (", and looks first where their logs part" if needs_truncation else ""),
-                now_ms,
-                before={"leader": before.leader, "leader_epoch": before.leader_epoch},
-                after={"leader": state.leader, "leader_epoch": state.leader_epoch},
-            )
+        is_news = needs_truncation or state.leader != before.leader
         return FollowingChange(
             is_stale=False,
-            needs_truncation=needs_truncation or state.leader != before.leader,
+            needs_truncation=is_news,
             was_leader=was_leader,
+            decisions=(reasons.following(self, before, now_ms, needs_truncation=needs_truncation),) if is_news else (),
         )
 
     def _is_stale(self, state: LeaderAndIsr) -> bool:
@@ -472,18 +382,9 @@ class Partition:
     def _refuse_produce(self, now_ms: int) -> None:
         isr, needed = self.state.isr, self.effective_min_isr
         why = f"{self.topic_partition} has {len(isr)} in-sync replicas, min.insync.replicas asks for {needed}"
-        self._record_refusal(
-            DecisionKind.PRODUCE_REFUSED,
-            why,
-            now_ms,
-            evidence={
-                "isr": list(isr),
-                "min_insync_replicas": self.min_insync_replicas,
-                "high_watermark": self.log.high_watermark,
-                "log_end_offset": self.log.log_end_offset,
-            },
-        )
-        raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
+        kind = DecisionKind.PRODUCE_REFUSED
+        decisions = self._refusals.decide(kind, now_ms, lambda: reasons.produce_refused(self, why, now_ms))
+        raise PartitionRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, why, decisions)
 
     def has_enough_replicas(self) -> bool:
         """Whether the ISR still meets min.insync.replicas: asked again when an acks=all append is committed."""
@@ -555,19 +456,14 @@ class Partition:
         Raises `RequestError`: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER; for a broker that is
         no replica here (yet) UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER where it tells no epoch, as Kafka does.
         """
-        known = self.state.leader_epoch
-        if current_leader_epoch >= 0 and current_leader_epoch != known:
-            code = ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
-            self._record_refusal(
+        if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
+            code, why = self._another_epoch(current_leader_epoch)
+            decisions = self._refusals.decide(
                 DecisionKind.FENCED,
-                f"broker {broker_id} fetched in leader epoch {current_leader_epoch}, broker {self.local_broker_id} "
-                f"is in {known}: {code.name}",
                 now_ms,
-                evidence={"fetching_broker": broker_id, "asked_epoch": current_leader_epoch, "error": code.name},
+                lambda: reasons.fetched_in_another_epoch(self, broker_id, current_leader_epoch, code, now_ms),
             )
-            raise RequestError(
-                code, f"{self.topic_partition} is in leader epoch {known}, {current_leader_epoch} was asked for"
-            )
+            raise PartitionRefusal(code, why, decisions)
         if not self._is_leader:
             self._refuse_leader()
         replica = self._remotes.get(broker_id)
@@ -621,17 +517,13 @@ class Partition:
                 f"a fetch of broker {broker_id} with broker epoch {broker_epoch} comes from before its restart: it is "
                 f"registered with {standing.broker_epoch}"
             )
-            self._record_refusal(
+            epochs = (broker_epoch, standing.broker_epoch)
+            decisions = self._refusals.decide(
                 DecisionKind.FENCED,
-                why,
                 now_ms,
-                evidence={
-                    "fetching_broker": broker_id,
-                    "broker_epoch": broker_epoch,
-                    "registered_epoch": standing.broker_epoch,
-                },
+                lambda: reasons.fetched_before_restart(self, broker_id, epochs, why, now_ms),
             )
-            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+            raise PartitionRefusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, why, decisions)
 
     def diverging_epoch(self, last_fetched_epoch: LeaderEpoch, offset: Offset) -> EpochEndOffset | None:
         """Where a reader's log left this one, None if it did not (KIP-320).
@@ -666,13 +558,13 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
         """Refuses a request that was meant for another reign. -1 (an old client that does not say) passes."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
+            raise RequestError(*self._another_epoch(current_leader_epoch))
+
+    def _another_epoch(self, asked: LeaderEpoch) -> tuple[ErrorCode, str]:
         known = self.state.leader_epoch
-        if current_leader_epoch < 0 or current_leader_epoch == known:
-            return
-        code = ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
-        raise RequestError(
-            code, f"{self.topic_partition} is in leader epoch {known}, {current_leader_epoch} was asked for"
-        )
+        code = ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return code, f"{self.topic_partition} is in leader epoch {known}, {asked} was asked for"
 
     def check_leads(self, current_leader_epoch: LeaderEpoch = NO_EPOCH) -> None:
         """Raises `RequestError` unless this broker leads the partition in `current_leader_epoch`."""
@@ -719,31 +611,11 @@ class Partition:
         ]
         if not leaving and not strangers:
             return None
-        return self._propose_shrink(isr.isr, leaving, strangers, now_ms)
-
-    def _propose_shrink(
-        self, isr: tuple[BrokerId, ...], leaving: list[RemoteReplica], strangers: list[BrokerId], now_ms: int
-    ) -> IsrProposal:
-        end_offset, policy = self.log.log_end_offset, self._rules.lag_policy
         gone = (*(replica.broker_id for replica in leaving), *strangers)
-        remaining = tuple(broker_id for broker_id in isr if broker_id not in gone)
-        reasons = [f"broker {r.broker_id} {policy.why(r, end_offset, now_ms)}" for r in leaving]
-        reasons += [f"broker {broker_id} is no replica any more" for broker_id in strangers]
-        evidence: dict[str, Fact] = self._offsets()
-        for replica in leaving:
-            evidence[f"broker_{replica.broker_id}_log_end_offset"] = replica.log_end_offset
-            evidence[f"broker_{replica.broker_id}_last_caught_up_ms"] = replica.last_caught_up_ms
-            evidence[f"broker_{replica.broker_id}_last_fetch_ms"] = replica.last_fetch_ms
-        decision = self._decision(
-            DecisionKind.ISR_SHRUNK,
-            "; ".join(reasons),
-            now_ms,
-            before={"isr": list(isr)},
-            after={"isr": list(remaining)},
-            evidence=evidence,
-        )
+        remaining = tuple(broker_id for broker_id in isr.isr if broker_id not in gone)
+        decision = reasons.isr_shrunk(self, leaving, strangers, self._rules.lag_policy, now_ms)
         proposal = self._proposal(remaining, decision)
-        self._move(PendingShrink(isr, gone, proposal))
+        self._move(PendingShrink(isr.isr, gone, proposal))
         return proposal
 
     def _propose_expand(self, replica: RemoteReplica, now_ms: int) -> IsrProposal | None:
@@ -759,20 +631,7 @@ class Partition:
         if not replica.is_eligible(standing):
             return None
         joined = (*isr.isr, replica.broker_id)
-        decision = self._decision(
-            DecisionKind.ISR_EXPANDED,
-            f"broker {replica.broker_id} has caught up: its log ends at {end_offset}, the high watermark is "
-            f"{log.high_watermark}",
-            now_ms,
-            before={"isr": list(isr.isr)},
-            after={"isr": list(joined)},
-            evidence={
-                **self._offsets(),
-                "joining": replica.broker_id,
-                "log_end_offset_of_joining": end_offset,
-                "broker_epoch_of_joining": replica.broker_epoch,
-            },
-        )
+        decision = reasons.isr_expanded(self, replica, now_ms)
         proposal = self._proposal(joined, decision)
         self._move(PendingExpand(isr.isr, replica.broker_id, proposal))
         return proposal
@@ -813,16 +672,13 @@ class Partition:
         if not self._take_answer(proposal):
             return _NOTHING
         self._may_propose_ms = now_ms + REFUSED_PROPOSAL_PAUSE_MS
-        self._record_refusal(
-            DecisionKind.ISR_CHANGE_REFUSED,
-            f"the ISR {list(proposal.isr)} was refused with {error.name}: {proposal.decision.why}",
-            now_ms,
-            before={"isr": list(self.state.isr)},
-            after={} if current is None else {"isr": list(current.isr), "leader": current.leader},
-            evidence={"error": error.name, "partition_epoch": proposal.partition_epoch, "isr": list(proposal.isr)},
+        kind = DecisionKind.ISR_CHANGE_REFUSED
+        decisions = self._refusals.decide(
+            kind, now_ms, lambda: reasons.isr_change_refused(self, proposal, current, error, now_ms)
         )
         if current is not None:
-            return self._adopt(proposal, current, now_ms)
+            change = self._adopt(proposal, current, now_ms)
+            return change._replace(decisions=(*decisions, *change.decisions))
         if error is ErrorCode.FENCED_LEADER_EPOCH:
             # The controller's word of that epoch is on its way, as a rule; if not, see `resign_if_fenced`.
             self._newest_epoch = max(self._newest_epoch, proposal.leader_epoch + 1)
@@ -831,33 +687,30 @@ class Partition:
             for replica in self._remotes.values():
                 if replica.broker_id in proposal.isr and not replica.in_maximal_isr:
                     replica.forget_caught_up()
-            return IsrChange(isr_changed=True, high_watermark_advanced=self._maybe_advance_high_watermark(now_ms))
+            return IsrChange(
+                isr_changed=True,
+                high_watermark_advanced=self._maybe_advance_high_watermark(now_ms),
+                decisions=decisions,
+            )
         # Another request, sent again or by another controller, may have stored it: the maximal ISR stays. The
         # controller's next word decides, or the same proposal once more (`propose_shrink`).
-        return _NOTHING
+        return IsrChange(decisions=decisions)
 
     def on_isr_unknown(self, proposal: IsrProposal) -> IsrChange:
         """No answer: the maximal ISR stays as it is, and the proposal in flight, to be sent again."""
         return _NOTHING
 
-    def resign_if_fenced(self, now_ms: int) -> bool:
+    def resign_if_fenced(self, now_ms: int) -> Resignation | None:
         """Leads no longer where the controller refused this leader epoch as over, and its word of the next one did not
-        come; whether that is so. To be asked with `propose_shrink`.
+        come. None where it leads on, or did not lead. To be asked with `propose_shrink`.
 
         A leader that the controller cannot reach would go on taking records with acks=1, all of which are lost.
         """
         known = self.state.leader_epoch
         if not self._is_leader or self._newest_epoch <= known:
-            return False
-        self._record(
-            DecisionKind.FENCED,
-            f"broker {self.local_broker_id} led in epoch {known}, which the controller says is over, and heard of no "
-            "other: it takes and gives no records until it does",
-            now_ms,
-            evidence={"leader_epoch": known, "later_epoch": self._newest_epoch},
-        )
+            return None
         self._take_role(Role.NONE)
-        return True
+        return Resignation((reasons.resigned(self, self._newest_epoch, now_ms),))
 
     def raise_high_watermark(self, now_ms: int) -> bool:
         """Whether it rose because a replica that it waited for is too late by now, or gone."""
@@ -882,9 +735,12 @@ class Partition:
         before = known.isr
         self.state = stored
         self._move(CommittedIsr(stored.isr))
-        if stored.isr != before and set(stored.isr) == set(proposal.isr):
-            self._rules.record(proposal.decision)
-        return IsrChange(isr_changed=True, high_watermark_advanced=self._maybe_advance_high_watermark(now_ms))
+        is_proposed = stored.isr != before and set(stored.isr) == set(proposal.isr)
+        return IsrChange(
+            isr_changed=True,
+            high_watermark_advanced=self._maybe_advance_high_watermark(now_ms),
+            decisions=(proposal.decision,) if is_proposed else (),
+        )
 
     def _abdicate(self, stored: LeaderAndIsr) -> IsrChange:
         """Another broker leads, and the controller's word is still on its way: nothing is served until it comes."""
@@ -939,71 +795,3 @@ class Partition:
                     f"{self.topic_partition}: high watermark {high_watermark} is above the log end "
                     f"{replica.log_end_offset} of broker {broker_id}, which may be in the ISR"
                 )
-
-    # -- why-records
-
-    def _offsets(self) -> dict[str, Fact]:
-        return {
-            "high_watermark": self.log.high_watermark,
-            "log_end_offset": self.log.log_end_offset,
-            "leader_epoch_start_offset": self.leader_epoch_start_offset,
-        }
-
-    def _decision(
-        self,
-        kind: DecisionKind,
-        why: str,
-        now_ms: int,
-        *,
-        before: dict[str, Fact] | None = None,
-        after: dict[str, Fact] | None = None,
-        evidence: dict[str, Fact] | None = None,
-    ) -> Decision:
-        return Decision(
-            kind,
-            now_ms,
-            self.local_broker_id,
-            why,
-            partition=self.topic_partition,
-            leader_epoch=self.state.leader_epoch,
-            before=before or {},
-            after=after or {},
-            evidence=evidence or {},
-        )
-
-    def _record(
-        self,
-        kind: DecisionKind,
-        why: str,
-        now_ms: int,
-        *,
-        before: dict[str, Fact] | None = None,
-        after: dict[str, Fact] | None = None,
-        evidence: dict[str, Fact] | None = None,
-    ) -> None:
-        self._rules.record(self._decision(kind, why, now_ms, before=before, after=after, evidence=evidence))
-
-    def _record_refusal(
-        self,
-        kind: DecisionKind,
-        why: str,
-        now_ms: int,
-        *,
-        before: dict[str, Fact] | None = None,
-        after: dict[str, Fact] | None = None,
-        evidence: dict[str, Fact] | None = None,
-    ) -> None:
-        """Records a refusal, unless one of its kind was recorded just before: clients repeat what was refused."""
-        last_ms, interval_ms = self._last_recorded.get(kind, (None, RECORD_INTERVAL_MS))
-        since_ms = None if last_ms is None else now_ms - last_ms
-        if since_ms is not None and 0 <= since_ms < interval_ms:
-            self._suppressed[kind] = self._suppressed.get(kind, 0) + 1
-            return
-        goes_on = since_ms is not None and since_ms < 2 * interval_ms and kind in self._suppressed
-        next_interval_ms = min(2 * interval_ms, MAX_RECORD_INTERVAL_MS) if goes_on else RECORD_INTERVAL_MS
-        self._last_recorded[kind] = (now_ms, next_interval_ms)
-        more = self._suppressed.pop(kind, 0)
-        facts = dict(evidence or {})
-        if more:
-            facts["not_recorded_since"] = more
-        self._record(kind, why, now_ms, before=before, after=after, evidence=facts)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kavka.decisions import DecisionKind
 from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch, Offset
 from kavka.replication.decide.isr import IsrProposal, IsrState
+from kavka.replication.decide.replica import RemoteReplica
 
 
 class RemoteSnapshot(NamedTuple):
@@ -23,6 +24,27 @@ class RemoteSnapshot(NamedTuple):
     last_caught_up_ms: int
     last_fetch_ms: int
     broker_epoch: int
+
+    @classmethod
+    def of(cls, replica: RemoteReplica) -> RemoteSnapshot:
+        return cls(
+            replica.broker_id,
+            replica.log_start_offset,
+            replica.log_end_offset,
+            replica.last_fetch_leader_end_offset,
+            replica.last_caught_up_ms,
+            replica.last_fetch_ms,
+            replica.broker_epoch,
+        )
+
+    def give_to(self, replica: RemoteReplica) -> None:
+        """Has `replica` be what the snapshot was taken of."""
+        replica.log_start_offset = self.log_start_offset
+        replica.log_end_offset = self.log_end_offset
+        replica.last_fetch_leader_end_offset = self.last_fetch_leader_end_offset
+        replica.last_caught_up_ms = self.last_caught_up_ms
+        replica.last_fetch_ms = self.last_fetch_ms
+        replica.broker_epoch = self.broker_epoch
 
 
 class PartitionSnapshot(NamedTuple):

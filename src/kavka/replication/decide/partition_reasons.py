@@ -1,0 +1,217 @@
+"""The why-records of a partition: each with its sentence, and the numbers that show it.
+
+They read the partition, and change nothing. Which of them is due is the partition's to decide (`partition`), and how
+often a refusal is told (`refusals`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.decisions import Decision, DecisionKind, Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kavka.errors import ErrorCode
+    from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch
+    from kavka.replication.decide.isr import IsrProposal
+    from kavka.replication.decide.lag_policy import LagPolicy
+    from kavka.replication.decide.partition import Partition
+    from kavka.replication.decide.replica import RemoteReplica
+
+
+def _decision(
+    partition: Partition,
+    kind: DecisionKind,
+    why: str,
+    now_ms: int,
+    *,
+    before: dict[str, Fact] | None = None,
+    after: dict[str, Fact] | None = None,
+    evidence: dict[str, Fact] | None = None,
+) -> Decision:
+    return Decision(
+        kind,
+        now_ms,
+        partition.local_broker_id,
+        why,
+        partition=partition.topic_partition,
+        leader_epoch=partition.leader_epoch,
+        before=before or {},
+        after=after or {},
+        evidence=evidence or {},
+    )
+
+
+def _offsets(partition: Partition) -> dict[str, Fact]:
+    return {
+        "high_watermark": partition.log.high_watermark,
+        "log_end_offset": partition.log.log_end_offset,
+        "leader_epoch_start_offset": partition.leader_epoch_start_offset,
+    }
+
+
+# -- roles
+
+
+def leadership_taken(partition: Partition, before: LeaderAndIsr, now_ms: int, *, is_new: bool) -> Decision:
+    """The partition leads in a new epoch."""
+    state, log = partition.state, partition.log
+    return _decision(
+        partition,
+        DecisionKind.LEADERSHIP_TAKEN,
+        f"the controller made broker {partition.local_broker_id} the leader in epoch {state.leader_epoch}; its log "
+        f"ends at {log.log_end_offset}, {log.high_watermark} of it known as committed",
+        now_ms,
+        before={"leader": before.leader, "leader_epoch": before.leader_epoch},
+        after={"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)},
+        evidence={
+            "is_new": is_new,
+            "partition_epoch": state.partition_epoch,
+            "replicas": list(partition.replicas),
+        },
+    )
+
+
+def following(partition: Partition, before: LeaderAndIsr, now_ms: int, *, needs_truncation: bool) -> Decision:
+    """The partition follows another leader, or the same in a new epoch."""
+    state = partition.state
+    return _decision(
+        partition,
+        DecisionKind.FOLLOWING,
+        f"broker {partition.local_broker_id} follows broker {state.leader} in leader epoch {state.leader_epoch}"
+        + (", and looks first where their logs part" if needs_truncation else ""),
+        now_ms,
+        before={"leader": before.leader, "leader_epoch": before.leader_epoch},
+        after={"leader": state.leader, "leader_epoch": state.leader_epoch},
+    )
+
+
+def resigned(partition: Partition, later_epoch: LeaderEpoch, now_ms: int) -> Decision:
+    """The partition leads no longer: the controller refused its leader epoch as over."""
+    known = partition.leader_epoch
+    return _decision(
+        partition,
+        DecisionKind.FENCED,
+        f"broker {partition.local_broker_id} led in epoch {known}, which the controller says is over, and heard of no "
+        "other: it takes and gives no records until it does",
+        now_ms,
+        evidence={"leader_epoch": known, "later_epoch": later_epoch},
+    )
+
+
+# -- refusals
+
+
+def produce_refused(partition: Partition, why: str, now_ms: int) -> Decision:
+    """An acks=all append was refused for want of in-sync replicas."""
+    return _decision(
+        partition,
+        DecisionKind.PRODUCE_REFUSED,
+        why,
+        now_ms,
+        evidence={
+            "isr": list(partition.state.isr),
+            "min_insync_replicas": partition.min_insync_replicas,
+            "high_watermark": partition.log.high_watermark,
+            "log_end_offset": partition.log.log_end_offset,
+        },
+    )
+
+
+def fetched_in_another_epoch(
+    partition: Partition, broker_id: BrokerId, asked_epoch: LeaderEpoch, code: ErrorCode, now_ms: int
+) -> Decision:
+    """A follower's fetch was refused: it was meant for another leader epoch."""
+    return _decision(
+        partition,
+        DecisionKind.FENCED,
+        f"broker {broker_id} fetched in leader epoch {asked_epoch}, broker {partition.local_broker_id} "
+        f"is in {partition.leader_epoch}: {code.name}",
+        now_ms,
+        evidence={"fetching_broker": broker_id, "asked_epoch": asked_epoch, "error": code.name},
+    )
+
+
+def fetched_before_restart(
+    partition: Partition, broker_id: BrokerId, epochs: tuple[int, int], why: str, now_ms: int
+) -> Decision:
+    """A follower's fetch was refused: the broker's former self sent it. `epochs`: its broker epoch, the present one."""
+    return _decision(
+        partition,
+        DecisionKind.FENCED,
+        why,
+        now_ms,
+        evidence={
+            "fetching_broker": broker_id,
+            "broker_epoch": epochs[0],
+            "registered_epoch": epochs[1],
+        },
+    )
+
+
+# -- who is in sync
+
+
+def isr_shrunk(
+    partition: Partition,
+    leaving: Sequence[RemoteReplica],
+    strangers: Sequence[BrokerId],
+    policy: LagPolicy,
+    now_ms: int,
+) -> Decision:
+    """`leaving` lag, and `strangers` are no replicas any more: both are to leave the ISR."""
+    end_offset, isr = partition.log.log_end_offset, partition.isr_state.maximal_isr
+    gone = {*(replica.broker_id for replica in leaving), *strangers}
+    reasons = [f"broker {r.broker_id} {policy.why(r, end_offset, now_ms)}" for r in leaving]
+    reasons += [f"broker {broker_id} is no replica any more" for broker_id in strangers]
+    evidence: dict[str, Fact] = _offsets(partition)
+    for replica in leaving:
+        evidence[f"broker_{replica.broker_id}_log_end_offset"] = replica.log_end_offset
+        evidence[f"broker_{replica.broker_id}_last_caught_up_ms"] = replica.last_caught_up_ms
+        evidence[f"broker_{replica.broker_id}_last_fetch_ms"] = replica.last_fetch_ms
+    return _decision(
+        partition,
+        DecisionKind.ISR_SHRUNK,
+        "; ".join(reasons),
+        now_ms,
+        before={"isr": list(isr)},
+        after={"isr": [broker_id for broker_id in isr if broker_id not in gone]},
+        evidence=evidence,
+    )
+
+
+def isr_expanded(partition: Partition, joining: RemoteReplica, now_ms: int) -> Decision:
+    """`joining` has caught up, and is to join the ISR."""
+    isr, high_watermark = list(partition.isr_state.maximal_isr), partition.log.high_watermark
+    return _decision(
+        partition,
+        DecisionKind.ISR_EXPANDED,
+        f"broker {joining.broker_id} has caught up: its log ends at {joining.log_end_offset}, the high watermark is "
+        f"{high_watermark}",
+        now_ms,
+        before={"isr": list(isr)},
+        after={"isr": [*isr, joining.broker_id]},
+        evidence={
+            **_offsets(partition),
+            "joining": joining.broker_id,
+            "log_end_offset_of_joining": joining.log_end_offset,
+            "broker_epoch_of_joining": joining.broker_epoch,
+        },
+    )
+
+
+def isr_change_refused(
+    partition: Partition, proposal: IsrProposal, current: LeaderAndIsr | None, error: ErrorCode, now_ms: int
+) -> Decision:
+    """A proposed ISR was refused; `current` is what is stored, where the answer says."""
+    return _decision(
+        partition,
+        DecisionKind.ISR_CHANGE_REFUSED,
+        f"the ISR {list(proposal.isr)} was refused with {error.name}: {proposal.decision.why}",
+        now_ms,
+        before={"isr": list(partition.state.isr)},
+        after={} if current is None else {"isr": list(current.isr), "leader": current.leader},
+        evidence={"error": error.name, "partition_epoch": proposal.partition_epoch, "isr": list(proposal.isr)},
+    )
