@@ -326,6 +326,19 @@ class InconsistentMetadata(StorageError):
     """`meta.properties` or `partition.metadata` belongs to another broker, cluster or topic."""
 
 
+class DamagedMetadata(InconsistentMetadata):
+    """`meta.properties` or `partition.metadata` cannot be read as such. A broker that knows its identity can write it
+    again."""
+
+
+class DamagedFile(StorageError):
+    """A file that nothing else can replace, such as one of ZooKeeper's, is damaged. It was left as it is."""
+
+
+class LinkLeadsNowhere(StorageError):
+    """A directory is a link, and what it leads to is not there: perhaps a disk that is not mounted."""
+
+
 class LogsElsewhere(StorageError):
     """The broker's logs are in directories that log.dirs does not name. `path` has them, separated by commas."""
 

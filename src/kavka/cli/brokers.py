@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.cli.answers import answers
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Table, note, show, show_json
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 app = CommandLine()
 
-BROKER_PATIENCE_S = 2.0
-"""How long one broker may take to accept a connection and say which versions it speaks; then it does not answer."""
 DIRECTORIES_PATIENCE_S = 10.0
 """How long it may take to describe its log directories before it is shown without."""
 
@@ -119,15 +118,13 @@ async def _log_directories(cluster: Cluster, broker_id: int) -> tuple[bool, list
     from kavka.client.admin import Admin
     from kavka.errors import KavkaError
 
-    answering = False
+    if not await answers(cluster, broker_id):
+        return False, None
     try:
-        async with asyncio.timeout(BROKER_PATIENCE_S):
-            await cluster.connection(broker_id)
-        answering = True
         async with asyncio.timeout(DIRECTORIES_PATIENCE_S):
             return True, await Admin(cluster).log_directory_sizes(broker_id)
     except (KavkaError, TimeoutError):
-        return answering, None
+        return True, None
 
 
 def _bytes(size: object) -> str:

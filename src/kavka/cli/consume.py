@@ -214,23 +214,37 @@ async def _begin(cluster: Cluster, consumer: Consumer, reading: Reading) -> None
     if where.start_ms is not None:
         await consumer.seek_to_timestamp(where.start_ms)
     elif where.offset is not None:
-        await _seek(cluster, consumer, partitions, where.offset)
+        await _seek(cluster, consumer, partitions, where.offset, quiet=reading.quiet)
     elif where.word == "end":
         await consumer.seek_to_end()
     else:
         await consumer.seek_to_beginning()
 
 
-async def _seek(cluster: Cluster, consumer: Consumer, partitions: Sequence[TopicPartition], offset: int) -> None:
+async def _seek(
+    cluster: Cluster, consumer: Consumer, partitions: Sequence[TopicPartition], offset: int, *, quiet: bool
+) -> None:
+    """Starts at an offset, or (negative) so many records before the end. A log that does not have the offset is read
+    from its nearer end, and that is said: Kafka's console consumer logs it, and goes on at the end in both cases."""
     from kavka.client.offsets import earliest_offsets
 
-    if offset >= 0:
-        for partition in partitions:
-            consumer.seek(partition, offset)
-        return
     first = await earliest_offsets(cluster, partitions)
     for partition, end in (await consumer.end_offsets()).items():
-        consumer.seek(partition, max(first[partition], end + offset))
+        start, remark = start_of(offset, first[partition], end)
+        consumer.seek(partition, start)
+        if remark and not quiet:
+            note(f"{partition.topic}-{partition.partition}: {remark}")
+
+
+def start_of(offset: int, first: int, end: int) -> tuple[int, str]:
+    """Where reading starts in a log from `first` to before `end`, and what is said of it, if anything is."""
+    if offset < 0:
+        return max(first, end + offset), ""
+    if offset > end:
+        return end, f"offset {offset} is beyond the end of the log, {end}. Only new records are read."
+    if offset < first:
+        return first, f"offset {offset} is gone: the log begins at {first}."
+    return offset, ""
 
 
 async def _ends(cluster: Cluster, consumer: Consumer, reading: Reading) -> dict[TopicPartition, int]:

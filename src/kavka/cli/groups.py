@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.options import Bootstrap, BootstrapHabit, Json, ListHabit
-from kavka.cli.output import Failure, Table, counted, note, one_of, show, show_json, usage
+from kavka.cli.options import Bootstrap, BootstrapHabit, Json, ListHabit, Yes
+from kavka.cli.output import Failure, Table, confirm, counted, note, one_of, show, show_json, usage
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
@@ -269,13 +269,16 @@ def _facts(one: _Described) -> dict[str, object]:
 
 
 @app.command("delete")
-def delete(group_ids: GroupIds, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
+def delete(group_ids: GroupIds, yes: Yes = False, as_json: Json = False, bootstrap: Bootstrap = None) -> None:
     """Delete groups without members, with all that they committed.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
     kavka groups delete readers
+
+    kavka groups delete readers --yes
     """
+    confirm(f"delete {counted(len(group_ids), 'group')} with all committed offsets: {', '.join(group_ids)}", yes=yes)
 
     async def work(cluster: Cluster) -> dict[str, str]:
         from kavka.client.group_admin import GroupAdmin

@@ -7,7 +7,7 @@ what is checked (observe.health.checks). Works without the console's extra.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,7 +16,7 @@ import typer
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json, Metrics, ZooKeeper
 from kavka.cli.output import FAILED, Failure, Table, counted, show, show_json, usage
-from kavka.cli.session import bootstrap_of
+from kavka.cli.session import BOOTSTRAP_NEXT, bootstrap_of, require_plain
 from kavka.observe.health.findings import Thresholds
 from kavka.observe.health.report import Severity
 
@@ -62,11 +62,11 @@ def health(
     settings = cluster_settings(bootstrap, zookeeper, metrics)
     from kavka.runtime.loop import run
 
-    snapshot, found = run(_look(settings))
+    snapshot, silent, found = run(_look(settings))
     if as_json:
-        show_json(_fields(snapshot, found))
+        show_json({**_fields(snapshot, found), "silent_brokers": silent})
     else:
-        _show(snapshot, found, every=every)
+        _show(snapshot, found, silent, every=every)
     if (fail_on == "warning" and found.failed) or (fail_on == "critical" and found.is_critical):
         raise Failure("", status=FAILED)
 
@@ -77,13 +77,15 @@ def cluster_settings(bootstrap: str | None, zookeeper: str | None, metrics: str 
     from kavka.observe.cluster_settings import ClusterSettings
 
     addresses = bootstrap_of(bootstrap)
+    require_plain(addresses)
     try:
         return ClusterSettings("local", addresses, metrics or "", zookeeper or "")
     except ConfigError as problem:
-        usage(f"-b {addresses}: {problem}", "write it as host:port,host:port")
+        usage(f"-b {addresses}: {problem}", BOOTSTRAP_NEXT)
 
 
-async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, HealthReport]:
+async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, list[int], HealthReport]:
+    """What was read, the registered brokers that do not answer, and what the checks found."""
     from kavka.observe.decision_tail import MAX_DECISIONS
     from kavka.observe.health.checks import check_health
     from kavka.observe.watcher import Watcher
@@ -97,7 +99,34 @@ async def _look(settings: ClusterSettings) -> tuple[ClusterSnapshot, HealthRepor
     finally:
         await watcher.close()
     snapshot = since_decided(snapshot, (each.decision for each in watcher.decisions.recent(limit=MAX_DECISIONS)))
-    return snapshot, check_health(snapshot, snapshot.at_ms, THRESHOLDS)
+    silent = await _silent_brokers(snapshot) if snapshot.is_reachable else []
+    snapshot = without(snapshot, silent)
+    return snapshot, silent, check_health(snapshot, snapshot.at_ms, THRESHOLDS)
+
+
+async def _silent_brokers(snapshot: ClusterSnapshot) -> list[int]:
+    from kavka.cli.answers import silent_brokers
+    from kavka.client.cluster import Cluster, parse_bootstrap
+    from kavka.client.settings import ClientSettings
+    from kavka.errors import KavkaError
+    from kavka.runtime.network import SocketNetwork
+
+    registered = [each.broker_id for each in snapshot.alive_brokers]
+    settings = ClientSettings(client_id="kavka-health", gives_up_early=True)
+    try:
+        async with Cluster(SocketNetwork(), parse_bootstrap(snapshot.bootstrap), settings) as cluster:
+            return await silent_brokers(cluster, registered)
+    except KavkaError:
+        return []  # The cluster went away after the look: what was seen is shown.
+
+
+def without(snapshot: ClusterSnapshot, silent: Collection[int]) -> ClusterSnapshot:
+    """The snapshot in which these brokers are not alive: their sessions have not ended yet, and they do not answer."""
+    brokers = {
+        broker_id: replace(broker, is_alive=broker.is_alive and broker_id not in silent)
+        for broker_id, broker in snapshot.brokers.items()
+    }
+    return replace(snapshot, brokers=brokers)
 
 
 def since_decided(snapshot: ClusterSnapshot, newest_first: Iterable[Decision]) -> ClusterSnapshot:
@@ -126,11 +155,13 @@ def since_decided(snapshot: ClusterSnapshot, newest_first: Iterable[Decision]) -
     return replace(snapshot, topics=topics)
 
 
-def _show(snapshot: ClusterSnapshot, found: HealthReport, *, every: bool) -> None:
+def _show(snapshot: ClusterSnapshot, found: HealthReport, silent: Sequence[int], *, every: bool) -> None:
     score = "unknown" if found.score is None else f"{found.score} of 100"
     kind = f"{snapshot.kind}, " if snapshot.kind else ""
     alive = counted(len(snapshot.alive_brokers), "broker")
     print(f"Health {score}: {snapshot.bootstrap} ({kind}{alive} alive)")
+    for broker_id in silent:
+        print(f"Broker {broker_id} is registered, and does not answer.")
     for result in found.failed:
         level = " (critical)" if result.check.severity is Severity.CRITICAL else ""
         print(f"\nFAILED {result.check.name}{level}: {what_failed(result)}")

@@ -7,6 +7,7 @@ step. Must not know what the commands do.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +21,7 @@ Result = TypeVar("Result")
 
 BOOTSTRAP_VARIABLE = "KAVKA_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_NEXT = "write it as host:port,host:port"
 PATIENCE_MS = 10_000
 """How long a command looks for the cluster, and tries an operation again, before it fails."""
 WAIT_IN_SILENCE_S = 1.0
@@ -31,6 +33,14 @@ CONNECT_MS = 3_000
 def bootstrap_of(option: str | None) -> str:
     """The brokers to ask first: the option, else the environment's, else one on this machine."""
     return option or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+
+
+def require_plain(addresses: str) -> None:
+    """Raises Failure for addresses that are written like listeners or URLs: PLAINTEXT://host:9092."""
+    schemes = sorted(set(re.findall(r"[A-Za-z_]+://", addresses)))
+    if schemes:
+        plain = re.sub(r"[A-Za-z_]+://([^/,]*)[^,]*", r"\1", addresses)
+        usage(f"-b {addresses}: brokers are named without {' or '.join(schemes)}", f"write -b {plain}")
 
 
 def with_cluster(
@@ -54,10 +64,11 @@ def with_cluster(
     from kavka.runtime.network import SocketNetwork
 
     addresses = bootstrap_of(bootstrap)
+    require_plain(addresses)
     try:
         hosts = parse_bootstrap(addresses)
     except ValueError as problem:
-        usage(f"-b {addresses}: {problem}", "write it as host:port,host:port")
+        usage(f"-b {addresses}: {problem}", BOOTSTRAP_NEXT)
 
     async def session() -> Result:
         settings = ClientSettings(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,11 @@ from kavka.errors import (
     AddressUnavailable,
     ConfigError,
     ConnectionFailed,
+    DamagedFile,
+    DamagedMetadata,
     InconsistentMetadata,
     KavkaError,
+    LinkLeadsNowhere,
     LogDirectoryLocked,
     LogsElsewhere,
     StorageError,
@@ -216,9 +219,11 @@ def settings_of(plan: Start) -> BrokerConfig:
     if plan.file is not None:
         with open(plan.file, encoding="utf-8") as file:
             try:
-                asked = {**parse_properties(file.read()), **settings}
+                written = parse_properties(file.read())
             except UnicodeDecodeError as problem:
                 raise ConfigError(f"{plan.file}: not a text: {problem}") from problem
+        _require_settings(plan.file, written)
+        asked = {**written, **settings}
         defaults = {}
     else:
         asked, defaults = settings, _defaults_of_up(plan)
@@ -229,6 +234,18 @@ def settings_of(plan: Start) -> BrokerConfig:
         return config
     recorded = _recorded_broker_id(config)
     return config if recorded is None else config.with_broker_id(recorded)
+
+
+def _require_settings(path: str, written: Mapping[str, str]) -> None:
+    """Any text is lines of name=value to the parser. Raises ConfigError for one in which no name is a setting."""
+    from kavka.config.broker import setting_named
+
+    if written and all(setting_named(name) is None for name in written):
+        first = next(iter(written))
+        raise ConfigError(
+            f"{path} is no file of broker settings: none of its {len(written)} names is a setting, beginning with "
+            f"{first!r}"
+        )
 
 
 def _recorded_broker_id(config: BrokerConfig) -> int | None:
@@ -351,9 +368,9 @@ def next_step(problem: KavkaError, plan: Start) -> str:
         return _next_address(problem, plan)
     if isinstance(problem, LogDirectoryLocked):
         return "another broker runs there: stop it, or choose another directory with --data"
-    if isinstance(problem, StorageError) and "is a link to" in str(problem):
+    if isinstance(problem, LinkLeadsNowhere):
         return "mount the disk that it leads to, or put the file back"
-    if isinstance(problem, InconsistentMetadata) and "damaged" in str(problem):
+    if isinstance(problem, DamagedMetadata):
         return "restore the file, or take it away: the broker whose logs are in this directory writes it anew"
     if isinstance(problem, InconsistentMetadata):
         return "the directory belongs to another broker or cluster: choose another with --data or log.dirs"
@@ -362,7 +379,7 @@ def next_step(problem: KavkaError, plan: Start) -> str:
             f"set log.dirs={problem.path}, or move its content to the new place; if these logs are lost for good, "
             f"start once with --set kavka.abandoned.log.dirs={problem.path}"
         )
-    if isinstance(problem, StorageError) and "damaged" in str(problem):
+    if isinstance(problem, DamagedFile):
         return (
             "restore the file; or move its directory away: the topics are then found again in the logs, without their "
             "settings (docs/operations.md)"

@@ -17,6 +17,7 @@ import typer
 from kavka.cli.help import CommandLine
 from kavka.cli.options import Bootstrap, Json
 from kavka.cli.output import Failure, counted, note, usage
+from kavka.cli.session import bootstrap_of
 from kavka.cli.story import NEAR_MS, Subject, headline, parse_subject, select, tell
 from kavka.cli.times import moment_ms, parse_duration
 
@@ -86,6 +87,8 @@ def why(
         found = _in_rings(subject, decisions) if data else _in_cluster(bootstrap, subject, is_known=bool(told))
         if found != subject:
             subject, told = found, select(decisions, found, at_ms=at_ms)
+    elif subject.broker is not None and not told:
+        _require_broker(subject.broker, None if data else bootstrap_of(bootstrap))
     _show(decisions, told, subject, brief=brief, as_json=as_json)
 
 
@@ -123,6 +126,27 @@ def _in_cluster(bootstrap: str | None, subject: Subject, *, is_known: bool) -> S
     if is_known:
         return subject
     raise Failure(f"there is no topic {subject.topic}", "see `kavka topics list`")
+
+
+def _require_broker(broker: int, bootstrap: str | None) -> None:
+    """Raises Failure for a broker that nothing was decided about, and that the cluster does not have; `bootstrap` is
+    None where log directories are read."""
+    if bootstrap is None:
+        raise Failure(f"no decision in these directories names broker {broker}", "--since 7d looks further back")
+    from kavka.cli.session import with_cluster
+
+    async def work(cluster: Cluster) -> list[int]:
+        from kavka.client.admin import Admin
+
+        return [each.node_id for each in (await Admin(cluster).describe_cluster()).brokers]
+
+    registered = with_cluster(bootstrap, work)
+    if broker not in registered:
+        raise Failure(
+            f"there is no broker {broker}, and no decision about one in that time; registered are "
+            f"{', '.join(map(str, registered)) or 'none'}",
+            "see `kavka brokers`; --since 7d looks further back",
+        )
 
 
 def _show(

@@ -31,7 +31,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from kavka.errors import ErrorCode, InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.errors import (
+    DamagedMetadata,
+    ErrorCode,
+    InconsistentMetadata,
+    InvariantViolation,
+    LogDirectoryLocked,
+    StorageError,
+)
 from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
@@ -351,7 +358,7 @@ class LogManager:
         except FileNotFoundError:
             return None
         except MalformedCheckpoint as error:
-            raise InconsistentMetadata(file_path, f"damaged: {error}") from error
+            raise DamagedMetadata(file_path, f"damaged: {error}") from error
 
     def _check_identity(self, path: str, name: str, expected: object, found: object) -> None:
         if expected is not None and found is not None and expected != found:

@@ -20,7 +20,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from kavka.errors import LogDirectoryLocked, StorageError
+from kavka.errors import LinkLeadsNowhere, LogDirectoryLocked, StorageError
 from kavka.filesystem import Buffer
 
 _MAX_VECTORS = 1024
@@ -304,7 +304,7 @@ def _fallocate(descriptor: int, size: int) -> int:
 def _refuse_broken_link(path: str) -> None:
     """A file whose name is there is not missing: what the link led to may be on a disk that is not mounted."""
     if os.path.islink(path):
-        raise StorageError(path, f"is a link to {os.readlink(path)}, which is not there")
+        raise LinkLeadsNowhere(path, f"is a link to {os.readlink(path)}, which is not there")
 
 
 def _storage_error(path: str, error: OSError) -> StorageError:

@@ -33,7 +33,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from kavka.errors import InvariantViolation, StorageError
+from kavka.errors import DamagedFile, InvariantViolation, StorageError
 from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.zookeeper.decide.tree import (
     AclChanged,
@@ -165,7 +165,7 @@ class Database:
                 filesystem.write_atomically(cut_to, data[last_end:])
         promised = max(_promised_zxid(name) for name in [*names, ""])
         if tree.zxid < promised:
-            raise StorageError(
+            raise DamagedFile(
                 directory,
                 f"its files reach {promised:#x}, but only {tree.zxid:#x} can be recovered (damaged snapshots: "
                 f"{', '.join(passed_over) or 'none'}): restore the directory from a copy",
@@ -328,7 +328,7 @@ def _replay_log(tree: Tree, path: str, data: bytes, settings: DatabaseSettings, 
     if not data.startswith(LOG_MAGIC):
         if last and LOG_MAGIC.startswith(data):
             return 0
-        raise StorageError(path, f"damaged, or no transaction log: begins with {data[:8]!r}; restore it from a copy")
+        raise DamagedFile(path, f"damaged, or no transaction log: begins with {data[:8]!r}; restore it from a copy")
     position = len(LOG_MAGIC)
     while position < len(data):
         payload = _frame_at(data, position)
@@ -339,7 +339,7 @@ def _replay_log(tree: Tree, path: str, data: bytes, settings: DatabaseSettings, 
             try:
                 tree.replay(transaction)
             except InvariantViolation as gap:
-                raise StorageError(
+                raise DamagedFile(
                     path,
                     f"{gap}; a log or snapshot before it is missing or damaged: restore the directory from a copy",
                 ) from gap
@@ -360,15 +360,15 @@ def _frame_at(data: bytes, position: int) -> memoryview | None:
 
 
 def _require_torn_tail(path: str, data: bytes, position: int, settings: DatabaseSettings, *, last: bool) -> None:
-    """Raises StorageError if the broken frame at `position` is no torn tail but damage (I1)."""
+    """Raises DamagedFile if the broken frame at `position` is no torn tail but damage (I1)."""
     if not last:
-        raise StorageError(path, f"damaged at position {position}, and not the last log: restore it from a copy")
+        raise DamagedFile(path, f"damaged at position {position}, and not the last log: restore it from a copy")
     if settings.sync is SyncPolicy.NEVER:
         return  # After a power cut any page of the unsynced tail may be missing.
     later = data.find(_FRAME_MAGIC, position + 1)
     while later >= 0:
         if _frame_at(data, later) is not None:
-            raise StorageError(
+            raise DamagedFile(
                 path, f"damaged at position {position}: a whole frame follows at {later}; restore it from a copy"
             )
         later = data.find(_FRAME_MAGIC, later + 1)

@@ -84,7 +84,7 @@ def test_a_group_from_its_first_member_to_its_end(
     assert b"reader" in run("groups", "describe", group, "--members").stdout
     refused = run("groups", "reset-offsets", group, "-t", topic, "--to-earliest", status=1)
     assert b"its members would commit" in refused.stderr
-    assert b"NON_EMPTY_GROUP" in run("groups", "delete", group, status=1).stderr
+    assert b"NON_EMPTY_GROUP" in run("groups", "delete", group, "--yes", status=1).stderr
     run("groups", "delete-offsets", group, "-t", topic, status=1)
     consumer.close()
 
@@ -107,6 +107,10 @@ def test_a_group_from_its_first_member_to_its_end(
     assert offsets(run("groups", "describe", group, "--json"), "committed") == [10, 10]
     run("groups", "delete-offsets", group, "-t", f"{topic}:1")
     assert offsets(run("groups", "describe", group, "--json"), "committed") == [10]
-    run("groups", "delete", group)
+    unasked = run("groups", "delete", group, status=2)
+    assert b"Nothing was done. This would delete 1 group with all committed offsets" in unasked.stderr
+    assert b"--yes" in unasked.stderr
+    assert group in run("groups", "list").stdout.decode()
+    run("groups", "delete", group, "--yes")
     assert group not in run("groups", "list").stdout.decode()
     run("groups", "describe", group, status=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.cli.consume import Where, parse_where
+from kavka.cli.consume import Where, parse_where, start_of
 from kavka.cli.output import WRONG_USAGE, Failure
 from kavka.cli.times import parse_time
 
@@ -35,3 +35,20 @@ def test_places_that_are_none(text: str) -> None:
         parse_where([text])
     assert refused.value.status == WRONG_USAGE
     assert refused.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("offset", "start", "remark"),
+    [
+        (0, 5, "offset 0 is gone: the log begins at 5."),
+        (5, 5, ""),
+        (42, 42, ""),
+        (43, 42, "offset 43 is beyond the end of the log, 42. Only new records are read."),
+        (-10, 32, ""),
+        (-100, 5, ""),
+    ],
+)
+def test_an_offset_that_the_log_does_not_have_becomes_its_nearer_end_and_is_said(
+    offset: int, start: int, remark: str
+) -> None:
+    assert start_of(offset, 5, 42) == (start, remark)

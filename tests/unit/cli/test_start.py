@@ -11,8 +11,15 @@ import typer
 
 from kavka.cli import app as application
 from kavka.cli import up
-from kavka.cli.start import OPTIONS_OF_BOTH, OPTIONS_OF_UP, Start, WrongUsage, quick_start, settings_of
-from kavka.errors import ConfigError
+from kavka.cli.start import OPTIONS_OF_BOTH, OPTIONS_OF_UP, Start, WrongUsage, next_step, quick_start, settings_of
+from kavka.errors import (
+    ConfigError,
+    DamagedFile,
+    DamagedMetadata,
+    InconsistentMetadata,
+    LinkLeadsNowhere,
+    StorageError,
+)
 
 
 @pytest.mark.parametrize(
@@ -176,3 +183,28 @@ def test_a_broker_id_that_is_named_stands(tmp_path: Path) -> None:
     recorded(tmp_path / "logs", "version=0\nbroker.id=5\n")
     assert settings_of(Start(data=str(tmp_path), settings=("broker.id=1",))).broker_id == 1
     assert settings_of(Start(data=str(tmp_path), settings=("node.id=2",))).broker_id == 2
+
+
+def test_a_file_without_any_setting_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Dear reader,\nthis is no file of settings.\n")
+    with pytest.raises(ConfigError, match="no file of broker settings: none of its 2 names is a setting"):
+        settings_of(Start(file=str(path), settings=("broker.id=1",)))
+    path.write_text("Dear reader,\nbroker.id=7\n")
+    assert settings_of(Start(file=str(path))).broker_id == 7
+    path.write_text("# nothing but a remark: Kafka's defaults\n")
+    settings_of(Start(file=str(path), settings=("broker.id=1",)))
+
+
+@pytest.mark.parametrize(
+    ("problem", "step"),
+    [
+        (DamagedMetadata("/d/meta.properties", "x"), "restore the file, or take it away"),
+        (InconsistentMetadata("/d/meta.properties", "x"), "belongs to another broker or cluster"),
+        (DamagedFile("/d/kavka-zookeeper/log", "x"), "restore the file; or move its directory away"),
+        (LinkLeadsNowhere("/d", "x"), "mount the disk"),
+        (StorageError("/d", "no space left; nothing was damaged"), "make room on its disk"),
+    ],
+)
+def test_what_to_do_about_a_disk_follows_from_the_kind_of_error(problem: StorageError, step: str) -> None:
+    assert step in next_step(problem, Start())

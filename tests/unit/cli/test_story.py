@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +178,10 @@ def test_a_directory_without_a_ring_is_a_failure_with_a_next_step(tmp_path: obje
     with pytest.raises(Failure, match="no ring of decisions") as failure:
         why([], data=[str(tmp_path)])
     assert "log directory" in failure.value.next_step
+
+
+def test_a_broker_that_no_recorded_decision_names_is_a_failure(tmp_path: Path) -> None:
+    line = encode_decision(RecordedDecision("1-0-1", went(0, 2)))
+    (tmp_path / RING_FILES[1]).write_bytes(line + b"\n")
+    with pytest.raises(Failure, match="no decision in these directories names broker 9"):
+        why(["broker", "9"], since="2000w", data=[str(tmp_path)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import snapshots as make
 
-from kavka.cli.health import FAILING, THRESHOLDS, since_decided, what_failed
+from kavka.cli.health import FAILING, THRESHOLDS, since_decided, what_failed, without
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.checks import check_health
@@ -56,3 +56,12 @@ def test_every_check_has_its_sentence() -> None:
     assert set(FAILING) == names
     for text in FAILING.values():
         assert text.format(n="1 broker", limit=THRESHOLDS)
+
+
+def test_a_broker_that_does_not_answer_is_not_counted_as_alive() -> None:
+    snapshot = make.snapshot()
+    first, *others = sorted(snapshot.brokers)
+    seen = without(snapshot, [first])
+    assert [each.broker_id for each in seen.alive_brokers] == others
+    (found,) = [each for each in check_health(seen, NOW_MS, THRESHOLDS).failed if each.check.name == "brokers-alive"]
+    assert [each.name for each in found.findings] == [str(first)]

@@ -57,7 +57,14 @@ from kavka.controller.decide.topic_plans import (
     topic_name_error,
     topic_operations,
 )
-from kavka.errors import ConfigError, CorruptRecords, InconsistentMetadata, LogDirectoryLocked, StorageError
+from kavka.errors import (
+    ConfigError,
+    CorruptRecords,
+    DamagedMetadata,
+    InconsistentMetadata,
+    LogDirectoryLocked,
+    StorageError,
+)
 from kavka.filesystem import File, FileSystem
 from kavka.log.decide.checkpoint import (
     LEADER_EPOCH_CHECKPOINT,
@@ -398,7 +405,7 @@ def _identity(filesystem: FileSystem, path: str) -> MetaProperties | None:
     except FileNotFoundError:
         return None
     except MalformedCheckpoint as error:
-        raise InconsistentMetadata(file_path, f"damaged: {error}") from error
+        raise DamagedMetadata(file_path, f"damaged: {error}") from error
 
 
 def _partition(filesystem: FileSystem, home: str, name: str) -> FoundPartition | None:

@@ -1,0 +1,24 @@
+"""Bootstrap addresses as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kavka.cli.output import WRONG_USAGE, Failure
+from kavka.cli.session import with_cluster
+
+
+@pytest.mark.parametrize(
+    ("addresses", "problem", "step"),
+    [
+        ("http://host:9092", "brokers are named without http://", "write -b host:9092"),
+        ("PLAINTEXT://a:9092,PLAINTEXT://b:9092", "brokers are named without PLAINTEXT://", "write -b a:9092,b:9092"),
+        ("http://host:9092/path", "brokers are named without http://", "write -b host:9092"),
+        ("host:port", "'host:port' is no host:port", "host:port,host:port"),
+    ],
+)
+def test_addresses_that_are_none_are_refused_with_what_to_write(addresses: str, problem: str, step: str) -> None:
+    with pytest.raises(Failure, match=problem) as refused:
+        with_cluster(addresses, lambda cluster: cluster.refresh([]))
+    assert step in refused.value.next_step
+    assert refused.value.status == WRONG_USAGE
