@@ -348,7 +348,7 @@ MUTANTS = [
     Mutant(
         "unguarded writes",
         "KAFKA-6082: a controller's writes do not ask whether its epoch still is the present one",
-        (Change(f"{CONTROLLER}.term.controller_term:Reign.write", "self.context.epoch_version", "-1"),),
+        (Change(f"{CONTROLLER}.term.controller_term:ControllerTerm.write", "self.context.epoch_version", "-1"),),
         ("S25",),
     ),
     Mutant(
@@ -450,7 +450,7 @@ MUTANTS = [
         "S33: what the one before it had stored, and nobody was told, is told by nobody",
         (
             Change(
-                f"{CONTROLLER}.active_controller:Office.begin",
+                f"{CONTROLLER}.active_controller:ActiveController.begin",
                 "ClusterChange(partitions=tuple(orders), brokers_changed=True, is_complete=True)",
                 "ClusterChange(brokers_changed=True)",
             ),

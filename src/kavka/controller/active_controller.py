@@ -1,7 +1,8 @@
-"""Office: what a controller does in one reign, event by event; and what clients and brokers may ask of it.
+"""ActiveController: what a controller does in one term, event by event; and what clients and brokers may ask of it.
 
-A flow that joins the rest of this room: it begins the reign (everything is read, orders are given for everything), and
-then has each event handled by who knows how. It must not know how the seat was won, nor who else wants it.
+A flow that joins the rest of this room: it begins the term (it reads everything, and gives orders for everything), and
+then hands each event to the flow that handles it. It must not know how this broker became the controller, nor who else
+wants to be it.
 
     event                     who handles it
     brokers came, went, ...   BrokerChanges, then the reassignments that waited for it
@@ -11,7 +12,7 @@ then has each event handled by who knows how. It must not know how the seat was 
     wishes in znodes, timers  Reassignments, Elections, Rebalance
 
 Invariants:
-I1  A reign begins with orders for every partition: what the one before it wrote and did not send is sent (S33).
+I1  A term begins with orders for every partition: what the one before it wrote and did not send is sent (S33).
 I2  A watch is left by the read that it follows, so nothing is missed between the two (S32).
 
 Source: Kafka's KafkaController.onControllerFailover and process.
@@ -32,13 +33,14 @@ from kavka.controller.orders.channels import ChannelLimits, ChannelPorts, Channe
 from kavka.controller.orders.control_requests import ControlRequest, control_requests
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.term.events import (
     BrokerBehind,
     BrokerReachable,
     BrokersChanged,
     BrokersLost,
     ControllerEvent,
+    ControllerUnreachable,
     DeletionsChanged,
     Elect,
     ElectionsSubmitted,
@@ -50,7 +52,6 @@ from kavka.controller.term.events import (
     RebalanceDue,
     ReplicasFailed,
     ReplicasStopped,
-    SeatDeserted,
     TopicChanged,
     TopicConfigChanged,
     TopicsChanged,
@@ -107,30 +108,30 @@ class ControllerSettings:
     limits: ChannelLimits = field(default_factory=ChannelLimits)
 
 
-class Office:
-    """One reign's work."""
+class ActiveController:
+    """The work of one term."""
 
     def __init__(
         self,
-        reign: Reign,
+        term: ControllerTerm,
         events: EventQueue,
         settings: ControllerSettings,
         rng: random.Random,
         *,
         ports: ChannelPorts,
     ) -> None:
-        self.reign = reign
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+        self.term = term
+        self._context = term.context
+        self._zookeeper = term.zookeeper
         self._events = events
         self._settings = settings
         self._ports = ports
-        self._channels = Channels(reign.broker_id, ports, self, settings.limits)
+        self._channels = Channels(term.broker_id, ports, self, settings.limits)
         self._lost: dict[BrokerId, int] = {}
-        self.leaders = Leaders(reign, settings.unclean_allowed, settings.min_insync_replicas)
-        self.deletions = TopicDeletions(reign, self.leaders)
+        self.leaders = Leaders(term, settings.unclean_allowed, settings.min_insync_replicas)
+        self.deletions = TopicDeletions(term, self.leaders)
         self.topics = TopicAdmin(
-            reign,
+            term,
             self.leaders,
             self.deletions,
             settings.rules,
@@ -138,20 +139,20 @@ class Office:
             carried_out_here=self._channels.carried_out_here,
             deletion_enabled=settings.deletion_enabled,
         )
-        self.brokers = BrokerChanges(reign, self.leaders, self.deletions)
+        self.brokers = BrokerChanges(term, self.leaders, self.deletions)
         self.topic_changes = TopicChanges(
-            reign, self.leaders, self.deletions, rng, deletion_enabled=settings.deletion_enabled
+            term, self.leaders, self.deletions, rng, deletion_enabled=settings.deletion_enabled
         )
-        self.notifications = Notifications(reign, self.leaders)
-        self.alterations = IsrAlterations(reign, self.leaders)
-        self.controlled_shutdown = ControlledShutdown(reign, self.leaders)
+        self.notifications = Notifications(term, self.leaders)
+        self.alterations = IsrAlterations(term, self.leaders)
+        self.controlled_shutdown = ControlledShutdown(term, self.leaders)
         self.reassignments = Reassignments(
-            reign, self.leaders, on_work=lambda: events.put_later(IsrsChanged(), RETRY_MS)
+            term, self.leaders, on_work=lambda: events.put_later(IsrsChanged(), RETRY_MS)
         )
-        self.elections = Elections(reign, self.leaders)
-        self.features = FeatureUpdates(reign)
+        self.elections = Elections(term, self.leaders)
+        self.features = FeatureUpdates(term)
         self.rebalance = Rebalance(
-            reign, self.elections, self.reassignments, limit_percent=settings.rebalance_limit_percent
+            term, self.elections, self.reassignments, limit_percent=settings.rebalance_limit_percent
         )
 
     # --------------------------------------------------------------------------------------------- begin and end
@@ -159,11 +160,11 @@ class Office:
     async def begin(self, lost: Mapping[BrokerId, int], on_begun: Callable[[], None]) -> None:
         """Reads everything and gives orders for everything. `on_begun` is called when requests may come.
 
-        `lost` are brokers that are known to be unreachable, with their epochs. Raises Deposed, ZooKeeperError; `end`
-        then.
+        `lost` are brokers that are known to be unreachable, with their epochs. Raises NotController, ZooKeeperError:
+        call `end` then.
         """
-        reign, context = self.reign, self._context
-        async with reign.turn:
+        term, context = self.term, self._context
+        async with term.turn:
             await self._enable_features()
             context.set_brokers(await self._read_brokers())
             await self.brokers.load_acted_on()
@@ -182,12 +183,12 @@ class Office:
             await self.brokers.note_acted_on()
             changes = {order.topic_partition: order for order in changed}
             orders = [
-                changes.get(key) or reign.partition_order(key, is_new=False)
+                changes.get(key) or term.partition_order(key, is_new=False)
                 for key in partitions
                 if key in context.states
             ]
             on_begun()
-            await reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True, is_complete=True))
+            await term.order(ClusterChange(partitions=tuple(orders), brokers_changed=True, is_complete=True))
             marked = list(context.topics_to_delete)
         await self._begin_deletions(marked)
         await self.reassignments.resume()
@@ -202,7 +203,7 @@ class Office:
         await self._channels.carried_out_here()
 
     def end(self) -> None:
-        """Nothing leaves this office any more."""
+        """Closes the channels: no order leaves this controller any more."""
         self._channels.close()
 
     async def _enable_features(self) -> None:
@@ -210,7 +211,7 @@ class Office:
         try:
             data, stat = await self._zookeeper.get(FeatureNode.PATH)
         except NoNode:
-            await self.reign.write([Create(FeatureNode.PATH, FeatureNode(enabled=True).encode())])
+            await self.term.write([Create(FeatureNode.PATH, FeatureNode(enabled=True).encode())])
             return
         try:
             found = FeatureNode.decode(data)
@@ -218,10 +219,10 @@ class Office:
             self._context.found_malformed(malformed)
             return
         if not found.enabled:
-            await self.reign.write([SetData(FeatureNode.PATH, replace(found, enabled=True).encode(), stat.version)])
+            await self.term.write([SetData(FeatureNode.PATH, replace(found, enabled=True).encode(), stat.version)])
 
     async def _begin_deletions(self, marked: list[str]) -> None:
-        async with self.reign.turn:
+        async with self.term.turn:
             if self._settings.deletion_enabled:
                 await self.deletions.begin(marked)
                 return
@@ -271,7 +272,7 @@ class Office:
             control_requests(
                 change,
                 self._context,
-                controller_id=self.reign.broker_id,
+                controller_id=self.term.broker_id,
                 listener_name=self._ports.listener_name,
             )
         )
@@ -315,7 +316,7 @@ class Office:
     # ----------------------------------------------------------------------------------------------------- events
 
     async def handle(self, event: ControllerEvent) -> None:
-        """Does what the event asks for. Raises Deposed, ZooKeeperError: to be handled again then."""
+        """Does what the event asks for. Raises NotController, ZooKeeperError: to be handled again then."""
         match event:
             case BrokersChanged():
                 await self._with_turn(self._take_in_brokers)
@@ -341,7 +342,7 @@ class Office:
             case DeletionsChanged():
                 await self.topic_changes.look_for_deletions()
             case IsrNotified():
-                async with self.reign.turn:
+                async with self.term.turn:
                     changed = await self.notifications.take_isr_changes()
                 if changed:
                     await self.reassignments.advance()
@@ -358,11 +359,11 @@ class Office:
                 await self.rebalance.run()
             case TopicConfigChanged(topics):
                 await self._with_turn(lambda: self.brokers.elect_offline(topics or None))
-            case Elect() | SeatDeserted():
-                raise AssertionError(f"{event} is not for a reign")
+            case Elect() | ControllerUnreachable():
+                raise AssertionError(f"{event} is not for a term")
 
     async def _with_turn(self, act: Callable[[], Awaitable[None]]) -> None:
-        async with self.reign.turn:
+        async with self.term.turn:
             await act()
 
     async def _take_in_brokers(self) -> None:

@@ -1,16 +1,18 @@
-"""Controller: this broker's part in being or not being the one that decides for the cluster.
+"""Controller: this broker as a candidate for the role of the controller, and what others may ask of it in that role.
 
-A flow around one queue of events, handled one at a time. It wins and loses the seat; as long as it has it, an `Office`
-does the work, and requests of clients and brokers go there and wait for their turn behind events.
+A flow around one queue of events, handled one at a time. It becomes the controller and stops being it. While it is the
+controller, an `ActiveController` does the work of one term; requests of clients and brokers go there and wait for their
+turn behind events.
 
 Election: one multi creates the ephemeral /controller and raises /controller_epoch, so there is never a controller
-without an epoch of its own, nor two with one epoch. An answer that was lost is looked up: /controller is owned by this
-session, or it is not. Who loses watches /controller, and (`succession`) the process behind it.
+without an epoch of its own, nor two with one epoch. If the answer is lost, the candidate looks it up: this session owns
+/controller, or it does not. A broker that loses the election watches /controller, and the process behind it
+(`fast_failover`).
 
 Invariants:
-I1  Every write of a reign is checked against the epoch that it began with (`Reign.write`).
-I2  After the session expired the reign is over at once, before anything else is handled.
-I3  A reign that is over sends nothing: its channels are closed with it.
+I1  Every write of a term is checked against the epoch that it began with (`ControllerTerm.write`).
+I2  When the session expires the term is over at once, before anything else is handled.
+I3  A term that is over sends nothing: its channels are closed with it.
 
 Source: Kafka's KafkaController; KAFKA-6082 for the multi.
 """
@@ -22,15 +24,16 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kavka.controller.active_controller import RETRY_MS, ControllerSettings, Office
+from kavka.controller.active_controller import RETRY_MS, ActiveController, ControllerSettings
 from kavka.controller.decide.context import ControllerContext
 from kavka.controller.orders.channels import ChannelPorts
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Deposed, Reign
+from kavka.controller.term.controller_term import ControllerTerm, NotController
 from kavka.controller.term.events import (
     BrokersChanged,
     ControllerEvent,
+    ControllerUnreachable,
     DeletionsChanged,
     Elect,
     ElectionsSubmitted,
@@ -39,13 +42,12 @@ from kavka.controller.term.events import (
     IsrsChanged,
     LogDirNotified,
     ReassignmentsSubmitted,
-    SeatDeserted,
     TopicChanged,
     TopicConfigChanged,
     TopicsChanged,
 )
-from kavka.controller.term.fast_failover import Incumbent, Succession, take_over_operations
-from kavka.controller.term.input_recorder import Witness
+from kavka.controller.term.fast_failover import FastFailover, RemoteController, take_over_operations
+from kavka.controller.term.input_recorder import InputRecorder
 from kavka.controller.work.elections import Elections
 from kavka.controller.work.feature_updates import FeatureUpdates
 from kavka.controller.work.reassignments import Reassignments
@@ -110,7 +112,7 @@ _LOOK_AT: Final[Mapping[str, ControllerEvent]] = {
 
 
 class Controller:
-    """One broker's candidate for the seat of the controller."""
+    """One broker as a candidate: it is the controller while `is_active`."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class Controller:
         rng: random.Random,
         channels: ChannelPorts,
         record: RecordDecision = forget,
-        witness: Witness | None = None,
+        input_recorder: InputRecorder | None = None,
         on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None,
     ) -> None:
         """`now_ms` reads the wall clock. `channels` reach the brokers. `on_controller_changed` hears who the controller
@@ -130,7 +132,7 @@ class Controller:
         self._zookeeper = zookeeper
         self._broker_id = broker_id
         self._settings = settings
-        self._witness = witness
+        self._input_recorder = input_recorder
         self._ports = channels
         self._now_ms = now_ms
         self._rng = rng
@@ -138,11 +140,13 @@ class Controller:
         self._on_controller_changed = on_controller_changed
         self._events = EventQueue(self._handle)
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._office: Office | None = None
-        self._succession: Succession | None = None
+        self._active: ActiveController | None = None
+        self._fast_failover: FastFailover | None = None
         if settings.fast_failover:
-            self._succession = Succession(
-                channels.open_peer, lambda incumbent: self._events.put(SeatDeserted(incumbent)), settings.limits
+            self._fast_failover = FastFailover(
+                channels.open_peer,
+                lambda former: self._events.put(ControllerUnreachable(former)),
+                settings.limits,
             )
         self.controller_id: BrokerId = NO_LEADER
         self.last_failure: ZooKeeperError | None = None
@@ -163,30 +167,30 @@ class Controller:
             raise self.last_failure
 
     async def stop(self) -> None:
-        """Gives the seat up, if it is held, and handles no more events."""
+        """Resigns, if this broker is the controller, and handles no more events."""
         self._unsubscribe()
-        if self._succession is not None:
-            self._succession.close()
+        if self._fast_failover is not None:
+            self._fast_failover.close()
         await self._events.stop()
-        office = self._office
-        if office is not None and not office.reign.deposed:
+        active = self._active
+        if active is not None and not active.term.is_over:
             try:
-                await office.reign.write([Delete(CONTROLLER_PATH)])
-            except (ZooKeeperError, Deposed):
+                await active.term.write([Delete(CONTROLLER_PATH)])
+            except (ZooKeeperError, NotController):
                 pass  # It is another's, or goes with the session.
-            office.reign.depose("this broker stops")
+            active.term.end("this broker stops")
         self._events.drop_later()
-        self._office = None
+        self._active = None
 
     def abort(self) -> None:
         """Stops at once and tells nobody, as a kill would."""
         self._unsubscribe()
-        if self._succession is not None:
-            self._succession.close()
+        if self._fast_failover is not None:
+            self._fast_failover.close()
         self._events.abort()
-        office, self._office = self._office, None
-        if office is not None:
-            office.end()
+        active, self._active = self._active, None
+        if active is not None:
+            active.end()
 
     async def settled(self) -> None:
         """Returns when no event is waiting or being handled. Raises what ended the handling of events, if it did."""
@@ -195,56 +199,56 @@ class Controller:
     async def carried_out_here(self) -> None:
         """Returns when this broker has carried out all that it ordered as the controller so far; at once if it is not
         the controller. It serves what it leads then."""
-        if self._office is not None:
-            await self._office.carried_out_here()
+        if self._active is not None:
+            await self._active.carried_out_here()
 
     # ----------------------------------------------------------------------------------------------- who asks it
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._office is not None and not self._office.reign.deposed
+        return self._active is not None and not self._active.term.is_over
 
     @property
     def topics(self) -> TopicAdmin:
-        """What clients may ask of the controller about topics. Raises Deposed if this broker is not it."""
-        return self._in_office().topics
+        """What clients may ask of the controller about topics. Raises NotController if this broker is not it."""
+        return self._require_active().topics
 
     @property
     def reassignments(self) -> Reassignments:
-        """Partitions that move. Raises Deposed if this broker is not the controller."""
-        return self._in_office().reassignments
+        """Partitions that move. Raises NotController if this broker is not the controller."""
+        return self._require_active().reassignments
 
     @property
     def elections(self) -> Elections:
-        """Elections at a client's wish. Raises Deposed if this broker is not the controller."""
-        return self._in_office().elections
+        """Elections at a client's wish. Raises NotController if this broker is not the controller."""
+        return self._require_active().elections
 
     @property
     def features(self) -> FeatureUpdates:
-        """Levels of features at a client's wish. Raises Deposed if this broker is not the controller."""
-        return self._in_office().features
+        """Levels of features at a client's wish. Raises NotController if this broker is not the controller."""
+        return self._require_active().features
 
     @property
     def context(self) -> ControllerContext:
-        """What the controller knows, to read. Raises Deposed if this broker is not it."""
-        return self._in_office().reign.context
+        """What the controller knows, to read. Raises NotController if this broker is not it."""
+        return self._require_active().term.context
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
-        """Judges and writes the ISRs that a leader proposes. Raises Deposed; ZooKeeperError where it stays unknown
-        whether they were written."""
-        office = self._in_office()
-        response, changed = await office.alterations.alter(request, version)
-        if changed and office.reassignments.any_under_way:
+        """Judges and writes the ISRs that a leader proposes. Raises NotController; ZooKeeperError where it stays
+        unknown whether they were written."""
+        active = self._require_active()
+        response, changed = await active.alterations.alter(request, version)
+        if changed and active.reassignments.any_under_way:
             self._events.put(IsrsChanged())
         return response
 
     async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
         """Takes a broker's leaderships away; returns those that nobody could take over yet.
 
-        Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), Deposed, ZooKeeperError.
+        Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), NotController, ZooKeeperError.
         """
-        return await self._in_office().controlled_shutdown.begin(broker_id, broker_epoch)
+        return await self._require_active().controlled_shutdown.begin(broker_id, broker_epoch)
 
     def topic_config_changed(self, topics: Sequence[str] | None) -> None:
         """Settings of these topics, or (None) of the broker, changed: partitions without a leader may get one if
@@ -252,18 +256,18 @@ class Controller:
         if self.is_active and (topics is None or topics):
             self._events.put(TopicConfigChanged(tuple(topics or ())))
 
-    def _in_office(self) -> Office:
-        if self._office is None or self._office.reign.deposed:
-            raise Deposed(f"broker {self._broker_id} is not the controller")
-        return self._office
+    def _require_active(self) -> ActiveController:
+        if self._active is None or self._active.term.is_over:
+            raise NotController(f"broker {self._broker_id} is not the controller")
+        return self._active
 
     # ----------------------------------------------------------------------------------------------------- events
 
     def _on_event(self, event: Event) -> None:
         match event:
             case SessionEvent(SessionState.EXPIRED):
-                if self._office is not None:
-                    self._office.reign.depose("its session expired")
+                if self._active is not None:
+                    self._active.term.end("its session expired")
                 self._set_controller(NO_LEADER)
             case SessionEvent(SessionState.CONNECTED):
                 self._events.put(Elect())
@@ -282,17 +286,17 @@ class Controller:
             name = path[len(TOPICS_PATH) + 1 :]
             if "/" not in name:
                 look = TopicChanged(name)
-        # Also while a reign begins and is no office yet: what it has read by then is not read again without the event.
+        # Also while a term begins: what it has read by then is not read again without the event.
         if look is not None:
             self._events.put(look)
-        if self._office is not None:
-            self._office.on_watch(path)
+        if self._active is not None:
+            self._active.on_watch(path)
 
     def _on_ended(self, running: asyncio.Task[None]) -> None:
         """Only a bug ends it before `stop` does."""
         if not running.cancelled() and (failure := running.exception()) is not None:
-            if self._office is not None:
-                self._office.reign.depose("its events are handled no more")
+            if self._active is not None:
+                self._active.term.end("its events are handled no more")
             running.get_loop().call_exception_handler(
                 {"message": "the controller's events are handled no more", "exception": failure, "task": running}
             )
@@ -303,12 +307,12 @@ class Controller:
             match event:
                 case Elect():
                     await self._elect()
-                case SeatDeserted(incumbent):
-                    await self._take_over(incumbent)
+                case ControllerUnreachable(former):
+                    await self._take_over(former)
                 case _:
-                    if self._office is not None and not self._office.reign.deposed:
-                        await self._office.handle(event)
-        except Deposed:
+                    if self._active is not None and not self._active.term.is_over:
+                        await self._active.handle(event)
+        except NotController:
             self._events.put_later(Elect(), RETRY_MS)
         except SessionExpired as expired:
             self.last_failure = expired  # With the next session comes the next election.
@@ -326,7 +330,7 @@ class Controller:
     async def _elect(self) -> None:
         if self.is_active and await self._holds_the_seat():
             return
-        self._leave_office("another may have the seat")
+        self._step_down("another broker may be the controller")
         for _ in range(MAX_ELECTION_ATTEMPTS):
             epoch, version = await self._read_epoch()
             if await self._zookeeper.exists(CONTROLLER_PATH, watch=True) is not None:
@@ -339,7 +343,7 @@ class Controller:
                     await self._follow(controller_id, epoch, version)
                     return
                 if await self._read_epoch() != (epoch, version):
-                    continue  # Who took the seat between the two looks reigns in that epoch, and nobody else.
+                    continue  # Another broker became the controller in between, and that epoch is its own.
                 await self._begin(epoch, version)
                 return
             try:
@@ -379,91 +383,93 @@ class Controller:
     async def _follow(self, controller_id: BrokerId, epoch: int, version: int) -> None:
         """Another broker is the controller; its process is watched."""
         self._set_controller(controller_id)
-        if self._succession is None:
+        if self._fast_failover is None:
             return
         try:
             data, stat = await self._zookeeper.get(broker_path(controller_id))
             registration = BrokerRegistration.decode(controller_id, data)
         except (NoNode, MalformedZNode):
-            return  # Its registration is gone before its seat: the session is ending.
+            return  # Its registration is gone before /controller: its session is ending.
         for endpoint in registration.endpoints:
             if endpoint.listener_name == self._ports.listener_name:
-                self._succession.watch(
-                    Incumbent(controller_id, stat.czxid, endpoint.host, endpoint.port, epoch, version)
+                self._fast_failover.watch(
+                    RemoteController(controller_id, stat.czxid, endpoint.host, endpoint.port, epoch, version)
                 )
 
-    async def _take_over(self, incumbent: Incumbent) -> None:
-        """The incumbent's process is gone: this broker takes its seat, unless somebody has done so."""
-        if self.is_active or self.controller_id != incumbent.broker_id:
+    async def _take_over(self, former: RemoteController) -> None:
+        """The process of the former controller is gone: this broker replaces it, unless another broker has done so."""
+        if self.is_active or self.controller_id != former.broker_id:
             return
         try:
-            results = await self._zookeeper.multi(take_over_operations(incumbent, self._broker_id, self._now_ms()))
+            results = await self._zookeeper.multi(take_over_operations(former, self._broker_id, self._now_ms()))
         except (BadVersion, NoNode, NodeExists):
             self._events.put(Elect())
             return
         except OutcomeUnknown:
-            # If it was carried out after all, the next attempt is rejected, and finds the seat to be this broker's.
-            self._events.put_later(SeatDeserted(incumbent), RETRY_MS)
+            # If it was carried out after all, the next attempt is rejected, and finds /controller to be this broker's.
+            self._events.put_later(ControllerUnreachable(former), RETRY_MS)
             return
         raised = results[0]
         assert isinstance(raised, Stat)
-        # The watch on /controller was spent on the incumbent's.
+        # The watch on /controller fired for the znode of the former controller.
         await self._zookeeper.exists(CONTROLLER_PATH, watch=True)
-        why = f"broker {incumbent.broker_id}, the controller of epoch {incumbent.epoch}, refuses connections"
-        lost = {incumbent.broker_id: incumbent.broker_epoch}
-        await self._begin(incumbent.epoch + 1, raised.version, lost=lost, why=why)
+        why = f"broker {former.broker_id}, the controller of epoch {former.epoch}, refuses connections"
+        lost = {former.broker_id: former.broker_epoch}
+        await self._begin(former.epoch + 1, raised.version, lost=lost, why=why)
 
-    # -------------------------------------------------------------------------------------------------- the reign
+    # --------------------------------------------------------------------------------------------------- the term
 
     async def _begin(
         self, epoch: int, epoch_version: int, *, lost: Mapping[BrokerId, int] | None = None, why: str = ""
     ) -> None:
         """This broker is the controller from here on: it reads everything, and gives orders for everything."""
-        if self._succession is not None:
-            self._succession.watch(None)
+        if self._fast_failover is not None:
+            self._fast_failover.watch(None)
         context = ControllerContext(epoch=epoch, epoch_version=epoch_version)
 
         async def send(change: ClusterChange) -> Delivery:
-            return await office.send(change)
+            return await active.send(change)
 
-        reign = Reign(
+        term = ControllerTerm(
             self._zookeeper,
             context,
             send,
             broker_id=self._broker_id,
             now_ms=self._now_ms,
             record=self._record,
-            witness=self._witness,
-            on_deposed=lambda why: self._on_deposed(office, why),
+            input_recorder=self._input_recorder,
+            on_ended=lambda why: self._on_term_ended(active, why),
         )
-        office = Office(reign, self._events, self._settings, self._rng, ports=self._ports)
+        active = ActiveController(term, self._events, self._settings, self._rng, ports=self._ports)
 
         def on_begun() -> None:
-            self._office = office
+            self._active = active
             self._set_controller(self._broker_id)
 
         begun = False
         try:
-            self._note(DecisionKind.CONTROLLER_ELECTED, epoch, why or "the seat was empty", {"lost": tuple(lost or ())})
-            await office.begin(lost or {}, on_begun)
+            self._note(
+                DecisionKind.CONTROLLER_ELECTED, epoch, why or "there was no controller", {"lost": tuple(lost or ())}
+            )
+            await active.begin(lost or {}, on_begun)
             begun = True
         finally:
             if not begun:
-                office.end()
-                reign.deposed = True  # The seat stays held; the event is handled again, in another reign.
-                self._office = None
+                active.end()
+                term.is_over = True  # /controller stays this broker's; the event is handled again, in another term.
+                self._active = None
 
-    def _leave_office(self, why: str) -> None:
-        office, self._office = self._office, None
-        if office is not None:
-            office.reign.depose(why)
+    def _step_down(self, why: str) -> None:
+        active, self._active = self._active, None
+        if active is not None:
+            active.term.end(why)
 
-    def _on_deposed(self, office: Office, why: str) -> None:
-        office.end()
+    def _on_term_ended(self, active: ActiveController, why: str) -> None:
+        active.end()
         self._events.drop_later()
-        # What deposed it raises an event as well; this is for the case that it does not.
+        # What ended the term raises an event as well; this is for the case that it does not.
         self._events.put_later(Elect(), RETRY_MS)
-        self._note(DecisionKind.CONTROLLER_RESIGNED, office.reign.context.epoch, why, {})
+        self._note(DecisionKind.CONTROLLER_RESIGNED, active.term.context.epoch, why, {})
 
     def _note(self, kind: DecisionKind, epoch: int, why: str, evidence: Facts) -> None:
         self._record(

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 
     from kavka.config.broker import BrokerConfig
     from kavka.controller.decide.context import ControllerContext, KnownState
-    from kavka.controller.decide.election import Succession
+    from kavka.controller.decide.election import PartitionChange
     from kavka.controller.decide.isr_proposals import Proposal, Verdict
+    from kavka.controller.decide.questions import Question
     from kavka.filesystem import File, FileSystem
     from kavka.log.unified_log import UnifiedLog
     from kavka.replication.decide.partition import Partition
@@ -169,7 +170,7 @@ class FlightRecorder(Witness):
     # -- what the controller decides from
 
     def on_asked(
-        self, partition: TopicPartition, known: KnownState, question: Question, answer: Succession | None
+        self, partition: TopicPartition, known: KnownState, question: Question, answer: PartitionChange | None
     ) -> None:
         if answer is None:
             return  # Nothing becomes of most partitions that are asked about.

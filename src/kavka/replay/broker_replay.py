@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from kavka.broker.decisions.decision_log import is_kept
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.decide.election import Succession
+from kavka.controller.decide.election import PartitionChange
 from kavka.controller.decide.eligible_leaders import with_elr
 from kavka.controller.decide.isr_proposals import Accepted, Proposal, Verdict, judge, verdict_decision
 from kavka.controller.decide.questions import question_of
-from kavka.controller.decide.reasons import succession_decision
+from kavka.controller.decide.reasons import partition_change_decision
 from kavka.decisions import Decision, DecisionKind, RecordedDecision
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.flight.format import (
@@ -498,13 +498,13 @@ class _ControllerReplay:
 
     def __init__(self, differ: Callable[[TopicPartition, str, str, str], None]) -> None:
         self._differ = differ
-        self._successions: dict[TopicPartition, tuple[PartitionState, Succession]] = {}
+        self._changes: dict[TopicPartition, tuple[PartitionState, PartitionChange]] = {}
         self._verdicts: dict[TopicPartition, tuple[list[PartitionState | None], Proposal, Verdict]] = {}
         """With the states that the proposal was judged by: more than one, where somebody else wrote meanwhile."""
 
     def forget(self) -> None:
         """Another reign, or a gap: nothing that was asked before is answered after it."""
-        self._successions.clear()
+        self._changes.clear()
         self._verdicts.clear()
 
     def on_fact(self, partition: TopicPartition, fact: dict[str, Any]) -> None:
@@ -513,12 +513,12 @@ class _ControllerReplay:
             case "asked":
                 assert before is not None
                 fields = {name: value for name, value in fact.items() if name not in _NOT_OF_QUESTION}
-                succession = question_of(fields).answer(before)
-                again = "no change" if succession is None else succession.state.encode().decode()
+                change = question_of(fields).answer(before)
+                again = "no change" if change is None else change.state.encode().decode()
                 if again != fact["answer"]:
                     self._differ(partition, f"who leads and who is in sync ({fact['question']})", fact["answer"], again)
-                if succession is not None:
-                    self._successions[partition] = (before, succession)
+                if change is not None:
+                    self._changes[partition] = (before, change)
             case "kept":
                 assert before is not None
                 self._on_kept(partition, before, fact)
@@ -536,9 +536,9 @@ class _ControllerReplay:
         if kept.encode().decode() != fact["answer"]:
             self._differ(partition, "eligible leader replicas", fact["answer"], kept.encode().decode())
         after = _state(partition, fact["after"])
-        if partition in self._successions and self._successions[partition][1].state == after:
-            known, succession = self._successions[partition]
-            self._successions[partition] = (known, succession._replace(state=kept))
+        if partition in self._changes and self._changes[partition][1].state == after:
+            known, change = self._changes[partition]
+            self._changes[partition] = (known, change._replace(state=kept))
         if partition in self._verdicts:
             states, proposal, verdict = self._verdicts[partition]
             if isinstance(verdict, Accepted) and verdict.state == after:
@@ -598,13 +598,13 @@ class _ControllerReplay:
                 verdict_decision(proposal, verdict, before, **told, controller_epoch=decision.controller_epoch)
                 for before in states
             ]
-        if decision.kind not in (*_ELECTIONS, DecisionKind.ISR_SHRUNK) or partition not in self._successions:
+        if decision.kind not in (*_ELECTIONS, DecisionKind.ISR_SHRUNK) or partition not in self._changes:
             return []
-        state, succession = self._successions.pop(partition)
+        state, change = self._changes.pop(partition)
         unreachable = decision.evidence.get("unreachable", ())
         assert isinstance(unreachable, list | tuple)
         ids = broker_ids([each for each in unreachable if isinstance(each, int)])
-        return [succession_decision(partition, state, succession, **told, unreachable=ids)]
+        return [partition_change_decision(partition, state, change, **told, unreachable=ids)]
 
 
 _NOT_OF_QUESTION: Final = ("f", "topic", "partition", "at", "state", "version", "answer", "staying")

@@ -34,10 +34,10 @@ from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.decide.assignment import Assignment
 from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.decide.topic_plans import (
-    PartitionsWish,
+    PartitionsRequest,
     Refusal,
+    TopicRequest,
     TopicRules,
-    TopicWish,
     plan_partitions,
     plan_topic,
 )
@@ -162,8 +162,8 @@ async def same_on_kavka(directory: Path, registration: BrokerRegistration) -> Tr
         rng=rng,
     )
     await controller.start()
-    await controller.topics.create_topics([TopicWish(PLAIN, 2, 1, config=CONFIG), TopicWish(MANY, 12, 1)])
-    await controller.topics.create_partitions([PartitionsWish(PLAIN, 3)])
+    await controller.topics.create_topics([TopicRequest(PLAIN, 2, 1, config=CONFIG), TopicRequest(MANY, 12, 1)])
+    await controller.topics.create_partitions([PartitionsRequest(PLAIN, 3)])
     await ConfigAdmin(zookeeper).change(f"topics/{PLAIN}", lambda current: {**current, "retention.bytes": "5"})
     block = ProducerIdBlock(BrokerId(1), 0, znodes.PRODUCER_ID_BLOCK_SIZE - 1)
     await zookeeper.set(ProducerIdBlock.PATH, block.encode())
@@ -260,25 +260,25 @@ def test_a_change_of_configuration_is_notified_alike(theirs: Tree, ours: Tree) -
 # ---------------------------------------------------------------------------------------------------------- refusals
 
 WISHES = [
-    TopicWish("", 1, 1),
-    TopicWish(".", 1, 1),
-    TopicWish("..", 1, 1),
-    TopicWish("a b", 1, 1),
-    TopicWish("x" * 250, 1, 1),
-    TopicWish(PLAIN, 1, 1),
-    TopicWish(f"{PLAIN}-0", 0, 1),
-    TopicWish(f"{PLAIN}-1", 1, 0),
-    TopicWish(f"{PLAIN}-2", 1, 2),
-    TopicWish(f"{PLAIN}-3", assignment={0: [1, 1]}),
-    TopicWish(f"{PLAIN}-4", assignment={0: [1], 1: [1, 2]}),
+    TopicRequest("", 1, 1),
+    TopicRequest(".", 1, 1),
+    TopicRequest("..", 1, 1),
+    TopicRequest("a b", 1, 1),
+    TopicRequest("x" * 250, 1, 1),
+    TopicRequest(PLAIN, 1, 1),
+    TopicRequest(f"{PLAIN}-0", 0, 1),
+    TopicRequest(f"{PLAIN}-1", 1, 0),
+    TopicRequest(f"{PLAIN}-2", 1, 2),
+    TopicRequest(f"{PLAIN}-3", assignment={0: [1, 1]}),
+    TopicRequest(f"{PLAIN}-4", assignment={0: [1], 1: [1, 2]}),
 ]
 GROWTHS = [
-    PartitionsWish(PLAIN, 3),
-    PartitionsWish(PLAIN, 2),
-    PartitionsWish("gone", 3),
-    PartitionsWish(PLAIN, 5, [[1]]),
-    PartitionsWish(PLAIN, 4, [[2]]),
-    PartitionsWish(PLAIN, 4, [[1, 1]]),
+    PartitionsRequest(PLAIN, 3),
+    PartitionsRequest(PLAIN, 2),
+    PartitionsRequest("gone", 3),
+    PartitionsRequest(PLAIN, 5, [[1]]),
+    PartitionsRequest(PLAIN, 4, [[2]]),
+    PartitionsRequest(PLAIN, 4, [[1, 1]]),
 ]
 OWN_WORDS = {f"{PLAIN}-3"}
 """Where Kafka prints a Scala object, kavka says it in words."""
@@ -300,7 +300,7 @@ def kafkas_refusal(future: object) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("wish", WISHES, ids=[wish.name[:20] for wish in WISHES])
-def test_a_bad_topic_is_refused_as_kafka_does(theirs: Tree, admin: AdminClient, wish: TopicWish) -> None:
+def test_a_bad_topic_is_refused_as_kafka_does(theirs: Tree, admin: AdminClient, wish: TopicRequest) -> None:
     if wish.assignment:
         assigned: Assignment = {number: tuple(replicas) for number, replicas in wish.assignment.items()}  # type: ignore[misc]
         topic = NewTopic(wish.name, len(assigned), replica_assignment=[list(one) for one in assigned.values()])
@@ -315,7 +315,7 @@ def test_a_bad_topic_is_refused_as_kafka_does(theirs: Tree, admin: AdminClient, 
 
 
 @pytest.mark.parametrize("wish", GROWTHS, ids=map(str, range(len(GROWTHS))))
-def test_a_bad_growth_is_refused_as_kafka_does(theirs: Tree, admin: AdminClient, wish: PartitionsWish) -> None:
+def test_a_bad_growth_is_refused_as_kafka_does(theirs: Tree, admin: AdminClient, wish: PartitionsRequest) -> None:
     assigned = [list(replicas) for replicas in wish.assignment] if wish.assignment is not None else None
     wanted = (
         NewPartitions(wish.topic, wish.partition_count, assigned)

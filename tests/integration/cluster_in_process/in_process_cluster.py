@@ -16,7 +16,7 @@ from types import TracebackType
 from kavka.broker.assembly.broker import Broker
 from kavka.client.cluster import Cluster
 from kavka.config.broker import BrokerConfig
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import BrokerId, TopicPartition
 from kavka.runtime.disk import LocalFileSystem
@@ -102,7 +102,7 @@ class InProcessCluster:
         for broker_id, server in self._servers.items():
             try:
                 _ = server.broker.topics
-            except Deposed:
+            except NotController:
                 continue
             return broker_id
         return -1

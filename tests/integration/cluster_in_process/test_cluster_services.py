@@ -15,8 +15,8 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset, ProducerSettings
-from kavka.controller.decide.topic_plans import TopicWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.topic_plans import TopicRequest
+from kavka.controller.term.controller_term import NotController
 from kavka.decisions import DECISIONS_TOPIC, Decision, DecisionKind, decode_decision
 from kavka.errors import ConfigError, ErrorCode, LogsElsewhere, RequestError
 from kavka.model import TopicPartition
@@ -77,8 +77,8 @@ def test_who_is_not_the_controller_says_so(tmp_path: Path) -> None:
         controller = cluster.controller_id
         for broker_id in (1, 2, 3):
             if broker_id != controller:
-                with pytest.raises(Deposed):
-                    await cluster.broker(broker_id).topics.create_topics([TopicWish(TOPIC, 1, 1)])
+                with pytest.raises(NotController):
+                    await cluster.broker(broker_id).topics.create_topics([TopicRequest(TOPIC, 1, 1)])
             assert cluster.broker(broker_id).metadata.controller_id == controller
 
     runs(tmp_path, scenario)

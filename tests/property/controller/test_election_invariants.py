@@ -79,8 +79,8 @@ def test_any_sequence_of_deaths_and_returns(
     replicas, isr = partition
     state = PartitionState(BrokerId(leader) if leader in isr else NO_LEADER, 0, isr, 1)
     for live in history:
-        succession = after_broker_change(replicas, state, live, unclean_allowed=unclean_allowed, controller_epoch=2)
-        after = succession.state if succession is not None else state
+        change = after_broker_change(replicas, state, live, unclean_allowed=unclean_allowed, controller_epoch=2)
+        after = change.state if change is not None else state
         assert after.isr, "the ISR is never empty"
         assert (after.leader == NO_LEADER) or (after.leader in live and after.leader in after.isr)
         assert (after.leader == NO_LEADER) == (not set(replicas if unclean_allowed else state.isr) & set(live))
@@ -90,7 +90,7 @@ def test_any_sequence_of_deaths_and_returns(
             assert set(after.isr) <= set(state.isr), "nobody joins the ISR by an election"
         if not unclean_allowed:
             assert after.leader_recovery_state != RECOVERING
-        assert after.leader_epoch == state.leader_epoch + (succession is not None)
+        assert after.leader_epoch == state.leader_epoch + (change is not None)
         again = after_broker_change(replicas, after, live, unclean_allowed=unclean_allowed, controller_epoch=2)
         assert again is None, "a decision that was carried out changes nothing more"
         state = after

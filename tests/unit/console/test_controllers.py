@@ -21,7 +21,7 @@ def recorded(*at_ms: int) -> DecisionTail:
     tail = DecisionTail(lambda: NOW_MS)
     tail.reading = Reading(NOW_MS, 1, "")
     for number, each in enumerate(at_ms):
-        decision = Decision(DecisionKind.CONTROLLER_ELECTED, each, BrokerId(1), "the seat was empty")
+        decision = Decision(DecisionKind.CONTROLLER_ELECTED, each, BrokerId(1), "there was no controller")
         tail.take(RecordedDecision(str(number), decision))
     return tail
 

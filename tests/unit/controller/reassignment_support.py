@@ -1,7 +1,7 @@
-"""A cluster of brokers that only follow orders, on an embedded ZooKeeper, with one reign after another.
+"""A cluster of brokers that only follow orders, on an embedded ZooKeeper, with one term after another.
 
-What is real: ZooKeeper, `Reign`, `Leaders`, `Reassignments`, `Elections`. What is a model: the brokers. A replica is a
-log with the leader epoch that its broker was told last; it counts as caught up only in that epoch (S19).
+What is real: ZooKeeper, `ControllerTerm`, `Leaders`, `Reassignments`, `Elections`. What is a model: the brokers. A
+replica is a log with the leader epoch that its broker was told last; it counts as caught up only in that epoch (S19).
 
 Every write to a state or topic znode is checked against R3, R13 and R21 as it is made, whoever makes it.
 """
@@ -19,7 +19,7 @@ from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveB
 from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.elections import Elections
 from kavka.controller.work.leaders import Leaders
 from kavka.controller.work.reassignments import Reassignments
@@ -114,12 +114,12 @@ class Writes:
 
 
 class Controller:
-    """One reign."""
+    """One term."""
 
     def __init__(self, world: World, session: LocalZooKeeper, context: ControllerContext) -> None:
         self.world = world
         self.writes = Writes(world, session)
-        self.reign = Reign(
+        self.term = ControllerTerm(
             session,
             context,
             self._send,
@@ -128,30 +128,30 @@ class Controller:
             record=world.decisions.append,
         )
         self.context = context
-        self.leaders = Leaders(self.reign, lambda topic: False)
-        self.reassignments = Reassignments(self.reign, self.leaders, on_work=self._note_work)
-        self.elections = Elections(self.reign, self.leaders)
+        self.leaders = Leaders(self.term, lambda topic: False)
+        self.reassignments = Reassignments(self.term, self.leaders, on_work=self._note_work)
+        self.elections = Elections(self.term, self.leaders)
         self.has_work = False
         self.alive = True
         self.changed: list[str] = []
         session.subscribe(self._on_event)
 
     async def begin(self) -> None:
-        """A reign's first orders, and what was left to do."""
+        """A term's first orders, and what was left to do."""
         orders = tuple(self.context.partition_order(partition) for partition in self.context.states)
-        await self.reign.order(ClusterChange(partitions=orders, brokers_changed=True, is_complete=True))
+        await self.term.order(ClusterChange(partitions=orders, brokers_changed=True, is_complete=True))
         await self.reassignments.resume()
 
     async def take_in_brokers(self) -> None:
         """Brokers came or went."""
-        async with self.reign.turn:
+        async with self.term.turn:
             came = tuple(sorted(self.world.live - set(self.context.brokers)))
             for broker_id in came:
                 self.world.broker_epochs[broker_id] += 1
             self.context.set_brokers(self.world.live_brokers())
             orders = await self.leaders.react(list(self.context.states))
             self.leaders.place_replicas(list(self.context.states))
-            await self.reign.order(ClusterChange(partitions=tuple(orders), brokers_changed=True, new_brokers=came))
+            await self.term.order(ClusterChange(partitions=tuple(orders), brokers_changed=True, new_brokers=came))
         await self.reassignments.advance()
 
     async def work(self) -> None:
@@ -237,10 +237,10 @@ class World:
         await self.admin.multi(operations)
 
     async def new_controller(self) -> Controller:
-        """The next reign, which has not begun."""
+        """The next term, which has not begun."""
         if self.controller is not None:
             self.controller.alive = False
-            self.controller.reign.deposed = True
+            self.controller.term.is_over = True
         self._epoch += 1
         stat = await self.admin.set(CONTROLLER_EPOCH_PATH, encode_controller_epoch(self._epoch))
         context = ControllerContext(epoch=self._epoch, epoch_version=stat.version)

@@ -13,7 +13,7 @@ from scripted_brokers import Brokers, run, until
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.isr_proposals import Accepted, Proposal, Refused, Unchanged, Verdict, judge
-from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
@@ -140,7 +140,7 @@ def test_a_topic_that_is_being_deleted_changes_no_more() -> None:
 
 
 async def create(cluster: Brokers, partitions: int = 1) -> uuid.UUID:
-    wish = TopicWish("t", assignment={number: [1, 2, 3] for number in range(partitions)})
+    wish = TopicRequest("t", assignment={number: [1, 2, 3] for number in range(partitions)})
     (outcome,) = await cluster.controller.controller.topics.create_topics([wish])
     assert outcome.topic_id is not None
     return outcome.topic_id

@@ -11,7 +11,7 @@ from scripted_brokers import Brokers, run, until
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.controller.orders.channels import ChannelLimits
 from kavka.controller.orders.control_requests import FULL
 from kavka.controller.work.leaders import MAX_WRITE_ATTEMPTS
@@ -28,7 +28,7 @@ T0 = TopicPartition("t", 0)
 async def create(cluster: Brokers, name: str = "t", **replicas: list[int]) -> None:
     """A topic with these replicas: p0=[1, 2, 3]."""
     assignment = {int(key[1:]): value for key, value in replicas.items()}
-    outcomes = await cluster.controller.controller.topics.create_topics([TopicWish(name, assignment=assignment)])
+    outcomes = await cluster.controller.controller.topics.create_topics([TopicRequest(name, assignment=assignment)])
     assert [outcome.code for outcome in outcomes] == [ErrorCode.NONE]
 
 
@@ -275,7 +275,7 @@ def test_a_paused_broker_gets_all_requests_in_order_when_it_goes_on(tmp_path: Pa
         await cluster.join(1, 2)
         cluster[2].inside.running.clear()
         topics = cluster[1].controller.topics
-        wishes = [TopicWish(f"t{number}", assignment={0: [1, 2]}) for number in range(5)]
+        wishes = [TopicRequest(f"t{number}", assignment={0: [1, 2]}) for number in range(5)]
         for wish in wishes:
             (outcome,) = await topics.create_topics([wish], timeout_ms=10)
             assert outcome.code is ErrorCode.NONE, "written, whoever is slow to obey"
@@ -296,7 +296,7 @@ def test_a_broker_that_was_paused_for_too_many_requests_is_told_everything_when_
         topics = cluster[1].controller.topics
         await topics.delete_topics(["doomed"], timeout_ms=10)
         for number in range(6):
-            await topics.create_topics([TopicWish(f"t{number}", assignment={0: [1, 2]})], timeout_ms=10)
+            await topics.create_topics([TopicRequest(f"t{number}", assignment={0: [1, 2]})], timeout_ms=10)
         cluster[2].inside.running.set()
         for number in range(6):
             await until(lambda: cluster[2].inside.leads(f"t{number}", 0) == (1, 0, [1, 2]))  # noqa: B023

@@ -9,7 +9,7 @@ from scripted_brokers import Brokers, run, until
 
 from kavka.controller.decide.controlled_shutdown import leave
 from kavka.controller.decide.election import Elected
-from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
@@ -28,8 +28,8 @@ def state(leader: int, *isr: int, recovery: int = 0) -> PartitionState:
 def left(
     before: PartitionState, live: tuple[BrokerId, ...] = ids(1, 2, 3), leaving: tuple[BrokerId, ...] = ids(1)
 ) -> PartitionState | None:
-    succession = leave(BrokerId(1), ids(1, 2, 3), before, live, leaving, controller_epoch=2)
-    return None if succession is None else succession.state
+    change = leave(BrokerId(1), ids(1, 2, 3), before, live, leaving, controller_epoch=2)
+    return None if change is None else change.state
 
 
 def test_the_next_in_sync_replica_that_stays_takes_over() -> None:
@@ -52,9 +52,9 @@ def test_a_follower_leaves_the_isr_unless_it_is_the_last_of_it() -> None:
 
 
 def test_who_leaves_the_isr_is_not_called_dead() -> None:
-    succession = leave(BrokerId(1), ids(1, 2, 3), state(2, 1, 2), ids(1, 2, 3), ids(1), controller_epoch=2)
-    assert succession is not None
-    assert succession.why == "broker 1 is shutting down; leader 2 goes on with [2]"
+    change = leave(BrokerId(1), ids(1, 2, 3), state(2, 1, 2), ids(1, 2, 3), ids(1), controller_epoch=2)
+    assert change is not None
+    assert change.why == "broker 1 is shutting down; leader 2 goes on with [2]"
 
 
 def test_a_recovering_partition_stays_recovering() -> None:
@@ -65,7 +65,7 @@ def test_a_recovering_partition_stays_recovering() -> None:
 
 async def create(cluster: Brokers, **replicas: list[int]) -> None:
     for name, brokers in replicas.items():
-        wish = TopicWish(name, assignment={0: brokers})
+        wish = TopicRequest(name, assignment={0: brokers})
         (outcome,) = await cluster.controller.controller.topics.create_topics([wish])
         assert outcome.code is ErrorCode.NONE
 
@@ -167,7 +167,7 @@ def test_another_life_and_an_unknown_broker_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_partition_without_a_successor_has_its_election_on_record() -> None:
-    succession = leave(BrokerId(1), ids(1, 2), state(1, 1, 2), ids(1, 2), ids(1), controller_epoch=2)
-    assert succession is not None
-    assert isinstance(succession.election, Elected)
-    assert succession.election.candidates == (1, 2)
+    change = leave(BrokerId(1), ids(1, 2), state(1, 1, 2), ids(1, 2), ids(1), controller_epoch=2)
+    assert change is not None
+    assert isinstance(change.election, Elected)
+    assert change.election.candidates == (1, 2)

@@ -10,7 +10,7 @@ from reassignment_support import Controller, World, registered, run
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic
 from kavka.controller.decide.leader_balance import LeftOut, balances
-from kavka.controller.decide.requested_election import ElectionWish, is_needed
+from kavka.controller.decide.requested_election import ElectionType, is_needed
 from kavka.controller.work.leader_rebalance import Rebalance
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
@@ -25,7 +25,7 @@ from kavka.zookeeper.znodes import (
 )
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-PREFERRED, UNCLEAN = ElectionWish.PREFERRED, ElectionWish.UNCLEAN
+PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
 
 def ids(*brokers: int) -> tuple[BrokerId, ...]:
@@ -48,7 +48,7 @@ async def led_elsewhere(world: World, *partitions: int) -> Controller:
     return controller
 
 
-async def elect(controller: Controller, wish: ElectionWish, *partitions: TopicPartition) -> list[ErrorCode]:
+async def elect(controller: Controller, wish: ElectionType, *partitions: TopicPartition) -> list[ErrorCode]:
     done = await controller.elections.elect(wish, partitions)
     assert list(done.outcomes) == list(partitions)
     return [outcome.code for outcome in done.outcomes.values()]
@@ -65,7 +65,7 @@ async def elect(controller: Controller, wish: ElectionWish, *partitions: TopicPa
         (UNCLEAN, NO_LEADER, (1,), True),
     ],
 )
-def test_where_an_election_is_needed(wish: ElectionWish, leader: int, alive: tuple[int, ...], needed: bool) -> None:
+def test_where_an_election_is_needed(wish: ElectionType, leader: int, alive: tuple[int, ...], needed: bool) -> None:
     assert is_needed(wish, ids(1, 2), BrokerId(leader), ids(*alive)) is needed
 
 
@@ -241,9 +241,7 @@ def test_the_check_elects_and_tells_why(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await world.create({0: (1, 2, 3), 1: (2, 3, 1)})
         controller = await led_elsewhere(world, 0)
-        rebalance = Rebalance(
-            controller.reign, controller.elections, controller.reassignments, limit_percent=lambda: 10
-        )
+        rebalance = Rebalance(controller.term, controller.elections, controller.reassignments, limit_percent=lambda: 10)
         await controller.reassignments.alter({T1: (2, 3, 4)})
         await rebalance.run()
         assert (await world.state(T0))[0].leader == 2, "not while another partition moves"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.controller.decide.election import Elected, NotElected, Succession
+from kavka.controller.decide.election import Elected, NotElected, PartitionChange
 from kavka.controller.decide.eligible_leaders import after_broker_change_with_elr, with_elr
-from kavka.controller.decide.requested_election import ElectionWish, hold
+from kavka.controller.decide.requested_election import ElectionType, hold
 from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
 
@@ -66,7 +66,7 @@ def change(
     unclean: tuple[int, ...] = (),
     needed: int = 2,
     unclean_allowed: bool = False,
-) -> Succession | None:
+) -> PartitionChange | None:
     return after_broker_change_with_elr(
         ids(*REPLICAS),
         before,
@@ -78,11 +78,11 @@ def change(
     )
 
 
-def led(succession: Succession | None) -> tuple[int, tuple[int, ...]]:
-    assert succession is not None
-    assert succession.state.leader_epoch == 4
-    assert succession.state.controller_epoch == 2
-    return succession.state.leader, succession.state.isr
+def led(result: PartitionChange | None) -> tuple[int, tuple[int, ...]]:
+    assert result is not None
+    assert result.state.leader_epoch == 4
+    assert result.state.controller_epoch == 2
+    return result.state.leader, result.state.isr
 
 
 def test_nothing_changes_where_nothing_did() -> None:
@@ -93,35 +93,35 @@ def test_nothing_changes_where_nothing_did() -> None:
 def test_a_live_in_sync_replica_comes_first_and_an_eligible_one_second() -> None:
     assert led(change(state(NO_LEADER, (2,), (1, 3)), (1, 2))) == (2, (2,))
 
-    succession = change(state(2, (2,), (1, 3)), (3, 1))
-    assert led(succession) == (1, (1,))
-    assert succession is not None
-    assert isinstance(succession.election, Elected)
-    assert not succession.election.unclean
-    assert "eligible" in succession.election.reason
-    assert succession.state.leader_recovery_state == RECOVERED
+    result = change(state(2, (2,), (1, 3)), (3, 1))
+    assert led(result) == (1, (1,))
+    assert result is not None
+    assert isinstance(result.election, Elected)
+    assert not result.election.unclean
+    assert "eligible" in result.election.reason
+    assert result.state.leader_recovery_state == RECOVERED
 
 
 def test_an_eligible_replica_comes_before_an_unclean_election() -> None:
-    succession = change(state(2, (2,), (3,)), (1, 3), unclean_allowed=True)
+    result = change(state(2, (2,), (3,)), (1, 3), unclean_allowed=True)
 
-    assert led(succession) == (3, (3,))
+    assert led(result) == (3, (3,))
     assert led(change(state(2, (2,), ()), (1, 3), unclean_allowed=True)) == (1, (1,))
 
 
 def test_an_operators_unclean_election_takes_an_eligible_one_first() -> None:
-    elected = hold(ElectionWish.UNCLEAN, ids(*REPLICAS), ids(2), ids(1, 3), ids(3))
+    elected = hold(ElectionType.UNCLEAN, ids(*REPLICAS), ids(2), ids(1, 3), ids(3))
 
     assert isinstance(elected, Elected)
     assert (elected.leader, elected.unclean) == (3, False)
 
 
 def test_without_a_live_member_of_isr_or_elr_there_is_no_leader() -> None:
-    succession = change(state(2, (2,), (3,)), (1,))
+    result = change(state(2, (2,), (3,)), (1,))
 
-    assert led(succession) == (NO_LEADER, (2,))
-    assert succession is not None
-    assert isinstance(succession.election, NotElected)
+    assert led(result) == (NO_LEADER, (2,))
+    assert result is not None
+    assert isinstance(result.election, NotElected)
 
 
 def test_s21_who_is_back_uncleanly_does_not_lead_while_an_eligible_one_lives() -> None:
@@ -135,40 +135,40 @@ def test_s21_who_is_back_uncleanly_waits_for_the_others_if_they_are_dead() -> No
 
 def test_one_of_several_in_sync_replicas_that_is_back_uncleanly_leaves_the_isr_and_its_leadership() -> None:
     assert led(change(state(3, (3, 1)), (1, 3), unclean=(3,))) == (1, (1,))
-    succession = change(state(1, (1, 2, 3)), (1, 2, 3), unclean=(3,))
-    assert led(succession) == (1, (1, 2))
-    assert succession is not None
-    assert "[3] were not stopped cleanly" in succession.why
+    result = change(state(1, (1, 2, 3)), (1, 2, 3), unclean=(3,))
+    assert led(result) == (1, (1, 2))
+    assert result is not None
+    assert "[3] were not stopped cleanly" in result.why
 
 
 def test_one_that_is_back_uncleanly_leaves_the_elr() -> None:
     before = state(1, (1,), (2, 3))
-    succession = change(before, (1, 2, 3), unclean=(3,))
-    assert led(succession) == (1, (1,))
-    assert succession is not None
+    result = change(before, (1, 2, 3), unclean=(3,))
+    assert led(result) == (1, (1,))
+    assert result is not None
 
-    kept = with_elr(before, succession.state, staying=ids(*REPLICAS), needed=2, unclean=ids(3))
+    kept = with_elr(before, result.state, staying=ids(*REPLICAS), needed=2, unclean=ids(3))
 
     assert kept.eligible_leader_replicas == ids(2)
 
 
 def test_where_nobody_is_left_the_last_known_leader_leads_and_that_counts_as_unclean() -> None:
-    succession = change(state(NO_LEADER, (2, 3), (), (3,)), (2, 3), unclean=(2, 3))
+    result = change(state(NO_LEADER, (2, 3), (), (3,)), (2, 3), unclean=(2, 3))
 
-    assert led(succession) == (3, (3,))
-    assert succession is not None
-    assert isinstance(succession.election, Elected)
-    assert succession.election.unclean
-    assert "not synced" in succession.election.reason
-    assert succession.state.leader_recovery_state == RECOVERING
+    assert led(result) == (3, (3,))
+    assert result is not None
+    assert isinstance(result.election, Elected)
+    assert result.election.unclean
+    assert "not synced" in result.election.reason
+    assert result.state.leader_recovery_state == RECOVERING
 
 
 def test_the_last_member_may_lead_again_at_once_if_it_led_in_its_former_life() -> None:
-    succession = change(state(3, (3,)), (3,), unclean=(3,))
+    result = change(state(3, (3,)), (3,), unclean=(3,))
 
-    assert led(succession) == (3, (3,))
-    assert succession is not None
-    assert succession.state.leader_recovery_state == RECOVERING
+    assert led(result) == (3, (3,))
+    assert result is not None
+    assert result.state.leader_recovery_state == RECOVERING
 
 
 def test_the_last_known_leader_is_waited_for_if_it_is_dead() -> None:
@@ -200,8 +200,8 @@ def test_an_elr_that_a_lower_min_insync_replicas_made_void_leads_nothing_and_is_
     """With one in sync being enough, 2 may have committed what 1 does not have."""
     assert led(change(state(2, (2,), (1,)), (1,), needed=1)) == (NO_LEADER, (2,))
     before = state(2, (2,), (1,))
-    succession = change(before, (1, 2), needed=1)
-    assert led(succession) == (2, (2,))
-    assert succession is not None
-    kept = with_elr(before, succession.state, staying=ids(*REPLICAS), needed=1)
+    result = change(before, (1, 2), needed=1)
+    assert led(result) == (2, (2,))
+    assert result is not None
+    kept = with_elr(before, result.state, staying=ids(*REPLICAS), needed=1)
     assert kept.eligible_leader_replicas == ()

@@ -10,7 +10,7 @@ from typing import Any
 from scripted_brokers import Brokers, run
 
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, TopicPartition
@@ -35,7 +35,7 @@ def settings(min_insync_replicas: dict[str, int] | None) -> ControllerSettings:
 async def begin(cluster: Brokers, min_insync_replicas: dict[str, int] | None) -> uuid.UUID:
     """Broker 4 is the controller; 1 leads, 2 and 3 follow."""
     await cluster.join(4, 1, 2, 3, settings=settings(min_insync_replicas))
-    (outcome,) = await cluster[4].controller.topics.create_topics([TopicWish("t", assignment={0: [1, 2, 3]})])
+    (outcome,) = await cluster[4].controller.topics.create_topics([TopicRequest("t", assignment={0: [1, 2, 3]})])
     assert outcome.code is ErrorCode.NONE
     topic_id = cluster[4].controller.context.topics["t"].topic_id
     assert topic_id is not None

@@ -104,8 +104,8 @@ REPLICAS = ids(0, 1, 2)
 
 
 def change(before: PartitionState, live: tuple[int, ...], *, unclean: bool = False) -> PartitionState | None:
-    succession = after_broker_change(REPLICAS, before, ids(*live), unclean_allowed=unclean, controller_epoch=7)
-    return succession.state if succession is not None else None
+    change = after_broker_change(REPLICAS, before, ids(*live), unclean_allowed=unclean, controller_epoch=7)
+    return change.state if change is not None else None
 
 
 def test_case_a_the_leader_dies_and_the_other_leads() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.controller.decide.election import Elected, Succession
+from kavka.controller.decide.election import Elected, PartitionChange
 from kavka.controller.decide.reassignment import (
     Refused,
     ReplicaAssignment,
@@ -91,7 +91,7 @@ def test_the_table_of_steps(isr: tuple[int, ...], live: tuple[int, ...], step: S
 
 
 def test_a_beginning_changes_the_epoch_and_nothing_else() -> None:
-    assert begin(state(1, 1, 2), 9) == Succession(PartitionState(BrokerId(1), 8, ids(1, 2), 9), None)
+    assert begin(state(1, 1, 2), 9) == PartitionChange(PartitionState(BrokerId(1), 8, ids(1, 2), 9), None)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_leader_and_isr_come_onto_the_replicas_that_are_kept(
     keep: tuple[int, ...], before: PartitionState, live: tuple[int, ...], leader: int, isr: tuple[int, ...]
 ) -> None:
     result = settle(ids(*keep), before, ids(*live), 9)
-    assert isinstance(result, Succession)
+    assert isinstance(result, PartitionChange)
     assert result.state == PartitionState(BrokerId(leader), 8, ids(*isr), 9)
     assert isinstance(result.election, Elected) == (leader not in (before.leader, NO_LEADER))
 

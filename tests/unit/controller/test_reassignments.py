@@ -550,12 +550,12 @@ def test_a_watch_that_fires_while_it_is_left_is_not_missed(tmp_path: Path) -> No
         async def read_and_lag(path: str, *, watch: bool = False) -> Stat | None:
             stat = await read(path, watch=watch)
             if path == partition_state_path(T0):
-                controller.reign.zookeeper.exists = read  # type: ignore[method-assign]
+                controller.term.zookeeper.exists = read  # type: ignore[method-assign]
                 await world.catch_up(T0)
                 await controller.zookeeper_settled()
             return stat
 
-        controller.reign.zookeeper.exists = read_and_lag  # type: ignore[method-assign]
+        controller.term.zookeeper.exists = read_and_lag  # type: ignore[method-assign]
         await ask(controller, {T0: (4, 5, 6)})
         await controller.work()
         await rests_on(world, 4, 5, 6)

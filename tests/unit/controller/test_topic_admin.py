@@ -10,8 +10,8 @@ from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.decide.topic_plans import PartitionsWish, TopicRules, TopicWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.topic_plans import PartitionsRequest, TopicRequest, TopicRules
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ConfigError, ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.local import LocalZooKeeper
@@ -23,7 +23,7 @@ def test_a_created_topic_is_in_the_tree_and_is_ordered_to_brokers(tmp_path: Path
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
-        (outcome,) = await topics.create_topics([TopicWish("t", 2, 1, config={"a": "b"})])
+        (outcome,) = await topics.create_topics([TopicRequest("t", 2, 1, config={"a": "b"})])
         assert (outcome.code, outcome.partition_count, outcome.replication_factor) == (ErrorCode.NONE, 2, 1)
         data, stat = await cluster.admin.get("/brokers/topics/t")
         assert TopicAssignment.decode("t", data) == TopicAssignment("t", {0: (1,), 1: (1,)}, outcome.topic_id)
@@ -47,12 +47,12 @@ def test_each_wish_stands_for_itself(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1, settings=ControllerSettings(TopicRules(check_config=check_config)))
         wishes = [
-            TopicWish("a"),
-            TopicWish("twice"),
-            TopicWish("b", config={"x": "y"}),
-            TopicWish("twice"),
-            TopicWish("huge", 10_001),
-            TopicWish("c"),
+            TopicRequest("a"),
+            TopicRequest("twice"),
+            TopicRequest("b", config={"x": "y"}),
+            TopicRequest("twice"),
+            TopicRequest("huge", 10_001),
+            TopicRequest("c"),
         ]
         outcomes = await broker.controller.topics.create_topics(wishes)
         assert [(outcome.name, outcome.code) for outcome in outcomes] == [
@@ -73,13 +73,13 @@ def test_validation_writes_nothing(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics, told = broker.controller.topics, len(broker.orders)
-        await topics.create_topics([TopicWish("grown")])
+        await topics.create_topics([TopicRequest("grown")])
         before = cluster.server.tree_zxid
-        (created,) = await topics.create_topics([TopicWish("t", 3)], validate_only=True)
+        (created,) = await topics.create_topics([TopicRequest("t", 3)], validate_only=True)
         assert (created.code, created.partition_count) == (ErrorCode.NONE, 3)
-        (grown,) = await topics.create_partitions([PartitionsWish("grown", 5)], validate_only=True)
+        (grown,) = await topics.create_partitions([PartitionsRequest("grown", 5)], validate_only=True)
         assert (grown.code, grown.partition_count) == (ErrorCode.NONE, 5)
-        (refused,) = await topics.create_topics([TopicWish("bad name")], validate_only=True)
+        (refused,) = await topics.create_topics([TopicRequest("bad name")], validate_only=True)
         assert refused.code is ErrorCode.INVALID_TOPIC_EXCEPTION
         assert cluster.server.tree_zxid == before
         assert len(broker.orders) == told + 1
@@ -91,7 +91,7 @@ def test_a_configuration_left_behind_is_replaced(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         await cluster.admin.create("/config/topics/t", ConfigEntity({"old": "1"}).encode())
-        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t", config={"new": "2"})])
+        (outcome,) = await broker.controller.topics.create_topics([TopicRequest("t", config={"new": "2"})])
         assert outcome.code is ErrorCode.NONE
         assert (await cluster.admin.get("/config/topics/t"))[0] == ConfigEntity({"new": "2"}).encode()
 
@@ -102,7 +102,7 @@ def test_a_topic_that_another_made_meanwhile_exists(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         await cluster.admin.create("/brokers/topics/t", TopicAssignment("t", {0: (1,)}, None).encode())
-        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        (outcome,) = await broker.controller.topics.create_topics([TopicRequest("t")])
         assert (outcome.code, outcome.message) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
 
     run(tmp_path, scenario)
@@ -112,12 +112,12 @@ def test_partitions_are_added(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
-        await topics.create_topics([TopicWish("t", 2)])
-        outcomes = await topics.create_partitions([PartitionsWish("t", 4), PartitionsWish("gone", 1)])
+        await topics.create_topics([TopicRequest("t", 2)])
+        outcomes = await topics.create_partitions([PartitionsRequest("t", 4), PartitionsRequest("gone", 1)])
         assert [outcome.code for outcome in outcomes] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert (await cluster.state("t", 3)).leader == 1
         assert [order.topic_partition.partition for order in broker.orders[-1].partitions] == [2, 3]
-        (again,) = await topics.create_partitions([PartitionsWish("t", 5)])
+        (again,) = await topics.create_partitions([PartitionsRequest("t", 5)])
         assert again.code is ErrorCode.NONE, "the version of the topic's znode was followed"
 
     run(tmp_path, scenario)
@@ -127,13 +127,13 @@ def test_a_deleted_topic_leaves_nothing_and_can_be_made_again(tmp_path: Path) ->
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
-        (created,) = await topics.create_topics([TopicWish("t", 3)])
+        (created,) = await topics.create_topics([TopicRequest("t", 3)])
         outcomes = await topics.delete_topics(["t", "gone"])
         assert [outcome.code for outcome in outcomes] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert ("t", created.topic_id) in broker.orders[-1].deleted_topics
         for path in ("/brokers/topics", "/config/topics", "/admin/delete_topics"):
             assert await cluster.admin.children(path) == []
-        (again,) = await topics.create_topics([TopicWish("t", 1)])
+        (again,) = await topics.create_topics([TopicRequest("t", 1)])
         assert again.code is ErrorCode.NONE
         assert again.topic_id != created.topic_id
 
@@ -144,12 +144,12 @@ def test_what_this_broker_has_not_carried_out_in_time_timed_out_and_is_there(tmp
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
-        await topics.create_topics([TopicWish("grown"), TopicWish("gone")])
+        await topics.create_topics([TopicRequest("grown"), TopicRequest("gone")])
         broker.obeys.clear()
-        wishes = [TopicWish("t"), TopicWish("grown")]
+        wishes = [TopicRequest("t"), TopicRequest("grown")]
         outcomes = await topics.create_topics(wishes, timeout_ms=1)
         assert [outcome.code for outcome in outcomes] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS]
-        (grown,) = await topics.create_partitions([PartitionsWish("grown", 2)], timeout_ms=1)
+        (grown,) = await topics.create_partitions([PartitionsRequest("grown", 2)], timeout_ms=1)
         assert grown.code is ErrorCode.REQUEST_TIMED_OUT
         (gone,) = await topics.delete_topics(["gone"], timeout_ms=1)
         assert gone.code is ErrorCode.REQUEST_TIMED_OUT
@@ -165,11 +165,11 @@ def test_what_this_broker_has_not_carried_out_in_time_timed_out_and_is_there(tmp
 def test_who_gives_no_time_hears_that_it_was_not_enough(tmp_path: Path, timeout_ms: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         topics = (await cluster.join(1)).controller.topics
-        (created,) = await topics.create_topics([TopicWish("t")], timeout_ms=timeout_ms)
-        (grown,) = await topics.create_partitions([PartitionsWish("t", 2)], timeout_ms=timeout_ms)
+        (created,) = await topics.create_topics([TopicRequest("t")], timeout_ms=timeout_ms)
+        (grown,) = await topics.create_partitions([PartitionsRequest("t", 2)], timeout_ms=timeout_ms)
         (gone,) = await topics.delete_topics(["t"], timeout_ms=timeout_ms)
         assert [created.code, grown.code, gone.code] == [ErrorCode.REQUEST_TIMED_OUT] * 3
-        (valid,) = await topics.create_topics([TopicWish("u")], validate_only=True, timeout_ms=timeout_ms)
+        (valid,) = await topics.create_topics([TopicRequest("u")], validate_only=True, timeout_ms=timeout_ms)
         assert valid.code is ErrorCode.NONE
 
     run(tmp_path, scenario)
@@ -178,7 +178,7 @@ def test_who_gives_no_time_hears_that_it_was_not_enough(tmp_path: Path, timeout_
 def test_deletion_can_be_switched_off(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1, settings=ControllerSettings(deletion_enabled=False))
-        await broker.controller.topics.create_topics([TopicWish("t")])
+        await broker.controller.topics.create_topics([TopicRequest("t")])
         outcomes = await broker.controller.topics.delete_topics(["t", "nobody-made-it"])
         assert [outcome.code for outcome in outcomes] == [ErrorCode.TOPIC_DELETION_DISABLED] * 2
         assert await cluster.admin.exists("/brokers/topics/t") is not None
@@ -189,7 +189,7 @@ def test_deletion_can_be_switched_off(tmp_path: Path) -> None:
 def test_ten_thousand_partitions_come_and_go(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
-        (created,) = await broker.controller.topics.create_topics([TopicWish("t", 10_000)])
+        (created,) = await broker.controller.topics.create_topics([TopicRequest("t", 10_000)])
         assert created.code is ErrorCode.NONE
         assert len(broker.orders[-1].partitions) == 10_000
         assert len(await cluster.admin.children("/brokers/topics/t/partitions")) == 10_000
@@ -223,7 +223,7 @@ def test_a_creation_whose_answer_was_lost_is_found_and_completed(tmp_path: Path)
         broker = await cluster.join(1)
         # The first of several multis is carried out and its answer lost; the others were never sent.
         LossyMulti(broker.zookeeper, ["answer"])
-        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t", 6_000)])
+        (outcome,) = await broker.controller.topics.create_topics([TopicRequest("t", 6_000)])
         assert outcome.code is ErrorCode.NONE
         assert len(broker.orders[-1].partitions) == 6_000
         assert (await cluster.state("t", 5_999)).leader == 1
@@ -235,10 +235,10 @@ def test_a_creation_that_never_arrived_timed_out_and_can_be_repeated(tmp_path: P
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         LossyMulti(broker.zookeeper, ["request"])
-        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        (outcome,) = await broker.controller.topics.create_topics([TopicRequest("t")])
         assert outcome.code is ErrorCode.REQUEST_TIMED_OUT
         assert await cluster.admin.exists("/brokers/topics/t") is None
-        (again,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        (again,) = await broker.controller.topics.create_topics([TopicRequest("t")])
         assert again.code is ErrorCode.NONE
 
     run(tmp_path, scenario)
@@ -248,13 +248,13 @@ def test_a_growth_whose_answer_was_lost_is_found(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
-        await topics.create_topics([TopicWish("t")])
+        await topics.create_topics([TopicRequest("t")])
         LossyMulti(broker.zookeeper, ["answer", "request"])
-        (grown,) = await topics.create_partitions([PartitionsWish("t", 3)])
+        (grown,) = await topics.create_partitions([PartitionsRequest("t", 3)])
         assert grown.code is ErrorCode.NONE
         assert [order.topic_partition.partition for order in broker.orders[-1].partitions] == [1, 2]
         LossyMulti(broker.zookeeper, ["request"])
-        (lost,) = await topics.create_partitions([PartitionsWish("t", 4)])
+        (lost,) = await topics.create_partitions([PartitionsRequest("t", 4)])
         assert lost.code is ErrorCode.REQUEST_TIMED_OUT
 
     run(tmp_path, scenario)
@@ -268,7 +268,7 @@ def test_a_refusal_of_zookeepers_own_is_told(tmp_path: Path) -> None:
             raise RequestTooLarge("/x", "for the test")
 
         broker.zookeeper.multi = refuse  # type: ignore[method-assign]
-        (outcome,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        (outcome,) = await broker.controller.topics.create_topics([TopicRequest("t")])
         assert outcome.code is ErrorCode.UNKNOWN_SERVER_ERROR
         assert "request too large" in (outcome.message or "")
 
@@ -279,20 +279,20 @@ def test_a_deposed_controller_writes_nothing(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
-        await topics.create_topics([TopicWish("old")])
+        await topics.create_topics([TopicRequest("old")])
         # Another controller came, and this one has not heard of it: no event reaches it.
         cluster.server.detach(broker.zookeeper.session_id)
         await cluster.admin.set("/controller_epoch", b"2")
         told = len(broker.orders)
         for call in (
-            topics.create_topics([TopicWish("t")]),
+            topics.create_topics([TopicRequest("t")]),
             topics.delete_topics(["old"]),
-            topics.create_partitions([PartitionsWish("old", 3)]),
+            topics.create_partitions([PartitionsRequest("old", 3)]),
         ):
-            with pytest.raises(Deposed):
+            with pytest.raises(NotController):
                 await call
         assert not broker.controller.is_active
-        with pytest.raises(Deposed):
+        with pytest.raises(NotController):
             _ = broker.controller.topics
         assert await cluster.admin.children("/brokers/topics") == ["old"]
         assert await cluster.admin.children("/admin/delete_topics") == []
@@ -301,7 +301,7 @@ def test_a_deposed_controller_writes_nothing(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_what_was_written_before_the_deposition_is_for_the_next_reign_to_order(
+def test_what_was_written_before_the_deposition_is_for_the_next_term_to_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller_module, "RETRY_MS", 10)
@@ -317,8 +317,8 @@ def test_what_was_written_before_the_deposition_is_for_the_next_reign_to_order(
             return results
 
         broker.zookeeper.multi = depose_after  # type: ignore[method-assign]
-        with pytest.raises(Deposed):
-            await broker.controller.topics.create_topics([TopicWish("a"), TopicWish("b")])
+        with pytest.raises(NotController):
+            await broker.controller.topics.create_topics([TopicRequest("a"), TopicRequest("b")])
         broker.orders.clear()
         broker.ordered.clear()
         await broker.ordered.wait()

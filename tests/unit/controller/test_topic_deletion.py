@@ -8,7 +8,7 @@ from scripted_brokers import Brokers, run, until
 
 from kavka.controller.controller import ControllerSettings
 from kavka.controller.decide.state_machines import Replica, ReplicaStatus
-from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
@@ -19,7 +19,9 @@ T0 = TopicPartition("t", 0)
 
 
 async def create(cluster: Brokers, name: str, replicas: list[int]) -> None:
-    (outcome,) = await cluster.controller.controller.topics.create_topics([TopicWish(name, assignment={0: replicas})])
+    (outcome,) = await cluster.controller.controller.topics.create_topics(
+        [TopicRequest(name, assignment={0: replicas})]
+    )
     assert outcome.code is ErrorCode.NONE
 
 
@@ -56,7 +58,7 @@ def test_a_topic_that_was_made_anew_is_not_deleted_by_its_predecessors_id(tmp_pa
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1, 2)
         topics = cluster.controller.controller.topics
-        (made,) = await topics.create_topics([TopicWish("t", assignment={0: [2]})])
+        (made,) = await topics.create_topics([TopicRequest("t", assignment={0: [2]})])
         assert made.topic_id is not None
         await delete(cluster, "t")
         await create(cluster, "t", [2])
@@ -78,7 +80,7 @@ def test_deletion_waits_for_a_dead_broker_and_goes_on_when_it_is_back(tmp_path: 
         replicas = cluster[1].controller.context.replicas
         await until(lambda: replicas.state(Replica(T0, BrokerId(2))) is ReplicaStatus.DELETION_SUCCESSFUL)
         assert replicas.state(Replica(T0, BrokerId(3))) is ReplicaStatus.DELETION_INELIGIBLE
-        (outcome,) = await cluster[1].controller.topics.create_topics([TopicWish("t", 1, 1)])
+        (outcome,) = await cluster[1].controller.topics.create_topics([TopicRequest("t", 1, 1)])
         assert outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
         await cluster.restart(3)
         await until(lambda: "t" not in cluster[1].controller.context.topics)
@@ -182,7 +184,7 @@ def test_a_topic_that_a_tool_wrote_gets_leaders_and_brokers_are_told(tmp_path: P
     run(tmp_path, scenario)
 
 
-def test_topics_of_an_older_kafka_are_given_ids_when_a_reign_begins(tmp_path: Path) -> None:
+def test_topics_of_an_older_kafka_are_given_ids_when_a_term_begins(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         for name in ("a", "b"):
             await cluster.admin.create(f"/brokers/topics/{name}", TopicAssignment(name, {0: [1]}, None).encode())

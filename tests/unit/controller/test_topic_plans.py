@@ -13,11 +13,11 @@ from kavka.controller.decide.topic_plans import (
     MAX_MULTI_BYTES,
     MAX_PARTITIONS_PER_REQUEST,
     MAX_TOPIC_NAME_LENGTH,
-    PartitionsWish,
+    PartitionsRequest,
     Refusal,
     TopicPlan,
+    TopicRequest,
     TopicRules,
-    TopicWish,
     colliding_topics,
     deletion_operations,
     guarded_multis,
@@ -47,12 +47,12 @@ def cluster(*broker_ids: int, racks: str = "") -> ControllerContext:
     )
 
 
-def plan(context: ControllerContext, wish: TopicWish, rules: TopicRules = RULES) -> TopicPlan | Refusal:
+def plan(context: ControllerContext, wish: TopicRequest, rules: TopicRules = RULES) -> TopicPlan | Refusal:
     return plan_topic(wish, context, rules, random.Random(3))
 
 
 def with_topic(context: ControllerContext, name: str, **wish: int) -> KnownTopic:
-    planned = plan(context, TopicWish(name, **wish))
+    planned = plan(context, TopicRequest(name, **wish))
     assert isinstance(planned, TopicPlan)
     known = KnownTopic(planned.assignment, version=4)
     context.set_topic(known)
@@ -74,7 +74,7 @@ def with_topic(context: ControllerContext, name: str, **wish: int) -> KnownTopic
 )
 def test_illegal_names(name: str, reason: str) -> None:
     assert reason in (topic_name_error(name) or "")
-    assert plan(cluster(1), TopicWish(name, 1, 1)) == Refusal(
+    assert plan(cluster(1), TopicRequest(name, 1, 1)) == Refusal(
         ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_error(name) or ""
     )
 
@@ -89,13 +89,13 @@ def test_dots_and_underscores_collide() -> None:
     assert colliding_topics("abc", ["a.c"]) == []
     context = cluster(1)
     with_topic(context, "a.b")
-    assert plan(context, TopicWish("a_b")) == Refusal(
+    assert plan(context, TopicRequest("a_b")) == Refusal(
         ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"
     )
 
 
 def test_a_plan_has_replicas_states_configuration_and_an_id() -> None:
-    planned = plan(cluster(1, 2), TopicWish("t", 3, 2, config={"retention.ms": "5"}))
+    planned = plan(cluster(1, 2), TopicRequest("t", 3, 2, config={"retention.ms": "5"}))
     assert isinstance(planned, TopicPlan)
     assert planned.assignment.topic_id is not None
     assert planned.config == {"retention.ms": "5"}
@@ -108,7 +108,7 @@ def test_a_plan_has_replicas_states_configuration_and_an_id() -> None:
 @pytest.mark.setting("num.partitions", "default.replication.factor")
 def test_counts_default_to_the_brokers_settings() -> None:
     rules = TopicRules(default_partition_count=4, default_replication_factor=2)
-    planned = plan(cluster(1, 2, 3), TopicWish("t"), rules)
+    planned = plan(cluster(1, 2, 3), TopicRequest("t"), rules)
     assert isinstance(planned, TopicPlan)
     assert [len(replicas) for replicas in planned.assignment.partitions.values()] == [2] * 4
 
@@ -119,18 +119,20 @@ def test_refusals() -> None:
 
     context = cluster(1)
     with_topic(context, "t")
-    assert plan(context, TopicWish("t", 1, 1)) == Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
+    assert plan(context, TopicRequest("t", 1, 1)) == Refusal(
+        ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists."
+    )
     context.topics_to_delete["dying"] = None
-    assert plan(context, TopicWish("dying", 1, 1)).code is ErrorCode.TOPIC_ALREADY_EXISTS  # type: ignore[union-attr]
-    refused = plan(context, TopicWish("u", config={"nope": "1"}), TopicRules(check_config=check_config))
+    assert plan(context, TopicRequest("dying", 1, 1)).code is ErrorCode.TOPIC_ALREADY_EXISTS  # type: ignore[union-attr]
+    refused = plan(context, TopicRequest("u", config={"nope": "1"}), TopicRules(check_config=check_config))
     assert refused == Refusal(ErrorCode.INVALID_CONFIG, "Unknown topic config name: nope")
-    refused = plan(context, TopicWish("u", 1, assignment={0: [1]}))
+    refused = plan(context, TopicRequest("u", 1, assignment={0: [1]}))
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.INVALID_REQUEST
-    refused = plan(context, TopicWish("u", assignment={0: [2]}))
+    refused = plan(context, TopicRequest("u", assignment={0: [2]}))
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    refused = plan(context, TopicWish("__cluster_metadata"))
+    refused = plan(context, TopicRequest("__cluster_metadata"))
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.INVALID_REQUEST
 
@@ -138,28 +140,33 @@ def test_refusals() -> None:
 def test_brokers_that_shut_down_get_no_new_replicas() -> None:
     context = cluster(1, 2)
     context.shutting_down[BrokerId(2)] = None
-    planned = plan(context, TopicWish("t", 2, 1))
+    planned = plan(context, TopicRequest("t", 2, 1))
     assert isinstance(planned, TopicPlan)
     assert planned.assignment.partitions == {0: (1,), 1: (1,)}
-    assert isinstance(plan(context, TopicWish("u", 1, 2)), Refusal)
+    assert isinstance(plan(context, TopicRequest("u", 1, 2)), Refusal)
 
 
 def test_a_request_has_a_limit_of_partitions() -> None:
     half = MAX_PARTITIONS_PER_REQUEST // 2
-    wishes = [TopicWish("a", half), TopicWish("b", half + 1), TopicWish("c", half), TopicWish("d", 2**31 - 1)]
+    wishes = [
+        TopicRequest("a", half),
+        TopicRequest("b", half + 1),
+        TopicRequest("c", half),
+        TopicRequest("d", 2**31 - 1),
+    ]
     limited = within_limit(wishes, RULES)
     assert [isinstance(one, Refusal) for one in limited] == [False, True, False, True]
     assert isinstance(limited[1], Refusal)
     assert limited[1].code is ErrorCode.POLICY_VIOLATION
     context = cluster(1)
     with_topic(context, "t")
-    refused = plan_partitions(PartitionsWish("t", MAX_PARTITIONS_PER_REQUEST + 2), context)
+    refused = plan_partitions(PartitionsRequest("t", MAX_PARTITIONS_PER_REQUEST + 2), context)
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.POLICY_VIOLATION
 
 
 def test_the_writes_of_a_creation_in_order() -> None:
-    planned = plan(cluster(1), TopicWish("t", 2, config={"a": "b"}))
+    planned = plan(cluster(1), TopicRequest("t", 2, config={"a": "b"}))
     assert isinstance(planned, TopicPlan)
     state = b'{"controller_epoch":5,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
     assert list(topic_operations(planned, config_exists=False)) == [
@@ -176,7 +183,7 @@ def test_the_writes_of_a_creation_in_order() -> None:
 
 
 def test_every_multi_is_guarded_and_fits() -> None:
-    planned = plan(cluster(1), TopicWish("t", MAX_PARTITIONS_PER_REQUEST))
+    planned = plan(cluster(1), TopicRequest("t", MAX_PARTITIONS_PER_REQUEST))
     assert isinstance(planned, TopicPlan)
     operations = list(topic_operations(planned, config_exists=False))
     batches = list(guarded_multis(operations, epoch_version=9))
@@ -193,7 +200,7 @@ def test_every_multi_is_guarded_and_fits() -> None:
 def test_growth() -> None:
     context = cluster(1, 2)
     known = with_topic(context, "t", partition_count=2, replication_factor=2)
-    planned = plan_partitions(PartitionsWish("t", 4), context)
+    planned = plan_partitions(PartitionsRequest("t", 4), context)
     assert not isinstance(planned, Refusal)
     assert planned.added == (2, 3)
     assert list(planned.assignment.partitions) == [0, 1, 2, 3]
@@ -207,7 +214,7 @@ def test_growth() -> None:
         "/brokers/topics/t/partitions/3",
         "/brokers/topics/t/partitions/3/state",
     ]
-    by_hand = plan_partitions(PartitionsWish("t", 3, [[2, 1]]), context)
+    by_hand = plan_partitions(PartitionsRequest("t", 3, [[2, 1]]), context)
     assert not isinstance(by_hand, Refusal)
     assert by_hand.assignment.partitions[2] == (2, 1)
 
@@ -215,27 +222,27 @@ def test_growth() -> None:
 @pytest.mark.parametrize(
     ("wish", "code", "message"),
     [
-        (PartitionsWish("gone", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
-        (PartitionsWish("t", 2), ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partitions."),
+        (PartitionsRequest("gone", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
+        (PartitionsRequest("t", 2), ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partitions."),
         (
-            PartitionsWish("t", 1),
+            PartitionsRequest("t", 1),
             ErrorCode.INVALID_PARTITIONS,
             "Topic currently has 2 partitions, which is higher than the requested 1.",
         ),
         (
-            PartitionsWish("t", 4, [[1]]),
+            PartitionsRequest("t", 4, [[1]]),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Increasing the number of partitions by 2 but 1 assignments provided.",
         ),
         (
-            PartitionsWish("t", 3, [[1, 2]]),
+            PartitionsRequest("t", 3, [[1, 2]]),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Inconsistent replication factor between partitions, partition 0 has 1 while partitions [2] have "
             "replication factors [2], respectively.",
         ),
     ],
 )
-def test_growth_that_is_refused(wish: PartitionsWish, code: ErrorCode, message: str) -> None:
+def test_growth_that_is_refused(wish: PartitionsRequest, code: ErrorCode, message: str) -> None:
     context = cluster(1, 2)
     with_topic(context, "t", partition_count=2)
     assert plan_partitions(wish, context) == Refusal(code, message)
@@ -246,13 +253,13 @@ def test_coordinators_topics_do_not_grow(topic: str) -> None:
     """Groups and transactional ids are placed by the number of partitions: with another one theirs were not found."""
     context = cluster(1, 2)
     with_topic(context, topic, partition_count=50)
-    for wish in (PartitionsWish(topic, 51), PartitionsWish(topic, 51, [[1]])):
+    for wish in (PartitionsRequest(topic, 51), PartitionsRequest(topic, 51, [[1]])):
         refused = plan_partitions(wish, context)
         assert isinstance(refused, Refusal)
         assert refused.code is ErrorCode.INVALID_PARTITIONS
         assert refused.message.startswith(f"Topic '{topic}' must keep its 50 partitions")
     for count in (50, 49):
-        same = plan_partitions(PartitionsWish(topic, count), context)
+        same = plan_partitions(PartitionsRequest(topic, count), context)
         assert isinstance(same, Refusal)
         assert "50 partitions" in same.message
 
@@ -262,7 +269,7 @@ def test_a_topic_in_reassignment_cannot_grow() -> None:
     known = with_topic(context, "t")
     moving = TopicAssignment("t", known.assignment.partitions, known.topic_id, {0: (2,)})
     context.topics["t"] = KnownTopic(moving, 5)
-    refused = plan_partitions(PartitionsWish("t", 2), context)
+    refused = plan_partitions(PartitionsRequest("t", 2), context)
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.REASSIGNMENT_IN_PROGRESS
 

@@ -68,9 +68,9 @@ from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
 from kavka.config.topic import validate_overrides
 from kavka.controller.controller import Controller, ControllerSettings
-from kavka.controller.decide.topic_plans import TopicRules, TopicWish, colliding_topics, topic_name_error
+from kavka.controller.decide.topic_plans import TopicRequest, TopicRules, colliding_topics, topic_name_error
 from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.controller.work.topic_admin import TopicAdmin
 from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
@@ -429,7 +429,7 @@ class Broker:
                 self._open_peer, config.inter_broker_listener, self._deliver_locally, config.control_plane_listener
             ),
             record=self.record,
-            witness=self._recorder,
+            input_recorder=self._recorder,
             now_ms=self._ports.wall_ms,
             rng=self._ports.random,
             on_controller_changed=self._on_controller_changed,
@@ -781,7 +781,7 @@ class Broker:
 
     @property
     def topics(self) -> TopicAdmin:
-        """What clients may ask of the controller. Raises Deposed while this broker is not it."""
+        """What clients may ask of the controller. Raises NotController while this broker is not it."""
         return self.controller.topics
 
     async def _open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
@@ -866,8 +866,8 @@ class Broker:
     async def _create_named(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
         return await self._create([self._topic_wish(name) for name in names])
 
-    def _topic_wish(self, name: str) -> TopicWish:
-        return self._internal_topic(name) if self.is_internal(name) else TopicWish(name)
+    def _topic_wish(self, name: str) -> TopicRequest:
+        return self._internal_topic(name) if self.is_internal(name) else TopicRequest(name)
 
     async def ensure_internal_topic(self, name: str) -> None:
         """Creates a coordinator's topic if it is missing. Raises `RequestError` (COORDINATOR_NOT_AVAILABLE)."""
@@ -896,28 +896,28 @@ class Broker:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition
 
-    def _internal_topic(self, name: str) -> TopicWish:
+    def _internal_topic(self, name: str) -> TopicRequest:
         """Of one broker alone nobody can expect more replicas; in a cluster, as in Kafka, the others are waited for."""
         config, alone = self._static_config, self._ports.is_alone
         if name == TRANSACTION_STATE_TOPIC:
-            return TopicWish(
+            return TopicRequest(
                 name,
                 config.transaction_state_log_num_partitions,
                 1 if alone else config.transaction_state_log_replication_factor,
                 config=transaction_topic_settings(config),
             )
-        return TopicWish(
+        return TopicRequest(
             name,
             config.offsets_topic_num_partitions,
             1 if alone else config.offsets_topic_replication_factor,
             config=offsets_topic_settings(config),
         )
 
-    async def _create_one(self, wish: TopicWish) -> ErrorCode:
+    async def _create_one(self, wish: TopicRequest) -> ErrorCode:
         """NONE where the topic is there now."""
         return (await self._create([wish])).get(wish.name, ErrorCode.NONE)
 
-    async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+    async def _create(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
         """Creates topics here or, where another broker is the controller, there; errors but for what is there now."""
         try:
             if self.controller.is_active:
@@ -925,14 +925,14 @@ class Broker:
                 errors = {outcome.name: outcome.code for outcome in outcomes}
             else:
                 errors = await self._create_at_controller(wishes)
-        except (Deposed, ConnectionFailed, ZooKeeperError) as failure:
+        except (NotController, ConnectionFailed, ZooKeeperError) as failure:
             logger.warning("topics not created", topics=[wish.name for wish in wishes], why=str(failure))
             return {wish.name: ErrorCode.LEADER_NOT_AVAILABLE for wish in wishes}
         # Somebody else created it meanwhile: it is there.
         there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         return {name: error for name, error in errors.items() if error not in there}
 
-    async def _create_at_controller(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+    async def _create_at_controller(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
         from kavka.protocol.messages.create_topics_request import (
             CreatableTopic,
             CreatableTopicConfig,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
 from kavka.config.broker import BrokerConfig
-from kavka.controller.decide.topic_plans import TopicWish
+from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId
@@ -39,7 +39,7 @@ PRODUCE_VERSION: Final = 9
 TIMEOUT_MS: Final = 10_000
 CONNECT_TIMEOUT_MS: Final = 5_000
 
-CreateTopic = Callable[[TopicWish], Awaitable[ErrorCode]]
+CreateTopic = Callable[[TopicRequest], Awaitable[ErrorCode]]
 """Creates a topic through the controller; NONE where it is there now."""
 
 
@@ -107,8 +107,8 @@ class ReplicatedDecisionTopic:
         if self._connection is not None:
             self._connection.close()
 
-    def _wish(self) -> TopicWish:
-        return TopicWish(
+    def _wish(self) -> TopicRequest:
+        return TopicRequest(
             DECISIONS_TOPIC,
             1,
             min(REPLICAS, max(len(self._metadata.brokers()), 1)),

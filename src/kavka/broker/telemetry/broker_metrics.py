@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.controller.decide.context import ControllerContext
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.log.log_manager import LogManager
 from kavka.metrics import Counter, Member, Registry
 from kavka.replication.decide.partition import Partition
@@ -60,7 +60,7 @@ def _register_controller(broker: Broker, registry: Registry) -> None:
         def read() -> int:
             try:
                 return count(broker.controller.context)
-            except Deposed:
+            except NotController:
                 return 0
 
         return read

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kavka.controller.decide.election import Elected, Succession, elect_for_controlled_shutdown
+from kavka.controller.decide.election import Elected, PartitionChange, elect_for_controlled_shutdown
 from kavka.model import BrokerId
 from kavka.zookeeper.znodes import PartitionState
 
@@ -30,7 +30,7 @@ def leave(
     shutting_down: Collection[BrokerId],
     *,
     controller_epoch: int,
-) -> Succession | None:
+) -> PartitionChange | None:
     """What becomes of a partition that `broker_id`, one of `shutting_down`, has a replica of; None if nothing does."""
     epoch = state.leader_epoch + 1
     recovery = state.leader_recovery_state
@@ -38,16 +38,18 @@ def leave(
         election = elect_for_controlled_shutdown(replicas, state.isr, live, shutting_down)
         if not isinstance(election, Elected):
             return None
-        return Succession(PartitionState(election.leader, epoch, election.isr, controller_epoch, recovery), election)
+        return PartitionChange(
+            PartitionState(election.leader, epoch, election.isr, controller_epoch, recovery), election
+        )
     remaining = tuple(member for member in state.isr if member != broker_id)
     if remaining == state.isr or not remaining:
         return None
     why = f"broker {broker_id} is shutting down; leader {state.leader} goes on with {list(remaining)}"
-    return Succession(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None, why)
+    return PartitionChange(PartitionState(state.leader, epoch, remaining, controller_epoch, recovery), None, why)
 
 
 class Leaving(NamedTuple):
-    """A `witness.Question`: `broker_id`, one of `shutting_down`, has a replica of it."""
+    """A `Question`: `broker_id`, one of `shutting_down`, has a replica of it."""
 
     broker_id: BrokerId
     replicas: tuple[BrokerId, ...]
@@ -55,7 +57,7 @@ class Leaving(NamedTuple):
     shutting_down: tuple[BrokerId, ...]
     controller_epoch: int
 
-    def answer(self, state: PartitionState) -> Succession | None:
+    def answer(self, state: PartitionState) -> PartitionChange | None:
         return leave(
             self.broker_id,
             self.replicas,

@@ -163,7 +163,7 @@ def without_offline(isr: Sequence[BrokerId], live: Collection[BrokerId]) -> tupl
     return remaining or tuple(isr)
 
 
-class Succession(NamedTuple):
+class PartitionChange(NamedTuple):
     """What becomes of a partition after brokers came or went: its next state, and the election that led to it, if
     there was one. `why`, a sentence, if it is not that replicas are dead. `staying` are the replicas that are left,
     where that is fewer than are assigned yet."""
@@ -183,7 +183,7 @@ def after_broker_change(
     controller_epoch: int,
     leaving: Collection[BrokerId] = (),
     eligible: Collection[BrokerId] = (),
-) -> Succession | None:
+) -> PartitionChange | None:
     """The partition's next state when only `live` brokers are alive, or None if nothing changes for it.
 
     A dead leader is replaced, or leaves the partition without one; dead followers leave the ISR. Every change raises
@@ -196,14 +196,14 @@ def after_broker_change(
         if isr == state.isr:
             return None
         next_state = PartitionState(state.leader, epoch, isr, controller_epoch, state.leader_recovery_state)
-        return Succession(next_state, None)
+        return PartitionChange(next_state, None)
     candidates = [broker_id for broker_id in replicas if broker_id in live and broker_id not in leaving]
     result = elect_offline(replicas, state.isr, candidates, unclean_allowed=unclean_allowed, eligible=eligible)
     if isinstance(result, Elected):
         recovery = RECOVERING if result.unclean else state.leader_recovery_state
-        return Succession(PartitionState(result.leader, epoch, result.isr, controller_epoch, recovery), result)
+        return PartitionChange(PartitionState(result.leader, epoch, result.isr, controller_epoch, recovery), result)
     isr = without_offline(state.isr, live)
     if state.leader == NO_LEADER and isr == state.isr:
         return None
     next_state = PartitionState(NO_LEADER, epoch, isr, controller_epoch, state.leader_recovery_state)
-    return Succession(next_state, result)
+    return PartitionChange(next_state, result)

@@ -36,7 +36,7 @@ from typing import NamedTuple
 from kavka.controller.decide.election import (
     Elected,
     ElectionKind,
-    Succession,
+    PartitionChange,
     after_broker_change,
     elect_offline,
 )
@@ -45,7 +45,7 @@ from kavka.zookeeper.znodes import RECOVERING, PartitionState
 
 
 class BrokersChanged(NamedTuple):
-    """A `witness.Question`: only the brokers of `live` are alive. `needed` of -1: eligible leader replicas are not
+    """A `Question`: only the brokers of `live` are alive. `needed` of -1: eligible leader replicas are not
     kept."""
 
     replicas: tuple[BrokerId, ...]
@@ -56,7 +56,7 @@ class BrokersChanged(NamedTuple):
     needed: int = -1
     unclean: tuple[BrokerId, ...] = ()
 
-    def answer(self, state: PartitionState) -> Succession | None:
+    def answer(self, state: PartitionState) -> PartitionChange | None:
         if self.needed < 0:
             return after_broker_change(
                 self.replicas,
@@ -113,7 +113,7 @@ def after_broker_change_with_elr(
     unclean_allowed: bool,
     controller_epoch: int,
     leaving: Collection[BrokerId] = (),
-) -> Succession | None:
+) -> PartitionChange | None:
     """As `election.after_broker_change`, by the table above. The ELR of the state it gives is left to `with_elr`."""
     elr = present_elr(state, needed)
     members = (*state.isr, *elr)
@@ -126,7 +126,7 @@ def after_broker_change_with_elr(
     eligible = tuple(member for member in elr if member in trusted)
     leader = state.leader if state.leader in isr else NO_LEADER
     judged = replace(state, leader=leader, isr=isr)
-    succession = after_broker_change(
+    change = after_broker_change(
         replicas,
         judged,
         live,
@@ -141,14 +141,14 @@ def after_broker_change_with_elr(
         why = f"brokers {out} were not stopped cleanly: out of ISR and ELR, in which {trusted} are left"
     elif state.eligible_leader_replicas and not elr:
         why = f"{len(state.isr)} in-sync replicas are enough by now: {list(state.eligible_leader_replicas)} are void"
-    if succession is None:
+    if change is None:
         if not why:
             return None
         same = replace(judged, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch)
-        succession = Succession(same, None)
-    if not succession.state.isr:
-        succession = succession._replace(state=replace(succession.state, isr=eligible))
-    return succession._replace(why=why)
+        change = PartitionChange(same, None)
+    if not change.state.isr:
+        change = change._replace(state=replace(change.state, isr=eligible))
+    return change._replace(why=why)
 
 
 def _after_last_resort(
@@ -159,7 +159,7 @@ def _after_last_resort(
     unclean_allowed: bool,
     controller_epoch: int,
     leaving: Collection[BrokerId],
-) -> Succession | None:
+) -> PartitionChange | None:
     """All members are back uncleanly."""
     known = (state.leader, *state.last_known_elr)
     last = next((broker_id for broker_id in known if broker_id in replicas), state.isr[0])
@@ -170,8 +170,8 @@ def _after_last_resort(
         if result.leader == last:
             reason = "no member of ISR or ELR was stopped cleanly; last known leader, without what it had not synced"
             result = Elected(ElectionKind.OFFLINE, last, (last,), True, reason, result.candidates, result.live)
-        return Succession(PartitionState(result.leader, epoch, result.isr, controller_epoch, RECOVERING), result)
+        return PartitionChange(PartitionState(result.leader, epoch, result.isr, controller_epoch, RECOVERING), result)
     if state.leader == NO_LEADER and state.isr == (last,):
         return None
     recovery = state.leader_recovery_state
-    return Succession(PartitionState(NO_LEADER, epoch, (last,), controller_epoch, recovery), result)
+    return PartitionChange(PartitionState(NO_LEADER, epoch, (last,), controller_epoch, recovery), result)

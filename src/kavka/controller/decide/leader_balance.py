@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from kavka.controller.decide.context import ControllerContext
 from kavka.controller.decide.election import Elected
-from kavka.controller.decide.requested_election import ElectionWish, hold
+from kavka.controller.decide.requested_election import ElectionType, hold
 from kavka.model import BrokerId, TopicPartition
 
 
@@ -90,7 +90,7 @@ def _balance(
         live = [each for each in replicas if each in electable and not context.is_offline(partition, each)]
         if reassigning:
             left_out[partition] = LeftOut.REASSIGNMENT
-        elif isinstance(hold(ElectionWish.PREFERRED, replicas, context.states[partition].state.isr, live), Elected):
+        elif isinstance(hold(ElectionType.PREFERRED, replicas, context.states[partition].state.isr, live), Elected):
             to_elect.append(partition)
         else:
             left_out[partition] = LeftOut.NOT_ELECTABLE

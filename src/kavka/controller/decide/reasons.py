@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kavka.controller.decide.election import Elected, ElectionResult, NotElected, Succession
+from kavka.controller.decide.election import Elected, ElectionResult, NotElected, PartitionChange
 from kavka.controller.decide.state_machines import K, RefusedMove, Replica, S
 from kavka.decisions import Decision, DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import PartitionState, TopicAssignment
 
 
-def succession_decision(
+def partition_change_decision(
     partition: TopicPartition,
     before: PartitionState,
-    succession: Succession,
+    change: PartitionChange,
     *,
     at_ms: int,
     broker_id: BrokerId,
     unreachable: Sequence[BrokerId] = (),
 ) -> Decision:
     """A partition's state that the controller changed: an election, or replicas that left the ISR."""
-    after, election = succession.state, succession.election
+    after, election = change.state, change.election
     evidence: Facts = {"unreachable": tuple(unreachable)} if unreachable else {}
     match election:
         case Elected():
@@ -43,7 +43,7 @@ def succession_decision(
             kind = DecisionKind.ISR_SHRUNK
             gone = tuple(replica for replica in before.isr if replica not in after.isr)
             goes_on = f"leader {after.leader} goes on with {list(after.isr)}"
-            why = succession.why or f"replicas {list(gone)} are not alive; {goes_on}"
+            why = change.why or f"replicas {list(gone)} are not alive; {goes_on}"
             evidence = {**evidence, "removed": gone}
     return Decision(
         kind,

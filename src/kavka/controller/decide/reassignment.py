@@ -40,7 +40,7 @@ from typing import NamedTuple
 from kavka.controller.decide.election import (
     Elected,
     ElectionResult,
-    Succession,
+    PartitionChange,
     elect_for_reassignment,
 )
 from kavka.errors import ErrorCode
@@ -168,14 +168,14 @@ def next_step(assignment: ReplicaAssignment, isr: Sequence[BrokerId], live: Coll
     return Step.SETTLE if any(replica in live for replica in target) else Step.WAIT
 
 
-def begin(state: PartitionState, controller_epoch: int) -> Succession:
+def begin(state: PartitionState, controller_epoch: int) -> PartitionChange:
     """The same leader and ISR in a new leader epoch (I3)."""
-    return Succession(_next_epoch(state, state.leader, state.isr, controller_epoch), None)
+    return PartitionChange(_next_epoch(state, state.leader, state.isr, controller_epoch), None)
 
 
 def settle(
     keep: Sequence[BrokerId], state: PartitionState, live: Collection[BrokerId], controller_epoch: int
-) -> Succession | Refused:
+) -> PartitionChange | Refused:
     """The partition's state with only the replicas of `keep`.
 
     The leader stays if it is kept and alive; else the first live in-sync replica of `keep` leads. Where there is none
@@ -191,12 +191,14 @@ def settle(
         gone = [member for member in state.isr if member not in isr]
         leave = f"replicas {gone} leave; leader {state.leader} goes on with {list(isr)}"
         why = f"the partition moves to {list(keep)}: {leave}" if gone else ""
-        return Succession(_next_epoch(state, state.leader, isr, controller_epoch), None, why, tuple(keep))
+        return PartitionChange(_next_epoch(state, state.leader, isr, controller_epoch), None, why, tuple(keep))
     election: ElectionResult = elect_for_reassignment(keep, isr, live)
     if isinstance(election, Elected):
-        return Succession(_next_epoch(state, election.leader, isr, controller_epoch), election, staying=tuple(keep))
+        return PartitionChange(
+            _next_epoch(state, election.leader, isr, controller_epoch), election, staying=tuple(keep)
+        )
     if state.leader == NO_LEADER:
-        return Succession(_next_epoch(state, NO_LEADER, isr, controller_epoch), election, staying=tuple(keep))
+        return PartitionChange(_next_epoch(state, NO_LEADER, isr, controller_epoch), election, staying=tuple(keep))
     return _invalid(
         f"No replica could lead: alive are {_list(election.live)} of {_list(keep)}, in sync {_list(isr)}. "
         "Wait until one of these is back."
@@ -204,25 +206,25 @@ def settle(
 
 
 class Beginning(NamedTuple):
-    """A `witness.Question`: a reassignment begins."""
+    """A `Question`: a reassignment begins."""
 
     controller_epoch: int
 
-    def answer(self, state: PartitionState) -> Succession:
+    def answer(self, state: PartitionState) -> PartitionChange:
         return begin(state, self.controller_epoch)
 
 
 class Settling(NamedTuple):
-    """A `witness.Question`: only the replicas of `keep` are left."""
+    """A `Question`: only the replicas of `keep` are left."""
 
     keep: tuple[BrokerId, ...]
     live: tuple[BrokerId, ...]
     controller_epoch: int
 
-    def result(self, state: PartitionState) -> Succession | Refused:
+    def result(self, state: PartitionState) -> PartitionChange | Refused:
         return settle(self.keep, state, self.live, self.controller_epoch)
 
-    def answer(self, state: PartitionState) -> Succession | None:
+    def answer(self, state: PartitionState) -> PartitionChange | None:
         result = self.result(state)
         return None if isinstance(result, Refused) else result
 

@@ -17,30 +17,30 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import NamedTuple, assert_never
 
-from kavka.controller.decide.election import Elected, ElectionResult, Succession, elect_offline, elect_preferred
+from kavka.controller.decide.election import Elected, ElectionResult, PartitionChange, elect_offline, elect_preferred
 from kavka.model import BrokerId
 from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
 
 
-class ElectionWish(Enum):
+class ElectionType(Enum):
     """What an operator asks for."""
 
     PREFERRED = "preferred"
     UNCLEAN = "unclean"
 
 
-def is_needed(wish: ElectionWish, replicas: Sequence[BrokerId], leader: BrokerId, alive: Collection[BrokerId]) -> bool:
+def is_needed(wish: ElectionType, replicas: Sequence[BrokerId], leader: BrokerId, alive: Collection[BrokerId]) -> bool:
     """Whether the wish is not fulfilled already."""
     match wish:
-        case ElectionWish.PREFERRED:
+        case ElectionType.PREFERRED:
             return bool(replicas) and leader != replicas[0]
-        case ElectionWish.UNCLEAN:
+        case ElectionType.UNCLEAN:
             return leader not in alive
     assert_never(wish)
 
 
 def hold(
-    wish: ElectionWish,
+    wish: ElectionType,
     replicas: Sequence[BrokerId],
     isr: Sequence[BrokerId],
     live: Collection[BrokerId],
@@ -48,22 +48,22 @@ def hold(
 ) -> ElectionResult:
     """The election, for a partition that needs it. An eligible leader replica comes before one that lost records."""
     match wish:
-        case ElectionWish.PREFERRED:
+        case ElectionType.PREFERRED:
             return elect_preferred(replicas, isr, live)
-        case ElectionWish.UNCLEAN:
+        case ElectionType.UNCLEAN:
             return elect_offline(replicas, isr, live, unclean_allowed=True, eligible=eligible)
     assert_never(wish)
 
 
-def succeed(state: PartitionState, elected: Elected, controller_epoch: int) -> Succession:
+def succeed(state: PartitionState, elected: Elected, controller_epoch: int) -> PartitionChange:
     """The partition's state after the election."""
     recovery = RECOVERING if elected.unclean else RECOVERED
     next_state = PartitionState(elected.leader, state.leader_epoch + 1, elected.isr, controller_epoch, recovery)
-    return Succession(next_state, elected)
+    return PartitionChange(next_state, elected)
 
 
 class Wished(NamedTuple):
-    """A `witness.Question`: an operator wants the election. `wish` is the value of an `ElectionWish`."""
+    """A `Question`: an operator wants the election. `wish` is the value of an `ElectionType`."""
 
     wish: str
     replicas: tuple[BrokerId, ...]
@@ -72,8 +72,8 @@ class Wished(NamedTuple):
     controller_epoch: int
 
     def result(self, state: PartitionState) -> ElectionResult:
-        return hold(ElectionWish(self.wish), self.replicas, state.isr, self.live, self.eligible)
+        return hold(ElectionType(self.wish), self.replicas, state.isr, self.live, self.eligible)
 
-    def answer(self, state: PartitionState) -> Succession | None:
+    def answer(self, state: PartitionState) -> PartitionChange | None:
         result = self.result(state)
         return succeed(state, result, self.controller_epoch) if isinstance(result, Elected) else None

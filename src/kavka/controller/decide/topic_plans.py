@@ -7,7 +7,7 @@ Invariants:
 I1  A refused wish writes nothing; a wish that is only validated goes through every check.
 I2  A topic's znode, its configuration and its first partitions appear in one multi. Partitions that do not fit into
     it follow in further multis, and a controller that starts in between completes them.
-I3  Every multi begins with a check of /controller_epoch, so that a deposed controller writes nothing.
+I3  Every multi begins with a check of /controller_epoch, so that a controller that was replaced writes nothing.
 
 Source: Kafka's ZkAdminManager, AdminZkClient and Topic; messages are those of Kafka 3.9, which users search for. The
 limit of partitions per request is that of Kafka's KRaft controllers.
@@ -63,7 +63,7 @@ UNSET: Final = -1
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 
 
-class TopicWish(NamedTuple):
+class TopicRequest(NamedTuple):
     """What a client wants: counts, or replicas for each partition in `assignment`; settings in `config`."""
 
     name: str
@@ -73,7 +73,7 @@ class TopicWish(NamedTuple):
     config: Mapping[str, str | None] = {}
 
 
-class PartitionsWish(NamedTuple):
+class PartitionsRequest(NamedTuple):
     """How many partitions a client wants a topic to have; `assignment`: the replicas of each new one, in order."""
 
     topic: str
@@ -154,7 +154,7 @@ def colliding_topics(name: str, existing: Iterable[str]) -> list[str]:
 
 
 def plan_topic(
-    wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource
+    wish: TopicRequest, context: ControllerContext, rules: TopicRules, rng: RandomSource
 ) -> TopicPlan | Refusal:
     """The topic that a client wishes for, or why it cannot be had. `rng` gives its id and the place of its replicas."""
     try:
@@ -165,7 +165,7 @@ def plan_topic(
         return Refusal(ErrorCode.INVALID_CONFIG, str(invalid))
 
 
-def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource) -> TopicPlan:
+def _plan_topic(wish: TopicRequest, context: ControllerContext, rules: TopicRules, rng: RandomSource) -> TopicPlan:
     if wish.name == CLUSTER_METADATA_TOPIC:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {wish.name} is prohibited.")
     if wish.name in context.topics or wish.name in context.topics_to_delete:
@@ -197,7 +197,7 @@ def _plan_topic(wish: TopicWish, context: ControllerContext, rules: TopicRules, 
 
 
 def _replicas_of(
-    wish: TopicWish, context: ControllerContext, rules: TopicRules, rng: RandomSource
+    wish: TopicRequest, context: ControllerContext, rules: TopicRules, rng: RandomSource
 ) -> Mapping[int, Sequence[BrokerId]]:
     if wish.assignment:
         return check_manual_assignment(wish.assignment, context.brokers.keys())
@@ -206,9 +206,9 @@ def _replicas_of(
     return assign_replicas(context.broker_racks(), count, factor, rng)
 
 
-def within_limit(wishes: Sequence[TopicWish], rules: TopicRules) -> list[TopicWish | Refusal]:
+def within_limit(wishes: Sequence[TopicRequest], rules: TopicRules) -> list[TopicRequest | Refusal]:
     """The wishes of one request, those replaced by a refusal that go beyond MAX_PARTITIONS_PER_REQUEST together."""
-    limited: list[TopicWish | Refusal] = []
+    limited: list[TopicRequest | Refusal] = []
     total = 0
     for wish in wishes:
         count = rules.default_partition_count if wish.partition_count == UNSET else wish.partition_count
@@ -262,7 +262,7 @@ def state_operations(topic: str, states: Mapping[int, PartitionState]) -> Iterat
 # ------------------------------------------------------------------------------------------------ growth and deletion
 
 
-def plan_partitions(wish: PartitionsWish, context: ControllerContext) -> PartitionsPlan | Refusal:
+def plan_partitions(wish: PartitionsRequest, context: ControllerContext) -> PartitionsPlan | Refusal:
     """The partitions that a client wants a topic to have more, or why they cannot be had."""
     try:
         return _plan_partitions(wish, context)
@@ -270,7 +270,7 @@ def plan_partitions(wish: PartitionsWish, context: ControllerContext) -> Partiti
         return Refusal(refused.code, refused.message)
 
 
-def _plan_partitions(wish: PartitionsWish, context: ControllerContext) -> PartitionsPlan:
+def _plan_partitions(wish: PartitionsRequest, context: ControllerContext) -> PartitionsPlan:
     known = context.topics.get(wish.topic)
     if known is None or wish.topic in context.topics_to_delete:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wish.topic}' does not exist.")
@@ -303,7 +303,7 @@ def _plan_partitions(wish: PartitionsWish, context: ControllerContext) -> Partit
 
 
 def _added_replicas(
-    wish: PartitionsWish, context: ControllerContext, known: KnownTopic, existing: int, increase: int
+    wish: PartitionsRequest, context: ControllerContext, known: KnownTopic, existing: int, increase: int
 ) -> Assignment:
     first_replicas = known.replicas(0)
     if wish.assignment is None:

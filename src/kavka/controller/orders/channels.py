@@ -384,7 +384,7 @@ class RemoteChannel(BrokerChannel):
 
 
 class Channels:
-    """The channels of one reign, to all registered brokers."""
+    """The channels of one term, to all registered brokers."""
 
     def __init__(
         self, broker_id: BrokerId, ports: ChannelPorts, listener: ChannelListener, limits: ChannelLimits

@@ -1,8 +1,8 @@
-"""Reign: the time during which this broker is the controller, and the only way in which it writes then.
+"""ControllerTerm: the time during which this broker is the controller, and the only way in which it writes then.
 
-Every write is a multi behind a check of /controller_epoch. A controller that was deposed without noticing (a long
-pause, an expired session) fails that check with its first write: nothing is written, `Deposed` is raised, and no later
-call of this reign does anything. Orders to brokers leave through `order`, after the write was committed.
+Every write is a multi behind a check of /controller_epoch. A controller that was replaced without noticing (a long
+pause, an expired session) fails that check with its first write: it writes nothing, the write raises `NotController`,
+and so does every later one of this term. Orders to brokers leave through `order`, after the write was committed.
 
 Invariants:
 I1  One event or request at a time: whoever decides on the context holds `turn` from the decision to the orders.
@@ -23,7 +23,7 @@ from kavka.controller.decide.election import ElectionResult
 from kavka.controller.decide.topic_plans import guarded_multis
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder
-from kavka.controller.term.input_recorder import Witness
+from kavka.controller.term.input_recorder import InputRecorder
 from kavka.decisions import RecordDecision, forget
 from kavka.errors import KavkaError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
@@ -32,15 +32,15 @@ from kavka.zookeeper.port import BadVersion, NoNode, Operation, OperationResult,
 __all__ = [
     "ClusterChange",
     "DeletedTopic",
-    "Deposed",
+    "NotController",
     "PartitionOrder",
-    "Reign",
+    "ControllerTerm",
     "SendOrders",
     "StopOrder",
 ]
 
 
-class Deposed(KavkaError):
+class NotController(KavkaError):
     """This broker is not the controller any more, or not yet; nothing was written."""
 
 
@@ -48,8 +48,8 @@ SendOrders: TypeAlias = Callable[[ClusterChange], Awaitable[Delivery]]
 """Gives orders to the channels of the brokers; returns at once what can be waited for."""
 
 
-class Reign:
-    """This broker's time as the controller; over when `deposed`."""
+class ControllerTerm:
+    """This broker's time as the controller, until it `is_over`."""
 
     def __init__(
         self,
@@ -60,47 +60,47 @@ class Reign:
         broker_id: BrokerId = NO_LEADER,
         now_ms: Callable[[], int] = lambda: 0,
         record: RecordDecision = forget,
-        witness: Witness | None = None,
-        on_deposed: Callable[[str], None] = lambda why: None,
+        input_recorder: InputRecorder | None = None,
+        on_ended: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`now_ms` reads the wall clock, for recorded decisions; `witness` is shown what is decided from; `on_deposed`
-        hears why the reign ended."""
+        """`now_ms` reads the wall clock, for recorded decisions. `input_recorder` is shown what is decided from.
+        `on_ended` is called with the reason when the term ends."""
         self.zookeeper = zookeeper
         self.context = context
         self.turn = asyncio.Lock()
-        self.deposed = False
+        self.is_over = False
         self.broker_id = broker_id
         self.now_ms = now_ms
         self.record = record
-        self.witness = witness or Witness()
+        self.input_recorder = input_recorder or InputRecorder()
         self._send_orders = send_orders
-        self._on_deposed = on_deposed
+        self._on_ended = on_ended
 
-    def depose(self, why: str) -> None:
-        """The reign is over: nothing is written any more."""
-        if not self.deposed:
-            self.deposed = True
-            self._on_deposed(why)
+    def end(self, why: str) -> None:
+        """Ends the term: nothing is written any more."""
+        if not self.is_over:
+            self.is_over = True
+            self._on_ended(why)
 
     async def write(self, operations: Iterable[Operation]) -> list[OperationResult]:
         """Carries out the operations, in as few multis as they fit; the results of all.
 
-        Raises Deposed, or what ZooKeeper says of the first multi that failed: the ones before it are committed.
+        Raises NotController, or what ZooKeeper says of the first multi that failed: the ones before it are committed.
         """
         results: list[OperationResult] = []
         for batch in guarded_multis(operations, self.context.epoch_version):
-            if self.deposed:
-                raise Deposed(f"the reign of controller epoch {self.context.epoch} is over")
+            if self.is_over:
+                raise NotController(f"the term of controller epoch {self.context.epoch} is over")
             try:
                 results += (await self.zookeeper.multi(batch))[1:]
             except SessionExpired as expired:
-                self.depose("its session expired")
-                raise Deposed(f"the session of controller epoch {self.context.epoch} expired") from expired
+                self.end("its session expired")
+                raise NotController(f"the session of controller epoch {self.context.epoch} expired") from expired
             except (BadVersion, NoNode) as rejected:
                 if rejected.operation_index != 0:
                     raise
-                self.depose(f"controller epoch {self.context.epoch} is over")
-                raise Deposed(f"controller epoch {self.context.epoch} is over: {rejected}") from rejected
+                self.end(f"controller epoch {self.context.epoch} is over")
+                raise NotController(f"controller epoch {self.context.epoch} is over: {rejected}") from rejected
         return results
 
     async def order(self, change: ClusterChange) -> Delivery:

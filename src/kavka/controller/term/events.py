@@ -18,20 +18,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kavka.controller.term.fast_failover import Incumbent
+from kavka.controller.term.fast_failover import RemoteController
 from kavka.model import BrokerId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """The seat of the controller is empty, or may be."""
+    """There is no controller, or there may be none."""
 
 
 @dataclass(frozen=True, slots=True)
-class SeatDeserted:
-    """The controller's process is gone, most likely, and its session not over: see `succession`."""
+class ControllerUnreachable:
+    """The controller's process is gone, most likely, and its session is not over: see `fast_failover`."""
 
-    incumbent: Incumbent
+    controller: RemoteController
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class TopicConfigChanged:
 
 ControllerEvent: TypeAlias = (
     Elect
-    | SeatDeserted
+    | ControllerUnreachable
     | BrokersChanged
     | BrokersLost
     | BrokerReachable

@@ -1,28 +1,28 @@
-"""Succession: the next controller does not wait for a dead one's session.
+"""FastFailover: the next controller does not wait for the session of a dead one.
 
 When a broker is killed its session, and with it /controller, lives on for zookeeper.session.timeout.ms. So every other
-broker holds a connection to the controller. If it is lost, and connecting again is refused (the machine lives, the
-process does not), the broker takes the seat in one multi:
+broker holds a connection to the controller. If that is lost, and connecting again is refused (the machine lives, the
+process does not), the broker becomes the controller by one multi:
 
-    set /controller_epoch to its next number, if its version is still the one that the dead controller reigns with
+    set /controller_epoch to its next number, if its version is still that of the dead controller's term
     delete /controller
     create /controller, ephemeral, its own
 
-`Succession` is the flow that watches the connection; it decides nothing but what counts as gone. The multi is the
-controller's (`take_over_operations`), and so is everything after it.
+`FastFailover` is the flow that watches the connection; it decides nothing but what counts as gone. The multi is the
+candidate's (`take_over_operations`), and so is everything after it.
 
-Why it is safe, whatever is true of the one that is thought dead:
-* The version of /controller_epoch changes with every reign, and is read before /controller: if anybody has taken the
-  seat since, the multi is rejected whole. Of several successors one wins.
-* If the old controller lives (its listener is closed, or the network lies), it is deposed exactly as by the end of its
-  session: every write of its reign checks the version that the multi has changed, and fails; brokers that heard of the
-  new epoch refuse its requests. It sees its /controller go, and takes part in the election as anybody else.
+Why it is safe, whatever is true of the controller that is thought dead:
+* The version of /controller_epoch changes with every term, and is read before /controller: if another broker has become
+  the controller since, the whole multi is rejected. Of several candidates one wins.
+* If the old controller lives (its listener is closed, or the network lies), its term ends exactly as by the end of its
+  session: every write of its term checks the version that the multi has changed, and fails; brokers that heard of the
+  new epoch refuse its requests. It sees /controller go, and takes part in the election as any other broker.
 * Nothing rests on the time that anything takes.
 
-Why it is not wrong often: a seat is deserted only if it was connected to and then refused twice. A controller that was
-never reached, that does not answer, or that is cut off, keeps its seat until its session is over. Two brokers that can
-reach each other never take the seat from each other; one that cannot, and loses it, has never been connected to the
-new one, so the seat does not go back and forth.
+Why it is not wrong often: a controller counts as gone only if it was connected to and then refused twice. One that was
+never reached, that does not answer, or that is cut off, stays the controller until its session is over. Two brokers
+that can reach each other never replace each other. One that cannot, and is replaced, has never been connected to the
+new controller, so the role does not go back and forth.
 
 Source: kavka's own; Kafka waits for the session. `kavka.controller.fast.failover` switches it off.
 """
@@ -48,7 +48,7 @@ RETRY_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Incumbent:
+class RemoteController:
     """The controller as another broker sees it. `epoch` and `epoch_version` are of /controller_epoch, read before
     /controller; `broker_epoch` is that of its registration."""
 
@@ -60,53 +60,55 @@ class Incumbent:
     epoch_version: int
 
 
-def take_over_operations(incumbent: Incumbent, successor: BrokerId, now_ms: int) -> list[Operation]:
-    """The multi that takes the seat from the incumbent; the first result is the stat of /controller_epoch."""
+def take_over_operations(controller: RemoteController, successor: BrokerId, now_ms: int) -> list[Operation]:
+    """The multi that replaces the controller; its first result is the stat of /controller_epoch."""
     return [
-        SetData(CONTROLLER_EPOCH_PATH, encode_controller_epoch(incumbent.epoch + 1), incumbent.epoch_version),
+        SetData(CONTROLLER_EPOCH_PATH, encode_controller_epoch(controller.epoch + 1), controller.epoch_version),
         Delete(CONTROLLER_PATH),
         Create(CONTROLLER_PATH, ControllerNode(successor, now_ms).encode(), CreateMode.EPHEMERAL),
     ]
 
 
-class Succession:
+class FastFailover:
     """Holds a connection to the controller while that is another broker."""
 
-    def __init__(self, open_peer: OpenPeer, on_deserted: Callable[[Incumbent], None], limits: ChannelLimits) -> None:
-        """`on_deserted` is told once of each incumbent whose process is gone; it must not block."""
+    def __init__(
+        self, open_peer: OpenPeer, on_unreachable: Callable[[RemoteController], None], limits: ChannelLimits
+    ) -> None:
+        """`on_unreachable` is called once for each controller whose process is gone; it must not block."""
         self._open_peer = open_peer
-        self._on_deserted = on_deserted
+        self._on_unreachable = on_unreachable
         self._limits = limits
-        self._incumbent: Incumbent | None = None
+        self._controller: RemoteController | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    def watch(self, incumbent: Incumbent | None) -> None:
+    def watch(self, controller: RemoteController | None) -> None:
         """From now on this is the controller; None: nobody, or this broker."""
-        if incumbent == self._incumbent:
+        if controller == self._controller:
             return
         self.close()
-        self._incumbent = incumbent
-        if incumbent is not None:
-            self._watching = asyncio.get_running_loop().create_task(self._watch(incumbent))
+        self._controller = controller
+        if controller is not None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch(controller))
             self._watching.add_done_callback(_report_bug)
 
     def close(self) -> None:
         """Watches nobody any more."""
-        self._incumbent = None
+        self._controller = None
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
 
-    async def _watch(self, incumbent: Incumbent) -> None:
+    async def _watch(self, controller: RemoteController) -> None:
         was_connected = False
         refusals = 0
         while True:
             try:
-                connection = await self._open_peer(incumbent.host, incumbent.port, self._limits.socket_timeout_ms)
+                connection = await self._open_peer(controller.host, controller.port, self._limits.socket_timeout_ms)
             except ConnectionRefused:
                 refusals += 1
                 if was_connected and refusals >= REFUSALS:
-                    self._on_deserted(incumbent)
+                    self._on_unreachable(controller)
                     return
                 await asyncio.sleep((BETWEEN_REFUSALS_MS if was_connected else RETRY_MS) / 1000)
                 continue

@@ -1,42 +1,32 @@
-"""Witness: is shown what the controller decides from, and what comes of it.
+"""InputRecorder: is shown what the controller decides from, and what comes of it.
 
-A `Question` is all that a partition's next state is decided from, as a value; to answer it is to ask the deciding code
-with nothing else. So what was decided once can be decided again, elsewhere and later (docs/flight-recorder.md).
+Decides nothing. The flight recorder is one: what was decided once can be decided again, elsewhere and later
+(docs/flight-recorder.md).
 
-Decides nothing. Invariants:
-I1  A question holds values only: numbers, booleans, texts and tuples of them.
-I2  A witness returns at once, raises nothing and changes nothing: what it is shown is read before it returns.
+Invariant:
+I1  A recorder returns at once, raises nothing and changes nothing: what it is shown is read before it returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import PartitionState
 
 if TYPE_CHECKING:
     from kavka.controller.decide.context import ControllerContext, KnownState
-    from kavka.controller.decide.election import Succession
+    from kavka.controller.decide.election import PartitionChange
     from kavka.controller.decide.isr_proposals import Proposal, Verdict
+    from kavka.controller.decide.questions import Question
 
 
-class Question(Protocol):
-    """What becomes of a partition: a NamedTuple, in the module of the code that it asks."""
-
-    def answer(self, state: PartitionState) -> Succession | None:
-        """What becomes of a partition in that state; None: it stays as it is."""
-        ...
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
-class Witness:
-    """This one looks away."""
+class InputRecorder:
+    """This one records nothing."""
 
     def on_asked(
-        self, partition: TopicPartition, known: KnownState, question: Question, answer: Succession | None
+        self, partition: TopicPartition, known: KnownState, question: Question, answer: PartitionChange | None
     ) -> None:
         """The question was asked about the partition's known state."""
 

@@ -26,7 +26,7 @@ from kavka.controller.decide.isr_proposals import (
     verdict_decision,
 )
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import MAX_WRITE_ATTEMPTS, Leaders
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
@@ -42,28 +42,28 @@ FIRST_VERSION_WITH_BROKER_EPOCHS: Final = 3
 
 
 class IsrAlterations:
-    """Judges and writes what leaders propose, in one reign."""
+    """Judges and writes what leaders propose, in one term."""
 
-    def __init__(self, reign: Reign, leaders: Leaders) -> None:
-        self._reign = reign
-        self._context = reign.context
+    def __init__(self, term: ControllerTerm, leaders: Leaders) -> None:
+        self._term = term
+        self._context = term.context
         self._leaders = leaders
 
     async def alter(
         self, request: AlterPartitionRequest, version: int
     ) -> tuple[AlterPartitionResponse, list[TopicPartition]]:
-        """The answer, and the partitions whose ISR changed. Raises Deposed; ZooKeeperError where it stays unknown
+        """The answer, and the partitions whose ISR changed. Raises NotController; ZooKeeperError where it stays unknown
         whether the changes were written: the leader asks again."""
         if self._context.broker_epoch(BrokerId(request.broker_id)) != request.broker_epoch:
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH), []
-        async with self._reign.turn:
+        async with self._term.turn:
             proposals, topics, unknown = self._read(request, version)
             changed: list[TopicPartition] = []
             try:
                 verdicts = await self._write(proposals, version, changed)
             finally:
                 orders = [self._context.partition_order(partition, recipients=()) for partition in changed]
-                await self._reign.order(ClusterChange(partitions=tuple(orders)))
+                await self._term.order(ClusterChange(partitions=tuple(orders)))
         answers = {
             proposal.partition: _answer(proposal.partition.partition, verdict)
             for proposal, verdict in zip(proposals, verdicts, strict=True)
@@ -108,7 +108,7 @@ class IsrAlterations:
                 if isinstance(verdict, Accepted)
             ]
             try:
-                results = await self._reign.write(
+                results = await self._term.write(
                     SetData(partition_state_path(partition), verdict.state.encode(), verdict.before.version)
                     for partition, verdict in accepted
                 )
@@ -136,24 +136,24 @@ class IsrAlterations:
 
     def _judge(self, proposal: Proposal, version: int) -> Verdict:
         verdict = judge(proposal, self._context, version=version)
-        self._reign.witness.on_judged(proposal, self._context, verdict, version=version)
+        self._term.input_recorder.on_judged(proposal, self._context, verdict, version=version)
         if not isinstance(verdict, Accepted):
             return verdict
         kept = self._leaders.keep_elr(proposal.partition, verdict.before.state, verdict.state)
         return verdict._replace(state=kept)
 
     def _record(self, proposal: Proposal, verdict: Verdict, before: KnownState | None) -> None:
-        reign = self._reign
+        term = self._term
         decision = verdict_decision(
             proposal,
             verdict,
             None if before is None else before.state,
-            at_ms=reign.now_ms(),
-            broker_id=reign.broker_id,
+            at_ms=term.now_ms(),
+            broker_id=term.broker_id,
             controller_epoch=self._context.epoch,
         )
         if decision is not None:
-            reign.record(decision)
+            term.record(decision)
 
 
 def _proposal(name: str, leader: BrokerId, form: ProposedPartition, version: int) -> Proposal:

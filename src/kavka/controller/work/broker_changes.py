@@ -1,6 +1,6 @@
 """BrokerChanges: what follows when brokers come, go, bounce, fall silent, or lose a log directory.
 
-A flow in a controller's reign; who leads afterwards is decided by `election`, through `leaders`. It must not know how
+A flow in the controller's term; who leads afterwards is decided by `election`, through `leaders`. It must not know how
 it was found out, nor how orders travel.
 
     came          its replicas are ONLINE, it is told everything; partitions without a leader may get one
@@ -40,7 +40,7 @@ from kavka.controller.decide.context import LiveBroker
 from kavka.controller.decide.reasons import broker_decision
 from kavka.controller.decide.state_machines import Replica
 from kavka.controller.orders.orders import ClusterChange, PartitionOrder
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import PARTITIONS_PER_WRITE, Leaders
 from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind, Facts
@@ -50,12 +50,12 @@ from kavka.zookeeper.znodes import MalformedZNode, UncleanShutdowns
 
 
 class BrokerChanges:
-    """Takes in who is alive, in one reign. All methods are called with `turn` held; they raise Deposed and
+    """Takes in who is alive, in one term. All methods are called with `turn` held; they raise NotController and
     ZooKeeperError."""
 
-    def __init__(self, reign: Reign, leaders: Leaders, deletions: TopicDeletions) -> None:
-        self._reign = reign
-        self._context = reign.context
+    def __init__(self, term: ControllerTerm, leaders: Leaders, deletions: TopicDeletions) -> None:
+        self._term = term
+        self._context = term.context
         self._leaders = leaders
         self._deletions = deletions
 
@@ -78,7 +78,7 @@ class BrokerChanges:
             is_other = brokers != before
             context.set_brokers(brokers)
             if is_other:
-                await self._reign.order(ClusterChange(brokers_changed=True))
+                await self._term.order(ClusterChange(brokers_changed=True))
             return []
         for broker_id in went:
             self._note(DecisionKind.BROKER_WENT, broker_id, "its session is over", before[broker_id].epoch)
@@ -108,10 +108,10 @@ class BrokerChanges:
         except BaseException:
             # To be found changed again by the next attempt: the brokers are as they were, what was written is ordered.
             context.set_brokers(before)
-            await self._reign.order(ClusterChange(partitions=tuple(changes.values())))
+            await self._term.order(ClusterChange(partitions=tuple(changes.values())))
             raise
         self._leaders.place_replicas(partitions)
-        await self._reign.order(
+        await self._term.order(
             ClusterChange(
                 partitions=tuple(changes.values()), brokers_changed=True, new_brokers=tuple(sorted(came + bounced))
             )
@@ -160,7 +160,7 @@ class BrokerChanges:
     async def on_behind(self, broker_id: BrokerId, epoch: int) -> None:
         """Requests to the broker were dropped: it is told everything."""
         if self._context.broker_epoch(broker_id) == epoch:
-            await self._reign.order(ClusterChange(brokers_changed=True, new_brokers=(broker_id,)))
+            await self._term.order(ClusterChange(brokers_changed=True, new_brokers=(broker_id,)))
             await self._deletions.resume([broker_id])
 
     async def on_failed_replicas(self, broker_id: BrokerId, epoch: int, partitions: Sequence[TopicPartition]) -> None:
@@ -196,12 +196,12 @@ class BrokerChanges:
             if partition.topic not in self._context.topics_to_delete
             and broker_id in self._context.topics[partition.topic].replicas(partition.partition)
         )
-        await self._reign.order(ClusterChange(partitions=orders))
+        await self._term.order(ClusterChange(partitions=orders))
 
     async def load_acted_on(self) -> None:
         """Reads which unclean stops other controllers acted upon."""
         if self._leaders.keeps_elr:
-            found = (await self._reign.zookeeper.get_many([UncleanShutdowns.PATH]))[0]
+            found = (await self._term.zookeeper.get_many([UncleanShutdowns.PATH]))[0]
             # Of garbage nothing was acted upon: to act once more costs a catching-up, never a record.
             with suppress(MalformedZNode):
                 self._context.acted_on = {} if found is None else dict(UncleanShutdowns.decode(found[0]).acted_on)
@@ -224,10 +224,10 @@ class BrokerChanges:
         acted_on = {key: epoch for key, epoch in {**context.acted_on, **news}.items() if key in known}
         data = UncleanShutdowns(acted_on).encode()
         try:
-            # Only the controller writes it, which every write of a reign checks.
-            await self._reign.write([SetData(UncleanShutdowns.PATH, data)])
+            # Only the controller writes it, which every write of a term checks.
+            await self._term.write([SetData(UncleanShutdowns.PATH, data)])
         except NoNode:
-            await self._reign.write([Create(UncleanShutdowns.PATH, data)])
+            await self._term.write([Create(UncleanShutdowns.PATH, data)])
         context.acted_on = acted_on
 
     async def elect_offline(self, topics: Iterable[str] | None) -> None:
@@ -266,7 +266,7 @@ class BrokerChanges:
             new = [partition for partition in some if partition not in self._context.states]
             orders += await self._leaders.initialise(new)
             self._leaders.place_replicas(some)
-            await self._reign.order(ClusterChange(partitions=tuple(orders)))
+            await self._term.order(ClusterChange(partitions=tuple(orders)))
 
     def _forget_failures(self, broker_ids: Iterable[BrokerId]) -> None:
         gone = set(broker_ids)
@@ -275,13 +275,13 @@ class BrokerChanges:
 
     def _note(self, kind: DecisionKind, about: BrokerId, why: str, epoch: int) -> None:
         evidence: Facts = {"broker_epoch": epoch, "registered": tuple(sorted(self._context.brokers))}
-        self._reign.record(
+        self._term.record(
             broker_decision(
                 kind,
                 about,
                 f"broker {about}: {why}",
-                at_ms=self._reign.now_ms(),
-                broker_id=self._reign.broker_id,
+                at_ms=self._term.now_ms(),
+                broker_id=self._term.broker_id,
                 controller_epoch=self._context.epoch,
                 evidence=evidence,
             )

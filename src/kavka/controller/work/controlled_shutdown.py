@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from kavka.controller.decide.context import KnownState
 from kavka.controller.decide.controlled_shutdown import Leaving
-from kavka.controller.decide.election import Succession
+from kavka.controller.decide.election import PartitionChange
 from kavka.controller.decide.reasons import broker_decision
 from kavka.controller.orders.orders import ClusterChange, StopOrder
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
@@ -25,20 +25,20 @@ from kavka.model import BrokerId, TopicPartition
 
 
 class ControlledShutdown:
-    """Takes brokers out of the cluster, in one reign."""
+    """Takes brokers out of the cluster, in one term."""
 
-    def __init__(self, reign: Reign, leaders: Leaders) -> None:
-        self._reign = reign
-        self._context = reign.context
+    def __init__(self, term: ControllerTerm, leaders: Leaders) -> None:
+        self._term = term
+        self._context = term.context
         self._leaders = leaders
 
     async def begin(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
         """Hands over what the broker leads; returns the partitions that it still leads and others have a replica of.
 
-        `broker_epoch` -1 is any. Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), Deposed,
+        `broker_epoch` -1 is any. Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), NotController,
         ZooKeeperError. To be asked again until nothing remains.
         """
-        async with self._reign.turn:
+        async with self._term.turn:
             registered = self._context.broker_epoch(broker_id)
             if broker_id not in self._context.brokers:
                 raise RequestError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not registered")
@@ -65,7 +65,7 @@ class ControlledShutdown:
         followed = [partition for partition in partitions if context.states[partition].state.leader != broker_id]
         live, shutting_down = tuple(context.reachable_broker_ids()), tuple(context.shutting_down)
 
-        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+        def decide(partition: TopicPartition, known: KnownState) -> PartitionChange | None:
             replicas = context.topics[partition.topic].replicas(partition.partition)
             question = Leaving(broker_id, replicas, live, shutting_down, context.epoch)
             return self._leaders.ask(partition, known, question)
@@ -84,7 +84,7 @@ class ControlledShutdown:
             else order
             for order in orders
         ]
-        await self._reign.order(ClusterChange(partitions=tuple(orders), stops=tuple(stops)))
+        await self._term.order(ClusterChange(partitions=tuple(orders), stops=tuple(stops)))
 
     def _is_shared(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
         replicas = self._context.topics[partition.topic].replicas(partition.partition)
@@ -98,14 +98,14 @@ class ControlledShutdown:
         ]
 
     def _record(self, broker_id: BrokerId, remaining: Sequence[TopicPartition]) -> None:
-        self._reign.record(
+        self._term.record(
             broker_decision(
                 DecisionKind.BROKER_SHUTTING_DOWN,
                 broker_id,
                 f"broker {broker_id} asked for its controlled shutdown; it still leads {len(remaining)} partitions "
                 "that others have replicas of",
-                at_ms=self._reign.now_ms(),
-                broker_id=self._reign.broker_id,
+                at_ms=self._term.now_ms(),
+                broker_id=self._term.broker_id,
                 controller_epoch=self._context.epoch,
                 evidence={
                     "broker_epoch": self._context.shutting_down[broker_id],

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kavka.controller.decide.context import KnownState
-from kavka.controller.decide.election import Elected, ElectionResult, Succession
-from kavka.controller.decide.requested_election import ElectionWish, Wished, is_needed
+from kavka.controller.decide.election import Elected, ElectionResult, PartitionChange
+from kavka.controller.decide.requested_election import ElectionType, Wished, is_needed
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
@@ -52,17 +52,17 @@ class ElectionsDone(NamedTuple):
 
 
 class Elections:
-    """Elections at an operator's wish, in one reign. Methods that wait take the reign's turn and raise Deposed."""
+    """Elections at an operator's wish, in one term. Methods that wait take the term's turn and raise NotController."""
 
-    def __init__(self, reign: Reign, leaders: Leaders) -> None:
-        self._reign = reign
+    def __init__(self, term: ControllerTerm, leaders: Leaders) -> None:
+        self._term = term
         self._leaders = leaders
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+        self._context = term.context
+        self._zookeeper = term.zookeeper
 
-    async def elect(self, wish: ElectionWish, partitions: Iterable[TopicPartition] | None = None) -> ElectionsDone:
+    async def elect(self, wish: ElectionType, partitions: Iterable[TopicPartition] | None = None) -> ElectionsDone:
         """Elects leaders for the partitions, or for all; an election that fails changes nothing for its partition."""
-        async with self._reign.turn:
+        async with self._term.turn:
             if partitions is None:
                 partitions = [key for topic in self._context.topics.values() for key in topic.topic_partitions()]
             return await self._elect(wish, list(dict.fromkeys(partitions)))
@@ -70,9 +70,9 @@ class Elections:
     async def take_submitted(self) -> None:
         """Holds the elections that /admin/preferred_replica_election asks for, deletes it, and watches for the next.
 
-        Raises Deposed, ZooKeeperError.
+        Raises NotController, ZooKeeperError.
         """
-        async with self._reign.turn:
+        async with self._term.turn:
             for _ in range(MAX_WRITE_ATTEMPTS):
                 if await self._zookeeper.exists(PREFERRED_REPLICA_ELECTION_PATH, watch=True) is None:
                     return
@@ -85,13 +85,13 @@ class Elections:
                     self._context.found_malformed(malformed)
                     return
                 self._context.malformed.pop(PREFERRED_REPLICA_ELECTION_PATH, None)
-                await self._elect(ElectionWish.PREFERRED, list(dict.fromkeys(wanted)))
+                await self._elect(ElectionType.PREFERRED, list(dict.fromkeys(wanted)))
                 try:
-                    await self._reign.write([Delete(PREFERRED_REPLICA_ELECTION_PATH, stat.version)])
+                    await self._term.write([Delete(PREFERRED_REPLICA_ELECTION_PATH, stat.version)])
                 except (NoNode, BadVersion, OutcomeUnknown):
                     continue  # Somebody wrote another wish, or it is gone: look again.
 
-    async def _elect(self, wish: ElectionWish, partitions: Sequence[TopicPartition]) -> ElectionsDone:
+    async def _elect(self, wish: ElectionType, partitions: Sequence[TopicPartition]) -> ElectionsDone:
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         electable: list[TopicPartition] = []
         for partition in partitions:
@@ -102,7 +102,7 @@ class Elections:
                 outcomes[partition] = refused
         results: dict[TopicPartition, ElectionResult] = {}
 
-        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+        def decide(partition: TopicPartition, known: KnownState) -> PartitionChange | None:
             replicas = self._replicas(partition)
             if not is_needed(wish, replicas, known.state.leader, self._context.reachable_broker_ids()):
                 results.pop(partition, None)
@@ -116,7 +116,7 @@ class Elections:
         delivery = Delivery()
         try:
             orders = await self._leaders.change(electable, decide)
-            delivery = await self._reign.order(ClusterChange(partitions=tuple(orders)))
+            delivery = await self._term.order(ClusterChange(partitions=tuple(orders)))
         except OutcomeUnknown as unknown:
             failed = ElectionOutcome(ErrorCode.REQUEST_TIMED_OUT, str(unknown))
             outcomes.update(dict.fromkeys(electable, failed))
@@ -128,7 +128,7 @@ class Elections:
                 outcomes[partition] = self._outcome(wish, partition, results.get(partition))
         return ElectionsDone({partition: outcomes[partition] for partition in partitions}, delivery)
 
-    def _refusal(self, wish: ElectionWish, partition: TopicPartition) -> ElectionOutcome | None:
+    def _refusal(self, wish: ElectionType, partition: TopicPartition) -> ElectionOutcome | None:
         topic, known = self._context.topics.get(partition.topic), self._context.states.get(partition)
         if topic is None or partition.partition not in topic.assignment.partitions:
             return ElectionOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -138,7 +138,7 @@ class Elections:
             return ElectionOutcome(_UNAVAILABLE[wish], "none of its replicas was ever alive")
         return None
 
-    def _outcome(self, wish: ElectionWish, partition: TopicPartition, result: ElectionResult | None) -> ElectionOutcome:
+    def _outcome(self, wish: ElectionType, partition: TopicPartition, result: ElectionResult | None) -> ElectionOutcome:
         known = self._context.states.get(partition)
         if known is None:
             return ElectionOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -148,11 +148,11 @@ class Elections:
             )
         if isinstance(result, Elected):
             return ElectionOutcome(ErrorCode.NONE, leader=result.leader)
-        self._reign.record(
+        self._term.record(
             Decision(
                 DecisionKind.LEADER_NOT_ELECTED,
-                self._reign.now_ms(),
-                self._reign.broker_id,
+                self._term.now_ms(),
+                self._term.broker_id,
                 f"{wish.value} election: {result.reason}",
                 partition=partition,
                 leader_epoch=known.state.leader_epoch,
@@ -175,6 +175,6 @@ class Elections:
 
 
 _UNAVAILABLE: Final = {
-    ElectionWish.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    ElectionWish.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }

@@ -1,6 +1,6 @@
 """FeatureUpdates: changes of feature levels at a client's wish, written to /feature by the controller.
 
-A flow in a controller's reign; what is allowed is decided by `feature_levels`. The brokers learn of a change by their
+A flow in the controller's term; what is allowed is decided by `feature_levels`. The brokers learn of a change by their
 watch on /feature.
 
     I1  a change is written by compare-and-set: what another one wrote meanwhile is read and judged again
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kavka.controller.decide.feature_levels import FeatureUpdate, updated
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.errors import ErrorCode, RequestError
 from kavka.zookeeper.port import BadVersion, NodeExists, NoNode, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import FeatureNode, MalformedZNode
@@ -26,20 +26,20 @@ MAX_ATTEMPTS: Final = 10
 
 
 class FeatureUpdates:
-    """Changes feature levels in one reign."""
+    """Changes feature levels in one term."""
 
-    def __init__(self, reign: Reign) -> None:
-        self._reign = reign
+    def __init__(self, term: ControllerTerm) -> None:
+        self._term = term
 
     async def update(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False, all_or_nothing: bool = False
     ) -> tuple[dict[str, RequestError | None], int]:
         """What became of each update (None: it is done), by name; and the zxid of /feature as it is now.
 
-        With `all_or_nothing` one that is refused leaves them all undone. Raises Deposed, and ZooKeeperError where it
-        stays unknown whether they were written; RequestError (FEATURE_UPDATE_FAILED) where /feature cannot be read.
+        With `all_or_nothing` one that is refused leaves them all undone. Raises NotController, and ZooKeeperError where
+        it stays unknown whether they were written; RequestError (FEATURE_UPDATE_FAILED) where /feature cannot be read.
         """
-        async with self._reign.turn:
+        async with self._term.turn:
             for attempt in range(MAX_ATTEMPTS):
                 node, stat = await self._read()
                 wanted, outcomes = self._judge(node, updates)
@@ -47,7 +47,7 @@ class FeatureUpdates:
                 if validate_only or wanted == node or (refused and all_or_nothing):
                     return outcomes, stat.mzxid
                 try:
-                    (written,) = await self._reign.write([SetData(FeatureNode.PATH, wanted.encode(), stat.version)])
+                    (written,) = await self._term.write([SetData(FeatureNode.PATH, wanted.encode(), stat.version)])
                 except BadVersion:
                     continue
                 except OutcomeUnknown:
@@ -64,7 +64,7 @@ class FeatureUpdates:
     def _judge(
         self, node: FeatureNode, updates: Sequence[FeatureUpdate]
     ) -> tuple[FeatureNode, dict[str, RequestError | None]]:
-        brokers = [live.registration.features for live in self._reign.context.brokers.values()]
+        brokers = [live.registration.features for live in self._term.context.brokers.values()]
         outcomes: dict[str, RequestError | None] = {}
         times = Counter(update.name for update in updates)
         for update in updates:
@@ -79,13 +79,13 @@ class FeatureUpdates:
         return node, outcomes
 
     async def _read(self) -> tuple[FeatureNode, Stat]:
-        zookeeper = self._reign.zookeeper
+        zookeeper = self._term.zookeeper
         while True:
             try:
                 data, stat = await zookeeper.get(FeatureNode.PATH)
                 return FeatureNode.decode(data), stat
             except NoNode:
-                # A reign begins with making it: somebody has deleted it by hand.
+                # A term begins with making it: somebody has deleted it by hand.
                 try:
                     await zookeeper.create(FeatureNode.PATH, FeatureNode(enabled=True).encode())
                 except NodeExists:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.controller.decide.leader_balance import BrokerBalance, balances
-from kavka.controller.decide.requested_election import ElectionWish
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.decide.requested_election import ElectionType
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.elections import Elections
 from kavka.controller.work.reassignments import Reassignments
 from kavka.decisions import Decision, DecisionKind
@@ -24,26 +24,31 @@ FIRST_CHECK_MS: Final = 5_000
 
 
 class Rebalance:
-    """The check and its elections, in one reign. `limit_percent` reads leader.imbalance.per.broker.percentage."""
+    """The check and its elections, in one term. `limit_percent` reads leader.imbalance.per.broker.percentage."""
 
     def __init__(
-        self, reign: Reign, elections: Elections, reassignments: Reassignments, *, limit_percent: Callable[[], int]
+        self,
+        term: ControllerTerm,
+        elections: Elections,
+        reassignments: Reassignments,
+        *,
+        limit_percent: Callable[[], int],
     ) -> None:
-        self._reign = reign
+        self._term = term
         self._elections = elections
         self._reassignments = reassignments
         self._limit_percent = limit_percent
 
     async def run(self) -> None:
-        """Looks at the balance once. Raises Deposed, ZooKeeperError."""
-        async with self._reign.turn:
+        """Looks at the balance once. Raises NotController, ZooKeeperError."""
+        async with self._term.turn:
             limit_percent = self._limit_percent()
             found = balances(
-                self._reign.context, limit_percent=limit_percent, reassigning=self._reassignments.any_under_way
+                self._term.context, limit_percent=limit_percent, reassigning=self._reassignments.any_under_way
             )
         for balance in found:
             if balance.to_elect:
-                done = await self._elections.elect(ElectionWish.PREFERRED, balance.to_elect)
+                done = await self._elections.elect(ElectionType.PREFERRED, balance.to_elect)
                 moved = sum(outcome.code is ErrorCode.NONE for outcome in done.outcomes.values())
                 self._note(balance, limit_percent, moved)
 
@@ -53,14 +58,14 @@ class Rebalance:
             f"{balance.broker_id}, {100 * balance.imbalance:.0f} % and more than {limit_percent} %: "
             f"it leads {moved} of them again"
         )
-        self._reign.record(
+        self._term.record(
             Decision(
                 DecisionKind.LEADERS_REBALANCED,
-                self._reign.now_ms(),
-                self._reign.broker_id,
+                self._term.now_ms(),
+                self._term.broker_id,
                 why,
                 about_broker=balance.broker_id,
-                controller_epoch=self._reign.context.epoch,
+                controller_epoch=self._term.context.epoch,
                 evidence={
                     "preferred": balance.preferred_count,
                     "elsewhere": len(balance.elsewhere),

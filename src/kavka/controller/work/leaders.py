@@ -1,6 +1,6 @@
 """Leaders: gives partitions their first leader, and a new one when brokers come or go.
 
-A flow: it reads state znodes, asks `election`, writes compare-and-set in the controller's reign, and returns the
+A flow: it reads state znodes, asks `election`, writes compare-and-set in the controller's term, and returns the
 orders that follow. It must not decide who leads, nor send anything.
 
 Between its reading and its writing the leader of a partition may have changed the ISR, so that the version is another
@@ -20,14 +20,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from kavka.controller.decide.context import KnownState
-from kavka.controller.decide.election import ElectionResult, Succession
+from kavka.controller.decide.election import ElectionResult, PartitionChange
 from kavka.controller.decide.eligible_leaders import BrokersChanged, present_elr, with_elr
-from kavka.controller.decide.reasons import refused_move_decision, succession_decision
+from kavka.controller.decide.questions import Question
+from kavka.controller.decide.reasons import partition_change_decision, refused_move_decision
 from kavka.controller.decide.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
 from kavka.controller.decide.topic_plans import initial_states
 from kavka.controller.orders.orders import ClusterChange, PartitionOrder
-from kavka.controller.term.controller_term import Reign
-from kavka.controller.term.input_recorder import Question
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (
@@ -48,7 +48,7 @@ PARTITIONS_PER_WRITE: Final = 1_000
 _NO_REASONS: Final[Mapping[TopicPartition, ElectionResult | None]] = MappingProxyType({})
 
 
-Decide: TypeAlias = Callable[[TopicPartition, KnownState], Succession | None]
+Decide: TypeAlias = Callable[[TopicPartition, KnownState], PartitionChange | None]
 """What becomes of a partition in the state that it is in, or None if nothing does."""
 
 
@@ -56,7 +56,7 @@ class _Decided(NamedTuple):
     """What is to become of a partition whose state was `before`."""
 
     partition: TopicPartition
-    succession: Succession
+    change: PartitionChange
     before: KnownState
 
 
@@ -66,13 +66,13 @@ class Leaders:
 
     def __init__(
         self,
-        reign: Reign,
+        term: ControllerTerm,
         unclean_allowed: Callable[[str], bool],
         min_insync_replicas: Callable[[str], int] | None = None,
     ) -> None:
-        self._reign = reign
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+        self._term = term
+        self._context = term.context
+        self._zookeeper = term.zookeeper
         self._unclean_allowed = unclean_allowed
         self._min_insync_replicas = min_insync_replicas
         self._stored_at: dict[TopicPartition, int] = {}
@@ -101,7 +101,9 @@ class Leaders:
         staying = self._staying(partition) if staying is None else staying
         needed, unclean = self._needed(partition, staying), self._context.unclean_broker_ids()
         kept = with_elr(before, after, staying=staying, needed=needed, unclean=unclean)
-        self._reign.witness.on_kept(partition, before, after, kept, staying=staying, needed=needed, unclean=unclean)
+        self._term.input_recorder.on_kept(
+            partition, before, after, kept, staying=staying, needed=needed, unclean=unclean
+        )
         return kept
 
     def _staying(self, partition: TopicPartition) -> list[BrokerId]:
@@ -133,7 +135,7 @@ class Leaders:
         """Gives each of the partitions its first leader, as far as a replica of it is alive.
 
         They may already have a state (a controller died while it wrote them, or an answer was lost): that is taken.
-        Raises Deposed, ZooKeeperError.
+        Raises NotController, ZooKeeperError.
         """
         for attempt in range(MAX_WRITE_ATTEMPTS):
             await self.load(partitions)
@@ -170,7 +172,7 @@ class Leaders:
             operations += [Create(path) for path, node in zip(parents, found, strict=True) if node is None]
             operations += [Create(partition_state_path(key), state.encode()) for key, state in states.items()]
             written.update(states)
-        await self._reign.write(operations)
+        await self._term.write(operations)
         for key, state in written.items():
             self._context.states[key] = KnownState(state, version=0)
 
@@ -180,14 +182,14 @@ class Leaders:
         An unclean election is held only with `may_lose`, and only when no member of the ISR is registered: one that is
         merely unreachable may be starting, or cut off from here alone, and has the records that would be lost.
 
-        Returns orders for those that changed. Raises Deposed, ZooKeeperError.
+        Returns orders for those that changed. Raises NotController, ZooKeeperError.
         """
         reachable = tuple(self._context.reachable_broker_ids())
         failed = self._context.failed_replicas
         leaving = tuple(self._context.shutting_down)
         unclean = tuple(self._context.unclean_broker_ids()) if self.keeps_elr else ()
 
-        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+        def decide(partition: TopicPartition, known: KnownState) -> PartitionChange | None:
             replicas = self._context.topics[partition.topic].replicas(partition.partition)
             unclean_allowed = (
                 may_lose
@@ -212,14 +214,14 @@ class Leaders:
 
         return await self.change(partitions, decide)
 
-    def ask(self, partition: TopicPartition, known: KnownState, question: Question) -> Succession | None:
-        """What becomes of the partition; the reign's witness is shown the question."""
+    def ask(self, partition: TopicPartition, known: KnownState, question: Question) -> PartitionChange | None:
+        """What becomes of the partition; the term's recorder is shown the question."""
         answer = question.answer(known.state)
-        self._reign.witness.on_asked(partition, known, question, answer)
+        self._term.input_recorder.on_asked(partition, known, question, answer)
         return answer
 
     async def react_on_former_lives(self, partitions: Sequence[TopicPartition]) -> list[PartitionOrder]:
-        """As `react`, for a reign that begins: members of an ISR that registered after it was stored were away since.
+        """As `react`, for a term that begins: members of an ISR that registered after it was stored were away since.
 
         1. A broker that leads loses power, and with it the controller, or that dies at the same time.
         2. It is back, and registered, before the next controller reads who is alive: nobody saw it gone.
@@ -257,7 +259,8 @@ class Leaders:
         """Writes for each partition that has a state what `decide` makes of it, compare-and-set.
 
         `decide` is asked again, with the state as it is then, where somebody else wrote meanwhile. Returns orders for
-        the partitions that changed. Raises Deposed, ZooKeeperError; orders for what was written before are given then.
+        the partitions that changed. Raises NotController, ZooKeeperError; then the orders for what was
+        written before are already given.
         """
         todo = list(partitions)
         orders: list[PartitionOrder] = []
@@ -265,7 +268,7 @@ class Leaders:
             for start in range(0, len(todo), PARTITIONS_PER_WRITE):
                 await self._change(todo[start : start + PARTITIONS_PER_WRITE], decide, orders)
         except BaseException:
-            await self._reign.order(ClusterChange(partitions=tuple(orders)))
+            await self._term.order(ClusterChange(partitions=tuple(orders)))
             raise
         return orders
 
@@ -275,8 +278,8 @@ class Leaders:
         for attempt in range(MAX_WRITE_ATTEMPTS):
             decided = self._decide(todo, decide)
             try:
-                results = await self._reign.write(
-                    SetData(partition_state_path(each.partition), each.succession.state.encode(), each.before.version)
+                results = await self._term.write(
+                    SetData(partition_state_path(each.partition), each.change.state.encode(), each.before.version)
                     for each in decided
                 )
             except (BadVersion, NoNode, OutcomeUnknown):
@@ -291,7 +294,7 @@ class Leaders:
                 continue
             for each, stat in zip(decided, results, strict=True):
                 assert isinstance(stat, Stat)
-                self._context.states[each.partition] = KnownState(each.succession.state, stat.version)
+                self._context.states[each.partition] = KnownState(each.change.state, stat.version)
             orders += self._adopt_decided(decided)
             return
 
@@ -301,12 +304,12 @@ class Leaders:
             known = self._context.states.get(partition)
             if known is None:
                 continue
-            succession = decide(partition, known)
-            if succession is not None and self.keeps_elr:
-                state = self.keep_elr(partition, known.state, succession.state, staying=succession.staying)
-                succession = succession._replace(state=state)
-            if succession is not None:
-                decided.append(_Decided(partition, succession, known))
+            change = decide(partition, known)
+            if change is not None and self.keeps_elr:
+                state = self.keep_elr(partition, known.state, change.state, staying=change.staying)
+                change = change._replace(state=state)
+            if change is not None:
+                decided.append(_Decided(partition, change, known))
         return decided
 
     def _committed_before(self, decided: Sequence[_Decided]) -> list[PartitionOrder]:
@@ -314,26 +317,26 @@ class Leaders:
         committed = []
         for each in decided:
             known = self._context.states.get(each.partition)
-            if known == KnownState(each.succession.state, each.before.version + 1):
+            if known == KnownState(each.change.state, each.before.version + 1):
                 committed.append(each)
         return self._adopt_decided(committed)
 
     def _adopt_decided(self, decided: Sequence[_Decided]) -> list[PartitionOrder]:
-        reign = self._reign
-        for partition, succession, before in decided:
-            if succession.election is None and not succession.why and succession.state.isr == before.state.isr:
+        term = self._term
+        for partition, change, before in decided:
+            if change.election is None and not change.why and change.state.isr == before.state.isr:
                 continue  # A new epoch and nothing else: whoever wanted it says why.
-            reign.record(
-                succession_decision(
+            term.record(
+                partition_change_decision(
                     partition,
                     before.state,
-                    succession,
-                    at_ms=reign.now_ms(),
-                    broker_id=reign.broker_id,
+                    change,
+                    at_ms=term.now_ms(),
+                    broker_id=term.broker_id,
                     unreachable=tuple(self._context.unreachable),
                 )
             )
-        why = {partition: succession.election for partition, succession, _ in decided}
+        why = {partition: change.election for partition, change, _ in decided}
         return self.adopt([partition for partition, _, _ in decided], is_new=False, why=why)
 
     def adopt(
@@ -351,7 +354,7 @@ class Leaders:
         self.note(self._context.partitions.move(offline, PartitionStatus.OFFLINE).refused)
         self.place_replicas(partitions)
         return [
-            self._reign.partition_order(partition, is_new=is_new, why=why.get(partition)) for partition in partitions
+            self._term.partition_order(partition, is_new=is_new, why=why.get(partition)) for partition in partitions
         ]
 
     def place_replicas(self, partitions: Iterable[TopicPartition]) -> None:
@@ -365,6 +368,6 @@ class Leaders:
 
     def note(self, refused: Sequence[RefusedMove[K, S]]) -> None:
         """Illegal moves change nothing and are recorded."""
-        reign = self._reign
+        term = self._term
         for move in refused:
-            reign.record(refused_move_decision(move, at_ms=reign.now_ms(), broker_id=reign.broker_id))
+            term.record(refused_move_decision(move, at_ms=term.now_ms(), broker_id=term.broker_id))

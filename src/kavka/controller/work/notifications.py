@@ -4,7 +4,7 @@
                                                     the states are read again, all brokers get the metadata
     /log_dir_event_notification/log_dir_event_N     a broker lost a log directory
 
-A flow in a controller's reign. A notification is deleted after it was acted upon: a controller that dies in between
+A flow in a controller's term. A notification is deleted after it was acted upon: a controller that dies in between
 leaves it to the next one, and to act on it twice does no harm.
 
 Invariants:
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.logger import Logger
 from kavka.model import BrokerId, TopicPartition
@@ -38,13 +38,13 @@ MAX_AT_ONCE: Final = 500
 
 
 class Notifications:
-    """Reads and removes notifications, in one reign. Methods are called with `turn` held; they raise Deposed and
+    """Reads and removes notifications, in one term. Methods are called with `turn` held; they raise NotController and
     ZooKeeperError."""
 
-    def __init__(self, reign: Reign, leaders: Leaders) -> None:
-        self._reign = reign
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+    def __init__(self, term: ControllerTerm, leaders: Leaders) -> None:
+        self._term = term
+        self._context = term.context
+        self._zookeeper = term.zookeeper
         self._leaders = leaders
 
     async def take_isr_changes(self) -> list[TopicPartition]:
@@ -69,7 +69,7 @@ class Notifications:
                 for partition in known
                 if partition in self._context.states
             ]
-            await self._reign.order(ClusterChange(partitions=tuple(orders)))
+            await self._term.order(ClusterChange(partitions=tuple(orders)))
             await self._remove([path for path, _ in notifications])
         return list(all_named)
 
@@ -101,7 +101,7 @@ class Notifications:
     async def _remove(self, paths: list[str]) -> None:
         while paths:
             try:
-                await self._reign.write(Delete(path) for path in paths)
+                await self._term.write(Delete(path) for path in paths)
             except NoNode:
                 found = await self._zookeeper.get_many(paths)
                 paths = [path for path, node in zip(paths, found, strict=True) if node is not None]

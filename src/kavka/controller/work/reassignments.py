@@ -1,6 +1,6 @@
 """Reassignments: carries partitions from the replicas that they have to the ones that they are to have.
 
-A flow in the controller's reign: it asks `reassignment` what is next, writes it, and has the brokers carry it out. It
+A flow in the controller's term: it asks `reassignment` what is next, writes it, and has the brokers carry it out. It
 must not decide what is allowed or complete.
 
 Every change goes through the same writes, in this order, so that a controller that dies between any two of them leaves
@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.controller.decide.context import NO_BROKER_EPOCH, KnownState, KnownTopic
-from kavka.controller.decide.election import Succession
+from kavka.controller.decide.election import PartitionChange
 from kavka.controller.decide.reassignment import (
     Beginning,
     Refused,
@@ -44,7 +44,7 @@ from kavka.controller.decide.reassignment import (
 )
 from kavka.controller.decide.state_machines import Replica, ReplicaStatus
 from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
@@ -83,21 +83,21 @@ Outcomes = dict[TopicPartition, Refused | None]
 
 
 class Reassignments:
-    """The partitions under reassignment, in one reign. Methods that wait take the reign's turn; they raise Deposed and
-    ZooKeeperError."""
+    """The partitions under reassignment, in one term. Methods that wait take the term's turn; they raise
+    NotController and ZooKeeperError."""
 
     def __init__(
         self,
-        reign: Reign,
+        term: ControllerTerm,
         leaders: Leaders,
         *,
         on_work: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_work` hears that a write failed: `advance` is to be called, after a pause."""
-        self._reign = reign
+        self._term = term
         self._leaders = leaders
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+        self._context = term.context
+        self._zookeeper = term.zookeeper
         self._on_work = on_work
         self._under_way: dict[TopicPartition, None] = {}
         self._watched: dict[TopicPartition, None] = {}
@@ -131,9 +131,9 @@ class Reassignments:
     ) -> Outcomes:
         """Begins, overrides or (None) cancels the reassignment of each partition, each for itself.
 
-        A granted wish is written, and survives this controller. Raises Deposed only.
+        A granted wish is written, and survives this controller. Raises NotController only.
         """
-        async with self._reign.turn:
+        async with self._term.turn:
             try:
                 # A later wish takes the place of one that lies in the znode.
                 await self._take_from_submitted(wishes)
@@ -142,15 +142,15 @@ class Reassignments:
             return await self._alter(wishes, may_change_factor=may_change_factor)
 
     async def resume(self) -> None:
-        """Goes on with what earlier controllers began. To be called once, after the reign's first orders."""
-        async with self._reign.turn:
+        """Goes on with what earlier controllers began. To be called once, after the term's first orders."""
+        async with self._term.turn:
             self._find(self._context.topics)
             await self._take_submitted()
             await self._advance()
 
     async def take_submitted(self) -> None:
         """Takes in what /admin/reassign_partitions holds, and watches it."""
-        async with self._reign.turn:
+        async with self._term.turn:
             await self._take_submitted()
 
     def note_changed(self, path: str) -> bool:
@@ -174,7 +174,7 @@ class Reassignments:
 
     async def advance(self) -> None:
         """Brings every partition under reassignment as far as it gets: after changes of ISRs, and of brokers."""
-        async with self._reign.turn:
+        async with self._term.turn:
             if self._take_again:
                 await self._take_submitted()
             await self._advance()
@@ -265,7 +265,7 @@ class Reassignments:
         }
         refused = dict.fromkeys(before, _GONE)
 
-        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+        def decide(partition: TopicPartition, known: KnownState) -> PartitionChange | None:
             live = tuple(self._live(partition))
             question = Settling(planned[partition].replicas, live, self._context.epoch)
             result = question.result(known.state)
@@ -303,7 +303,7 @@ class Reassignments:
                 self._leaving[Replica(order.topic_partition, broker_id)] = _Leaving(
                     order.state.leader_epoch, self._context.broker_epoch(broker_id)
                 )
-        await self._reign.order(ClusterChange(partitions=tuple(staying), stops=tuple(stops)))
+        await self._term.order(ClusterChange(partitions=tuple(staying), stops=tuple(stops)))
 
     async def _write_assignments(
         self, planned: Mapping[TopicPartition, ReplicaAssignment]
@@ -317,7 +317,7 @@ class Reassignments:
             wanted = {name: with_assigned(topic.assignment, by_topic[name]) for name, topic in known.items()}
             todo = [name for name, topic in known.items() if topic.assignment != wanted[name]]
             try:
-                results = await self._reign.write(
+                results = await self._term.write(
                     SetData(topic_path(name), wanted[name].encode(), known[name].version) for name in todo
                 )
             except (BadVersion, NoNode, OutcomeUnknown):
@@ -346,7 +346,7 @@ class Reassignments:
                 self._context.found_malformed(malformed)
                 continue
             orders += await self._leaders.initialise(self._context.set_topic(topic))
-        await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        await self._term.order(ClusterChange(partitions=tuple(orders)))
 
     async def _begin(self, partitions: Sequence[TopicPartition]) -> None:
         """3: the new replicas follow, and nothing counts that was fetched before."""
@@ -365,7 +365,7 @@ class Reassignments:
             if order.adding:
                 # Only on them may a log be made where there is none.
                 orders.append(order._replace(recipients=order.adding, is_new=True))
-        await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        await self._term.order(ClusterChange(partitions=tuple(orders)))
         for partition in partitions:
             self._cut_off.pop(partition, None)
 
@@ -402,7 +402,7 @@ class Reassignments:
             if broker_epoch not in (leaving.broker_epoch, NO_BROKER_EPOCH):
                 self._leaving[replica] = leaving._replace(broker_epoch=broker_epoch)
                 stops.append(StopOrder(partition, broker_id, leaving.leader_epoch, delete=True))
-        await self._reign.order(ClusterChange(stops=tuple(stops)))
+        await self._term.order(ClusterChange(stops=tuple(stops)))
 
     def _candidates(self) -> list[TopicPartition]:
         """Partitions for which something is new. Ten thousand that wait are not looked at for each that moves on."""
@@ -464,14 +464,14 @@ class Reassignments:
             # Whoever wrote it, a leader that does not ask the controller included: the others learn it.
             news = [partition for partition in changed if partition in self._context.states]
             orders = [self._context.partition_order(partition, recipients=()) for partition in news]
-            await self._reign.order(ClusterChange(partitions=tuple(orders)))
+            await self._term.order(ClusterChange(partitions=tuple(orders)))
 
     async def _complete(self, partitions: Sequence[TopicPartition]) -> None:
         """Settles the partitions on their targets."""
         before = {partition: self._assigned(partition) for partition in partitions}
         after = {partition: ReplicaAssignment(assignment.target) for partition, assignment in before.items()}
 
-        def decide(partition: TopicPartition, known: KnownState) -> Succession | None:
+        def decide(partition: TopicPartition, known: KnownState) -> PartitionChange | None:
             # Asked again where the leader changed the ISR meanwhile: a target may have fallen out of it.
             live = tuple(self._live(partition))
             if next_step(before[partition], known.state.isr, live) is not Step.SETTLE:
@@ -555,7 +555,7 @@ class Reassignments:
                 data, stat = await self._zookeeper.get(REASSIGN_PARTITIONS_PATH)
                 wanted = ReassignPartitions.decode(data).replicas
                 remaining = {key: replicas for key, replicas in wanted.items() if key not in leaving}
-                await self._reign.write(
+                await self._term.write(
                     [
                         SetData(REASSIGN_PARTITIONS_PATH, ReassignPartitions(remaining).encode(), stat.version)
                         if remaining
@@ -617,11 +617,11 @@ class Reassignments:
         replicas: Sequence[BrokerId],
     ) -> None:
         known = self._context.states.get(partition)
-        self._reign.record(
+        self._term.record(
             Decision(
                 kind,
-                self._reign.now_ms(),
-                self._reign.broker_id,
+                self._term.now_ms(),
+                self._term.broker_id,
                 why,
                 partition=partition,
                 leader_epoch=known.state.leader_epoch if known is not None else -1,

@@ -1,7 +1,7 @@
 """TopicAdmin: creates, grows and deletes topics at a client's wish.
 
-A flow: it asks `topics` for the plan, writes it in the controller's reign and has the brokers carry it out. It must not
-decide what is allowed. The answer comes when the brokers that take connections have obeyed, or after MAX_WAIT_MS.
+A flow: it asks `topic_plans` for the plan, writes it in the controller's term and has the brokers carry it out. It must
+not decide what is allowed. The answer comes when the brokers that take connections have obeyed, or after MAX_WAIT_MS.
 
 A write that failed half-way or whose answer was lost is looked up: if the topic's znode is the planned one, what is
 missing below it is completed; if it is not, nothing was done.
@@ -21,10 +21,10 @@ from typing import Final, NamedTuple, TypeVar
 from kavka.controller.decide.context import KnownState, KnownTopic
 from kavka.controller.decide.reasons import topic_decision
 from kavka.controller.decide.topic_plans import (
-    PartitionsWish,
+    PartitionsRequest,
     Refusal,
+    TopicRequest,
     TopicRules,
-    TopicWish,
     partitions_operations,
     plan_partitions,
     plan_topic,
@@ -33,7 +33,7 @@ from kavka.controller.decide.topic_plans import (
 )
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange, PartitionOrder
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind
@@ -76,7 +76,7 @@ class TopicAdmin:
 
     def __init__(
         self,
-        reign: Reign,
+        term: ControllerTerm,
         leaders: Leaders,
         deletions: TopicDeletions,
         rules: TopicRules,
@@ -87,11 +87,11 @@ class TopicAdmin:
     ) -> None:
         """`deletion_enabled`: delete.topic.enable. `carried_out_here` returns when this broker has carried out all that
         it ordered as the controller so far."""
-        self._reign = reign
+        self._term = term
         self._leaders = leaders
         self._deletions = deletions
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+        self._context = term.context
+        self._zookeeper = term.zookeeper
         self._rules = rules
         self._rng = rng
         self._carried_out_here = carried_out_here
@@ -100,18 +100,18 @@ class TopicAdmin:
     # --------------------------------------------------------------------------------------------------- creation
 
     async def create_topics(
-        self, wishes: Sequence[TopicWish], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
+        self, wishes: Sequence[TopicRequest], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
     ) -> list[TopicOutcome]:
         """Creates the topics, each for itself; outcomes in the order of the wishes, a topic named twice is refused.
 
         The answer waits until the brokers that take connections have carried it out, for the others no longer than
         MAX_WAIT_MS and a little for each partition. Where this broker has not in `timeout_ms`, a topic that is written
-        is REQUEST_TIMED_OUT: it is there, and clients may not find it yet. Raises Deposed.
+        is REQUEST_TIMED_OUT: it is there, and clients may not find it yet. Raises NotController.
         """
         limited = within_limit(wishes, self._rules)
         return await self._each([wish.name for wish in wishes], limited, self._create_topic, validate_only, timeout_ms)
 
-    async def _create_topic(self, wish: TopicWish | Refusal, validate_only: bool) -> Granted:
+    async def _create_topic(self, wish: TopicRequest | Refusal, validate_only: bool) -> Granted:
         if isinstance(wish, Refusal):
             return TopicOutcome("", wish.code, wish.message), []
         plan = plan_topic(wish, self._context, self._rules, self._rng)
@@ -122,11 +122,11 @@ class TopicAdmin:
         path, config_path = topic_path(wish.name), topic_config_path(wish.name)
         try:
             try:
-                await self._reign.write(topic_operations(plan, config_exists=False))
+                await self._term.write(topic_operations(plan, config_exists=False))
             except NodeExists as rejected:
                 if rejected.path != config_path:
                     raise
-                await self._reign.write(topic_operations(plan, config_exists=True))
+                await self._term.write(topic_operations(plan, config_exists=True))
         except ZooKeeperError as failure:
             orders = await self._complete(plan.assignment)
             if orders is not None:
@@ -142,20 +142,23 @@ class TopicAdmin:
     # ----------------------------------------------------------------------------------------------------- growth
 
     async def create_partitions(
-        self, wishes: Sequence[PartitionsWish], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
+        self, wishes: Sequence[PartitionsRequest], *, validate_only: bool = False, timeout_ms: int = MAX_WAIT_MS
     ) -> list[TopicOutcome]:
-        """Adds partitions to topics, each for itself; outcomes and waiting as for `create_topics`. Raises Deposed."""
+        """Adds partitions to topics, each for itself; outcomes and waiting as for `create_topics`.
+
+        Raises NotController.
+        """
         names = [wish.topic for wish in wishes]
         return await self._each(names, wishes, self._create_partitions, validate_only, timeout_ms)
 
-    async def _create_partitions(self, wish: PartitionsWish, validate_only: bool) -> Granted:
+    async def _create_partitions(self, wish: PartitionsRequest, validate_only: bool) -> Granted:
         plan = plan_partitions(wish, self._context)
         if isinstance(plan, Refusal):
             return TopicOutcome(wish.topic, plan.code, plan.message), []
         if validate_only:
             return _outcome(plan.assignment), []
         try:
-            await self._reign.write(partitions_operations(plan))
+            await self._term.write(partitions_operations(plan))
         except ZooKeeperError:
             orders = await self._complete(plan.assignment)
             if orders is None:
@@ -174,7 +177,7 @@ class TopicAdmin:
         topic_ids: Mapping[str, uuid.UUID] = _NO_IDS,
         timeout_ms: int = MAX_WAIT_MS,
     ) -> list[TopicOutcome]:
-        """Deletes the topics, each for itself; outcomes in the order of the names. Raises Deposed.
+        """Deletes the topics, each for itself; outcomes in the order of the names. Raises NotController.
 
         `topic_ids`: the ids of those topics that were asked for by id. One that was made anew under its name meanwhile
         has another id, and stays.
@@ -206,7 +209,7 @@ class TopicAdmin:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return TopicOutcome(name, code, "This server does not host this topic-partition."), []
         try:
-            await self._reign.write([Create(delete_topic_path(name))])
+            await self._term.write([Create(delete_topic_path(name))])
         except NodeExists:
             pass  # An earlier wish was not completed.
         await self._deletions.begin([name])
@@ -227,7 +230,7 @@ class TopicAdmin:
         outcomes: list[TopicOutcome] = []
         orders: list[PartitionOrder] = []
         times_named = Counter(names)
-        async with self._reign.turn:
+        async with self._term.turn:
             try:
                 for name, wish in zip(names, wishes, strict=True):
                     if times_named[name] > 1:
@@ -243,7 +246,7 @@ class TopicAdmin:
                     outcomes.append(outcome._replace(name=name))
                     orders += more
             finally:
-                delivery = await self._reign.order(ClusterChange(partitions=tuple(orders)))
+                delivery = await self._term.order(ClusterChange(partitions=tuple(orders)))
         if validate_only or await self._wait(delivery, len(orders), timeout_ms):
             return outcomes
         return [
@@ -276,14 +279,14 @@ class TopicAdmin:
         return self._leaders.adopt(written, is_new=True)
 
     def _note(self, kind: DecisionKind, assignment: TopicAssignment, added: Sequence[TopicPartition]) -> None:
-        reign = self._reign
-        reign.record(
+        term = self._term
+        term.record(
             topic_decision(
                 kind,
                 assignment,
                 added,
-                at_ms=reign.now_ms(),
-                broker_id=reign.broker_id,
+                at_ms=term.now_ms(),
+                broker_id=term.broker_id,
                 controller_epoch=self._context.epoch,
             )
         )

@@ -1,6 +1,6 @@
 """TopicChanges: topics and partitions that appear in ZooKeeper, whoever wrote them, and wishes to delete topics.
 
-A flow in a controller's reign. What this controller writes itself is in the context already when its watch fires, and
+A flow in a controller's term. What this controller writes itself is in the context already when its watch fires, and
 is found to be nothing new. Topics that a tool or another broker wrote have no partition states yet: they get them here.
 
 Invariants:
@@ -23,7 +23,7 @@ from kavka.controller.decide.assignment import RandomSource
 from kavka.controller.decide.context import KnownTopic
 from kavka.controller.decide.reasons import topic_decision
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind
@@ -44,11 +44,11 @@ READS_AT_ONCE: Final = 1_000
 
 
 class TopicChanges:
-    """Takes in topics, in one reign."""
+    """Takes in topics, in one term."""
 
     def __init__(
         self,
-        reign: Reign,
+        term: ControllerTerm,
         leaders: Leaders,
         deletions: TopicDeletions,
         rng: RandomSource,
@@ -56,9 +56,9 @@ class TopicChanges:
         deletion_enabled: bool = True,
     ) -> None:
         """`rng` gives ids; `deletion_enabled`: delete.topic.enable."""
-        self._reign = reign
-        self._context = reign.context
-        self._zookeeper = reign.zookeeper
+        self._term = term
+        self._context = term.context
+        self._zookeeper = term.zookeeper
         self._leaders = leaders
         self._deletions = deletions
         self._rng = rng
@@ -73,8 +73,8 @@ class TopicChanges:
         self._context.topics_to_delete = dict.fromkeys(await self._children(DELETE_TOPICS_PATH))
 
     async def look(self) -> None:
-        """The set of topics changed. Takes `turn`; raises Deposed, ZooKeeperError."""
-        async with self._reign.turn:
+        """The set of topics changed. Takes `turn`; raises NotController, ZooKeeperError."""
+        async with self._term.turn:
             names = await self._children(TOPICS_PATH)
             present = set(names)
             for name in [name for name in self._context.topics if name not in present]:
@@ -84,14 +84,14 @@ class TopicChanges:
             await self._take([name for name in names if name not in self._watched])
 
     async def look_at(self, name: str) -> None:
-        """A topic's znode changed. Takes `turn`; raises Deposed, ZooKeeperError."""
-        async with self._reign.turn:
+        """A topic's znode changed. Takes `turn`; raises NotController, ZooKeeperError."""
+        async with self._term.turn:
             self._watched.pop(name, None)
             await self._take([name])
 
     async def look_for_deletions(self) -> None:
-        """The set of topics to be deleted changed. Takes `turn`; raises Deposed, ZooKeeperError."""
-        async with self._reign.turn:
+        """The set of topics to be deleted changed. Takes `turn`; raises NotController, ZooKeeperError."""
+        async with self._term.turn:
             marked = await self._children(DELETE_TOPICS_PATH)
             new = [name for name in marked if name not in self._context.topics_to_delete]
             if self._deletion_enabled:
@@ -99,7 +99,7 @@ class TopicChanges:
                 return
             for name in new:
                 try:
-                    await self._reign.write([Delete(delete_topic_path(name))])
+                    await self._term.write([Delete(delete_topic_path(name))])
                 except NoNode:
                     pass  # Somebody else removed it.
 
@@ -117,7 +117,7 @@ class TopicChanges:
         for name in dict.fromkeys(partition.topic for partition in added):
             kind = DecisionKind.PARTITIONS_ADDED if known.get(name) else DecisionKind.TOPIC_CREATED
             self._note(kind, name, [partition for partition in added if partition.topic == name])
-        await self._reign.order(ClusterChange(partitions=tuple(orders)))
+        await self._term.order(ClusterChange(partitions=tuple(orders)))
 
     async def _read(self, names: Sequence[str]) -> list[TopicPartition]:
         """Takes the topics' znodes into the context, watched; returns partitions that were not known."""
@@ -143,7 +143,7 @@ class TopicChanges:
                 for name, topic in known.items()
             }
             try:
-                results = await self._reign.write(
+                results = await self._term.write(
                     SetData(topic_path(name), assignment.encode(), known[name].version)
                     for name, assignment in given.items()
                 )
@@ -175,14 +175,14 @@ class TopicChanges:
             return []
 
     def _note(self, kind: DecisionKind, name: str, added: Iterable[TopicPartition]) -> None:
-        reign = self._reign
-        reign.record(
+        term = self._term
+        term.record(
             topic_decision(
                 kind,
                 self._context.topics[name].assignment,
                 list(added),
-                at_ms=reign.now_ms(),
-                broker_id=reign.broker_id,
+                at_ms=term.now_ms(),
+                broker_id=term.broker_id,
                 controller_epoch=self._context.epoch,
             )
         )

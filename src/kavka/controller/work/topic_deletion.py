@@ -27,7 +27,7 @@ from kavka.controller.decide.state_machines import PartitionStatus, Replica, Rep
 from kavka.controller.decide.topic_plans import deletion_operations
 from kavka.controller.orders.control_requests import EPOCH_DURING_DELETE
 from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrder
-from kavka.controller.term.controller_term import Reign
+from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
@@ -48,18 +48,18 @@ _DELETING = (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
 
 
 class TopicDeletions:
-    """The deletions of one reign. Methods say whether they are called with `turn` held."""
+    """The deletions of one term. Methods say whether they are called with `turn` held."""
 
-    def __init__(self, reign: Reign, leaders: Leaders) -> None:
-        self._reign = reign
-        self._context = reign.context
+    def __init__(self, term: ControllerTerm, leaders: Leaders) -> None:
+        self._term = term
+        self._context = term.context
         self._leaders = leaders
         self._waiters: dict[str, asyncio.Event] = {}
 
     async def begin(self, names: Iterable[str]) -> None:
         """With `turn` held: topics whose mark is written are to be deleted. Marks of unknown topics are removed.
 
-        Raises Deposed, ZooKeeperError.
+        Raises NotController, ZooKeeperError.
         """
         known: list[str] = []
         for name in names:
@@ -100,8 +100,8 @@ class TopicDeletions:
     async def on_stopped(
         self, broker_id: BrokerId, deleted: Sequence[TopicPartition], failed: Sequence[TopicPartition]
     ) -> None:
-        """A broker answered. Takes `turn` itself. Raises Deposed, ZooKeeperError."""
-        async with self._reign.turn:
+        """A broker answered. Takes `turn` itself. Raises NotController, ZooKeeperError."""
+        async with self._term.turn:
             doomed = self._context.topics_to_delete
             replicas = self._context.replicas
             gone = [Replica(each, broker_id) for each in deleted if each.topic in doomed]
@@ -142,7 +142,7 @@ class TopicDeletions:
         away = [each for each in others if self._context.is_offline(*each)]
         self._leaders.note(table.move(eligible, ReplicaStatus.DELETION_STARTED).refused)
         self._leaders.note(table.move(away, ReplicaStatus.DELETION_INELIGIBLE).refused)
-        await self._reign.order(
+        await self._term.order(
             ClusterChange(
                 deleted_topics=tuple(DeletedTopic(name, self._context.topics[name].topic_id) for name in names),
                 stops=tuple(
@@ -162,7 +162,7 @@ class TopicDeletions:
             return
         for attempt in range(MAX_WRITE_ATTEMPTS):
             try:
-                await self._reign.write(await self._deletion(name))
+                await self._term.write(await self._deletion(name))
             except (NoNode, NotEmpty, OutcomeUnknown):
                 if attempt == MAX_WRITE_ATTEMPTS - 1:
                     raise
@@ -173,11 +173,11 @@ class TopicDeletions:
         if waiter is not None:
             waiter.set()
         brokers = sorted({each.broker_id for each in replicas})
-        self._reign.record(
+        self._term.record(
             Decision(
                 DecisionKind.TOPIC_DELETED,
-                self._reign.now_ms(),
-                self._reign.broker_id,
+                self._term.now_ms(),
+                self._term.broker_id,
                 f"topic {name}: {len(replicas)} replicas deleted on brokers {brokers}, then its znodes",
                 controller_epoch=self._context.epoch,
                 evidence={"topic": name, "replicas": len(replicas), "brokers": tuple(brokers)},
@@ -190,7 +190,7 @@ class TopicDeletions:
         states = [partition_state_path(TopicPartition(name, partition)) for partition in partitions]
         nodes = [partition_path(TopicPartition(name, partition)) for partition in partitions]
         others = [topic_partitions_path(name), topic_config_path(name), topic_path(name), delete_topic_path(name)]
-        found = await self._reign.zookeeper.get_many([*states, *nodes, *others])
+        found = await self._term.zookeeper.get_many([*states, *nodes, *others])
         there = [node is not None for node in found]
         count = len(partitions)
         partitions_node, config, topic, mark = there[2 * count :]
@@ -212,7 +212,7 @@ class TopicDeletions:
 
     async def _remove_mark(self, name: str) -> None:
         try:
-            await self._reign.write([Delete(delete_topic_path(name))])
+            await self._term.write([Delete(delete_topic_path(name))])
         except NoNode:
             pass  # An answer was lost, or somebody else removed it.
         self._context.topics_to_delete.pop(name, None)

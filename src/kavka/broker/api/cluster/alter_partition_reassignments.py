@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -44,11 +44,11 @@ async def _alter(
     }
     try:
         outcomes = await broker.controller.reassignments.alter(wishes, may_change_factor=may_change_factor)
-    except Deposed as deposed:
+    except NotController as not_controller:
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_change_factor,
             error_code=ErrorCode.NOT_CONTROLLER,
-            error_message=str(deposed),
+            error_message=str(not_controller),
         )
     topics: dict[str, ReassignableTopicResponse] = {}
     for (name, number), refused in outcomes.items():

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from kavka.controller.decide.requested_election import ElectionWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.requested_election import ElectionType
+from kavka.controller.term.controller_term import NotController
 from kavka.controller.work.elections import ElectionOutcome
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 AWAIT_BROKERS_MS: Final = 1_000
 """How long an answer waits for brokers that do not answer their controller."""
 
-_WISHES: Final = {0: ElectionWish.PREFERRED, 1: ElectionWish.UNCLEAN}
+_WISHES: Final = {0: ElectionType.PREFERRED, 1: ElectionType.UNCLEAN}
 
 
 def handle(broker: ClusterBroker, request: Request, message: ElectLeadersRequest) -> Awaitable[ElectLeadersResponse]:
@@ -50,8 +50,8 @@ async def _elect(broker: ClusterBroker, message: ElectLeadersRequest) -> ElectLe
         return _refused(ErrorCode.INVALID_REQUEST, f"Unknown election type {message.election_type}.", partitions or ())
     try:
         done = await broker.controller.elections.elect(wish, partitions)
-    except Deposed as deposed:
-        return _refused(ErrorCode.NOT_CONTROLLER, str(deposed), partitions or ())
+    except NotController as not_controller:
+        return _refused(ErrorCode.NOT_CONTROLLER, str(not_controller), partitions or ())
     await done.delivery.wait(min(max(message.timeout_ms, 0), AWAIT_BROKERS_MS))
     outcomes = done.outcomes
     if partitions is None:

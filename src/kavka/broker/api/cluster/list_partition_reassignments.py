@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
 from kavka.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
@@ -29,8 +29,10 @@ def handle(
 ) -> ListPartitionReassignmentsResponse:
     try:
         under_way = broker.controller.reassignments.listing()
-    except Deposed as deposed:
-        return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=str(deposed))
+    except NotController as not_controller:
+        return ListPartitionReassignmentsResponse(
+            error_code=ErrorCode.NOT_CONTROLLER, error_message=str(not_controller)
+        )
     if message.topics is not None:
         asked = [TopicPartition(topic.name, number) for topic in message.topics for number in topic.partition_indexes]
         under_way = {partition: under_way[partition] for partition in asked if partition in under_way}

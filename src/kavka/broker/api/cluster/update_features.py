@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from kavka.controller.decide.feature_levels import FeatureUpdate, UpgradeType
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
@@ -41,8 +41,8 @@ async def _update(broker: ClusterBroker, message: UpdateFeaturesRequest, version
             validate_only=message.validate_only,
             all_or_nothing=for_all,
         )
-    except Deposed as deposed:
-        return _failed(ErrorCode.NOT_CONTROLLER, str(deposed))
+    except NotController as not_controller:
+        return _failed(ErrorCode.NOT_CONTROLLER, str(not_controller))
     except RequestError as refused:
         return _failed(refused.code, refused.message)
     except ZooKeeperError as failure:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId
 from kavka.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -34,7 +34,7 @@ async def _allocate(broker: ControlBroker, message: AllocateProducerIdsRequest) 
         if broker.controller.context.broker_epoch(broker_id) != message.broker_epoch:
             return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         block = await broker.producer_ids.reserve_for(broker_id)
-    except Deposed:
+    except NotController:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     except RequestError as refused:
         return AllocateProducerIdsResponse(error_code=refused.code)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.protocol.messages.alter_partition_request import AlterPartitionRequest
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
@@ -30,7 +30,7 @@ def handle(
 async def answer(broker: ControlBroker, message: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
     try:
         return await broker.controller.alter_partition(message, version)
-    except Deposed:
+    except NotController:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
     except ZooKeeperError:
         return AlterPartitionResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
@@ -31,7 +31,7 @@ def handle(
 async def answer(broker: ControlBroker, message: ControlledShutdownRequest, version: int) -> ControlledShutdownResponse:
     try:
         remaining = await broker.controller.controlled_shutdown(BrokerId(message.broker_id), message.broker_epoch)
-    except Deposed:
+    except NotController:
         return ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
     except RequestError as refused:
         return ControlledShutdownResponse(error_code=refused.code)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.controller.decide.topic_plans import PartitionsWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.topic_plans import PartitionsRequest
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from kavka.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -33,7 +33,7 @@ def handle(
 
 async def _create(broker: TopicsBroker, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
     wishes = [
-        PartitionsWish(
+        PartitionsRequest(
             topic.name,
             topic.count,
             None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments],
@@ -44,7 +44,7 @@ async def _create(broker: TopicsBroker, message: CreatePartitionsRequest) -> Cre
         outcomes = await broker.topics.create_partitions(
             wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms
         )
-    except Deposed:
+    except NotController:
         return CreatePartitionsResponse(
             results=[
                 CreatePartitionsTopicResult(name=wish.topic, error_code=ErrorCode.NOT_CONTROLLER) for wish in wishes

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID
 from kavka.config.describe import describe_topic
-from kavka.controller.decide.topic_plans import TopicWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.topic_plans import TopicRequest
+from kavka.controller.term.controller_term import NotController
 from kavka.controller.work.topic_admin import TopicOutcome
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -42,7 +42,7 @@ async def answer(broker: TopicsBroker, message: CreateTopicsRequest, version: in
         outcomes = await broker.topics.create_topics(
             wishes, validate_only=message.validate_only, timeout_ms=message.timeout_ms
         )
-    except Deposed:
+    except NotController:
         return CreateTopicsResponse(
             topics=[
                 CreatableTopicResult(name=wish.name, error_code=ErrorCode.NOT_CONTROLLER, configs=[]) for wish in wishes
@@ -56,8 +56,8 @@ async def answer(broker: TopicsBroker, message: CreateTopicsRequest, version: in
     )
 
 
-def _wish(topic: CreatableTopic) -> TopicWish:
-    return TopicWish(
+def _wish(topic: CreatableTopic) -> TopicRequest:
+    return TopicRequest(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, MetadataCache
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from kavka.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -51,7 +51,7 @@ async def _delete(broker: TopicsBroker, version: int, message: DeleteTopicsReque
     by_id = {name: topic_id for name, topic_id in wanted.items() if topic_id.int}
     try:
         outcomes = await broker.topics.delete_topics(list(wanted), topic_ids=by_id, timeout_ms=message.timeout_ms)
-    except Deposed:
+    except NotController:
         responses.extend(_result(name, wanted[name], ErrorCode.NOT_CONTROLLER, None) for name in wanted)
         return DeleteTopicsResponse(responses=responses)
     for outcome in outcomes:

@@ -13,8 +13,8 @@ from cluster_support import Cluster, run
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.decide.state_machines import PartitionStatus
-from kavka.controller.decide.topic_plans import TopicWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.topic_plans import TopicRequest
+from kavka.controller.term.controller_term import NotController
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
@@ -52,14 +52,14 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, brokers))
 
 
-def test_the_first_broker_wins_and_the_epoch_rises_with_every_reign(tmp_path: Path) -> None:
+def test_the_first_broker_wins_and_the_epoch_rises_with_every_term(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         first, second = await cluster.join(1), await cluster.join(2)
         assert await seat(cluster) == (1, b"1", first.zookeeper.session_id)
         assert (first.controller.is_active, second.controller.is_active) == (True, False)
         assert (first.seen, second.seen) == ([1], [1])
         assert first.controller.context.epoch == 1
-        with pytest.raises(Deposed):
+        with pytest.raises(NotController):
             _ = second.controller.context
         await cluster.kill(1)
         assert await seat(cluster) == (2, b"2", second.zookeeper.session_id)
@@ -116,7 +116,7 @@ def test_an_election_whose_answer_was_lost_is_found_won(tmp_path: Path) -> None:
         await broker.controller.start()
         assert await seat(cluster) == (1, b"1", broker.zookeeper.session_id)
         assert broker.controller.context.epoch == 1
-        (created,) = await broker.controller.topics.create_topics([TopicWish("t")])
+        (created,) = await broker.controller.topics.create_topics([TopicRequest("t")])
         assert created.code is ErrorCode.NONE
 
     run(tmp_path, scenario)
@@ -125,7 +125,7 @@ def test_an_election_whose_answer_was_lost_is_found_won(tmp_path: Path) -> None:
 def test_a_new_controller_orders_everything_again(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         first, second = await cluster.join(1), await cluster.join(2)
-        await first.controller.topics.create_topics([TopicWish("t", 2, 2)])
+        await first.controller.topics.create_topics([TopicRequest("t", 2, 2)])
         before = await cluster.state("t", 0), await cluster.state("t", 1)
         await first.controller.stop()
         await cluster.settled()
@@ -299,7 +299,7 @@ def test_what_was_written_before_a_conflict_is_ordered_too(tmp_path: Path) -> No
         controller = await cluster.join(1)
         await cluster.register(2)
         await cluster.settled()
-        wish = TopicWish("t", assignment={number: [2, 1] for number in range(count)})
+        wish = TopicRequest("t", assignment={number: [2, 1] for number in range(count)})
         await controller.controller.topics.create_topics([wish])
         last = partition_state_path(TopicPartition("t", count - 1))
         await cluster.admin.set(last, PartitionState(BrokerId(2), 0, ids(2, 1), 1).encode())
@@ -320,15 +320,15 @@ def test_a_zombie_controller_writes_nothing_and_resigns(tmp_path: Path) -> None:
         await cluster.register(2)
         await cluster.register(3)
         zombie = await cluster.join(1)
-        # It is paused: hears nothing. Its session ends, another controller reigns, then it goes on where it was.
+        # It is paused: hears nothing. Its session ends, there is another controller, then it goes on where it was.
         cluster.server.detach(zombie.zookeeper.session_id)
         cluster.candidates[1].seen.clear()
         await cluster.admin.delete("/controller")
         heir = await cluster.join(4)
         assert (await seat(cluster))[:2] == (4, b"2")
         before = cluster.server.tree_zxid
-        with pytest.raises(Deposed):
-            await zombie.controller.topics.create_topics([TopicWish("late")])
+        with pytest.raises(NotController):
+            await zombie.controller.topics.create_topics([TopicRequest("late")])
         assert not zombie.controller.is_active
         assert cluster.server.tree_zxid == before
         assert heir.controller.is_active
@@ -336,14 +336,14 @@ def test_a_zombie_controller_writes_nothing_and_resigns(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_an_expired_session_ends_the_reign_at_once(tmp_path: Path) -> None:
+def test_an_expired_session_ends_the_term_at_once(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.join(1)
         topics = broker.controller.topics
         await cluster.server.expire(broker.zookeeper.session_id)
         assert not broker.controller.is_active
-        with pytest.raises(Deposed):
-            await topics.create_topics([TopicWish("t")])
+        with pytest.raises(NotController):
+            await topics.create_topics([TopicRequest("t")])
         assert broker.controller.controller_id == NO_LEADER
         await cluster.come_back(1)
         assert broker.controller.is_active
@@ -422,14 +422,14 @@ def test_an_event_that_failed_is_handled_again(tmp_path: Path, monkeypatch: pyte
     run(tmp_path, scenario)
 
 
-def test_brokers_and_topics_that_come_while_a_reign_begins_are_not_missed(tmp_path: Path) -> None:
+def test_brokers_and_topics_that_come_while_a_term_begins_are_not_missed(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         broker = await cluster.register(1)
         original = broker.zookeeper.children
         missed = ["/brokers/ids", "/brokers/topics"]
 
         async def children(path: str, *, watch: bool = False) -> list[str]:
-            """What comes right behind the first reading is told before the reign has read everything."""
+            """What comes right behind the first reading is told before the term has read everything."""
             names = await original(path, watch=watch)
             if path in missed:
                 missed.remove(path)
@@ -499,7 +499,7 @@ def test_a_bug_in_carrying_out_orders_is_heard_of(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_bug_in_handling_an_event_ends_the_reign_loudly(tmp_path: Path) -> None:
+def test_a_bug_in_handling_an_event_ends_the_term_loudly(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         heard: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(str(context["exception"])))
@@ -523,7 +523,7 @@ def test_controllers_are_started_by_their_broker(tmp_path: Path) -> None:
         broker = await cluster.register(1)
         assert isinstance(broker.controller, Controller)
         assert not broker.controller.is_active
-        with pytest.raises(Deposed):
+        with pytest.raises(NotController):
             _ = broker.controller.topics
 
     run(tmp_path, scenario)

@@ -11,8 +11,8 @@ from scripted_brokers import Brokers, run, until
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
-from kavka.controller.decide.topic_plans import TopicWish
-from kavka.controller.term.controller_term import Deposed
+from kavka.controller.decide.topic_plans import TopicRequest
+from kavka.controller.term.controller_term import NotController
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
@@ -35,7 +35,9 @@ async def watched(cluster: Brokers) -> None:
 
 
 async def create(cluster: Brokers, name: str, replicas: list[int]) -> None:
-    (outcome,) = await cluster.controller.controller.topics.create_topics([TopicWish(name, assignment={0: replicas})])
+    (outcome,) = await cluster.controller.controller.topics.create_topics(
+        [TopicRequest(name, assignment={0: replicas})]
+    )
     assert outcome.code is ErrorCode.NONE
 
 
@@ -101,7 +103,7 @@ def test_a_controller_that_lives_after_all_is_deposed_and_follows(tmp_path: Path
         await until(lambda: cluster[1].controller.controller_id == 2)
         assert not cluster[1].controller.is_active
         assert await seat(cluster) == (2, b"2")
-        with pytest.raises(Deposed):
+        with pytest.raises(NotController):
             _ = cluster[1].controller.topics
         assert cluster[1].reasons(DecisionKind.CONTROLLER_RESIGNED)
 
@@ -137,7 +139,7 @@ def test_a_seat_that_was_taken_with_an_unknown_outcome_is_looked_up(
     run(tmp_path, scenario)
 
 
-def test_a_seat_that_is_lost_while_its_holder_looks_at_it_is_not_reigned_from(tmp_path: Path) -> None:
+def test_a_controller_role_that_is_lost_while_its_holder_looks_at_it_is_not_used(tmp_path: Path) -> None:
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1, 2)
         await watched(cluster)
@@ -153,9 +155,9 @@ def test_a_seat_that_is_lost_while_its_holder_looks_at_it_is_not_reigned_from(tm
             return found
 
         cluster[1].zookeeper.get = slow  # type: ignore[method-assign]
-        office = cluster[1].controller._office
-        assert office is not None
-        office.reign.depose("an answer was lost")
+        active = cluster[1].controller._active
+        assert active is not None
+        active.term.end("an answer was lost")
         await until(lambda: cluster[2].controller.is_active)
         await until(lambda: cluster[1].controller.controller_id == 2)
         assert await seat(cluster) == (2, b"2")
@@ -201,7 +203,7 @@ def test_a_cut_connection_that_comes_back_takes_no_seat(tmp_path: Path) -> None:
 
 
 def test_what_a_zombie_controller_writes_and_sends_has_no_effect(tmp_path: Path) -> None:
-    """S25: it is paused in the middle of a write, another reigns, it goes on."""
+    """S25: it is paused in the middle of a write, another is the controller, it goes on."""
 
     async def scenario(cluster: Brokers) -> None:
         await cluster.join(1, 2, 3)
@@ -216,7 +218,7 @@ def test_what_a_zombie_controller_writes_and_sends_has_no_effect(tmp_path: Path)
             return await original(operations)
 
         zombie.zookeeper.multi = pausing  # type: ignore[method-assign]
-        wish = asyncio.ensure_future(zombie.controller.topics.create_topics([TopicWish("late")]))
+        wish = asyncio.ensure_future(zombie.controller.topics.create_topics([TopicRequest("late")]))
         cluster.kill(3)  # The zombie wants to elect another leader, too.
         await paused.wait()
         await cluster.admin.delete("/controller")
@@ -224,7 +226,7 @@ def test_what_a_zombie_controller_writes_and_sends_has_no_effect(tmp_path: Path)
         state = await cluster.until_state("t", 2, [2, 1])
         told = [len(cluster[broker_id].inside.received) for broker_id in (1, 2)]
         goes_on.set()
-        with pytest.raises(Deposed):
+        with pytest.raises(NotController):
             await wish
         await until(lambda: zombie.controller.controller_id == 2)
         await cluster.settled()
