@@ -53,7 +53,7 @@ from kavka.controller.work.feature_updates import FeatureUpdates
 from kavka.controller.work.reassignments import Reassignments
 from kavka.controller.work.topic_admin import TopicAdmin
 from kavka.decisions import Decision, DecisionKind, Facts, RecordDecision, forget
-from kavka.errors import ZooKeeperError
+from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.messages.alter_partition_request import AlterPartitionRequest
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse
@@ -249,6 +249,20 @@ class Controller:
         Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), NotController, ZooKeeperError.
         """
         return await self._require_active().controlled_shutdown.begin(broker_id, broker_epoch)
+
+    async def check_broker_epoch(self, broker_id: BrokerId, broker_epoch: int) -> None:
+        """Raises RequestError (STALE_BROKER_EPOCH) unless the broker is registered with this epoch; NotController.
+
+        Waits for its turn: a registration that the controller is taking in counts.
+        """
+        active = self._require_active()
+        async with active.term.turn:
+            if active.term.is_over:
+                raise NotController(f"broker {self._broker_id} is not the controller")
+            registered = active.term.context.broker_epoch(broker_id)
+        if registered != broker_epoch:
+            message = f"broker {broker_id} is registered with epoch {registered}, not {broker_epoch}"
+            raise RequestError(ErrorCode.STALE_BROKER_EPOCH, message)
 
     def topic_config_changed(self, topics: Sequence[str] | None) -> None:
         """Settings of these topics, or (None) of the broker, changed: partitions without a leader may get one if

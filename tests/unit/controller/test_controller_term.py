@@ -1,4 +1,4 @@
-"""The seat of the controller: won, lost, taken over; and what a new controller makes of what it finds."""
+"""The role of the controller: won, lost, taken over; and what a new controller makes of what it finds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.decide.context import ControllerContext
 from kavka.controller.decide.state_machines import PartitionStatus
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.controller.term.controller_term import NotController
 from kavka.decisions import DecisionKind
-from kavka.errors import ErrorCode, InvariantViolation
+from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
-from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
+from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult, SetData, Stat
 from kavka.zookeeper.znodes import (
     RECOVERING,
     ControllerNode,
@@ -274,6 +275,102 @@ def test_a_broker_that_bounced_between_two_looks_died_and_came_back(tmp_path: Pa
         assert controller.controller.context.brokers[BrokerId(2)].epoch > before
         state = await cluster.state("t", 0)
         assert (state.leader, state.isr) == (3, ids(3)), "its log may be another one: it has to catch up first"
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_that_bounced_is_never_missing_from_what_the_controller_knows(tmp_path: Path) -> None:
+    """Its partitions get other leaders first; whoever reads the context meanwhile must not find it unregistered."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        controller = await cluster.join(1)
+        context = controller.controller.context
+        original = controller.zookeeper.multi
+        known: list[list[BrokerId]] = []
+
+        async def multi(operations: Sequence[Operation]) -> list[OperationResult]:
+            known.append(sorted(context.brokers))
+            return await original(operations)
+
+        controller.zookeeper.multi = multi  # type: ignore[method-assign]
+        bounced = cluster.candidates[2].zookeeper
+        data, _ = await cluster.admin.get(broker_path(2))
+        await bounced.delete(broker_path(2))
+        await bounced.create(broker_path(2), data)
+        await cluster.settled()
+        assert known
+        assert all(brokers == [1, 2, 3] for brokers in known)
+
+    run(tmp_path, scenario)
+
+
+def test_a_new_controller_knows_all_brokers_while_it_treats_some_as_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members of an ISR that registered after it was stored count as away first; they are registered all the time."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        controller = await cluster.register(1)
+        original = controller.zookeeper.multi
+        known: list[list[BrokerId]] = []
+        context = ControllerContext(epoch=1)
+
+        def read_anew(*, epoch: int, epoch_version: int) -> ControllerContext:
+            context.epoch, context.epoch_version = epoch, epoch_version
+            return context
+
+        monkeypatch.setattr(controller_module, "ControllerContext", read_anew)
+
+        async def multi(operations: Sequence[Operation]) -> list[OperationResult]:
+            if any(isinstance(each, SetData) and each.path == partition_state_path(T0) for each in operations):
+                known.append(sorted(context.brokers))
+            return await original(operations)
+
+        controller.zookeeper.multi = multi  # type: ignore[method-assign]
+        await controller.controller.start()
+        assert known
+        assert all(brokers == [1, 2, 3] for brokers in known)
+
+    run(tmp_path, scenario)
+
+
+def test_a_brokers_epoch_is_checked_in_turn(tmp_path: Path) -> None:
+    """1: the broker registers anew. 2: it asks. 3: the controller, still busy, takes in the new registration."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await put_topic(cluster, (2, 3), PartitionState(BrokerId(2), 0, ids(2, 3), 1))
+        await cluster.register(2)
+        await cluster.register(3)
+        controller = await cluster.join(1)
+        original = controller.zookeeper.get
+        reading, go_on = asyncio.Event(), asyncio.Event()
+
+        async def get(path: str, *, watch: bool = False) -> tuple[bytes, Stat]:
+            reading.set()
+            await go_on.wait()
+            return await original(path, watch=watch)
+
+        controller.zookeeper.get = get  # type: ignore[method-assign]
+        bounced = cluster.candidates[2].zookeeper
+        before = controller.controller.context.broker_epoch(BrokerId(2))
+        data, _ = await cluster.admin.get(broker_path(2))
+        await bounced.delete(broker_path(2))
+        await bounced.create(broker_path(2), data)
+        await reading.wait()
+        _, stat = await cluster.admin.get(broker_path(2))
+        asked = asyncio.create_task(controller.controller.check_broker_epoch(BrokerId(2), stat.czxid))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asked
+        with pytest.raises(RequestError) as refused:
+            await controller.controller.check_broker_epoch(BrokerId(2), before)
+        assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
     run(tmp_path, scenario)
 

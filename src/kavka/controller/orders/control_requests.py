@@ -108,6 +108,8 @@ def control_requests(
     published_to_new = batch.metadata_states(everything) + deleted
     requests: dict[BrokerId, list[ControlRequest]] = {}
     for broker_id in sorted(context.brokers):
+        if broker_id in change.withheld_from:
+            continue
         mine: list[ControlRequest] = []
         if change.brokers_changed:
             mine.append(batch.update_metadata(broker_id, [], INCREMENTAL))

@@ -56,6 +56,7 @@ class ClusterChange(NamedTuple):
 
     `brokers_changed`: others are alive than before, or under other addresses. `new_brokers` know nothing yet: they are
     told everything. `is_complete`: `partitions` are all that there are, for everybody (a controller's first orders).
+    `withheld_from` are registered brokers that are to learn nothing of it yet.
     """
 
     partitions: tuple[PartitionOrder, ...] = ()
@@ -64,3 +65,4 @@ class ClusterChange(NamedTuple):
     stops: tuple[StopOrder, ...] = ()
     new_brokers: tuple[BrokerId, ...] = ()
     is_complete: bool = False
+    withheld_from: tuple[BrokerId, ...] = ()

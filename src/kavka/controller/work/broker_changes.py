@@ -93,12 +93,11 @@ class BrokerChanges:
         unclean = [key for key in came if self._leaders.keeps_elr and brokers[key].registration.is_unclean]
         later = {*bounced, *unclean}
         try:
-            # Who bounced lost its leaderships with its former epoch: once without it.
-            context.set_brokers({key: live for key, live in brokers.items() if key not in later})
+            context.set_brokers(brokers)
             self._forget_failures(gone)
             self._deletions.suspend(gone)
-            _merge(changes, await self._leaders.react(partitions, may_lose=not later))
-            context.set_brokers(brokers)
+            # A broker that bounced lost its leaderships with its former epoch: once without it.
+            _merge(changes, await self._leaders.react(partitions, may_lose=not later, absent=later))
             if later:
                 _merge(changes, await self._leaders.react(partitions))
                 await self.note_acted_on()

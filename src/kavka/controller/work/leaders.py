@@ -94,12 +94,16 @@ class Leaders:
         after: PartitionState,
         *,
         staying: Collection[BrokerId] | None = None,
+        absent: Collection[BrokerId] = (),
     ) -> PartitionState:
-        """`after`, about to be written in place of `before`, with its eligible leader replicas if they are kept."""
+        """`after`, about to be written in place of `before`, with its eligible leader replicas if they are kept.
+
+        `absent` is as for `react`.
+        """
         if not self.keeps_elr:
             return after
         staying = self._staying(partition) if staying is None else staying
-        needed, unclean = self._needed(partition, staying), self._context.unclean_broker_ids()
+        needed, unclean = self._needed(partition, staying), _without(self._context.unclean_broker_ids(), absent)
         kept = with_elr(before, after, staying=staying, needed=needed, unclean=unclean)
         self._term.input_recorder.on_kept(
             partition, before, after, kept, staying=staying, needed=needed, unclean=unclean
@@ -176,18 +180,23 @@ class Leaders:
         for key, state in written.items():
             self._context.states[key] = KnownState(state, version=0)
 
-    async def react(self, partitions: Iterable[TopicPartition], *, may_lose: bool = True) -> list[PartitionOrder]:
+    async def react(
+        self, partitions: Iterable[TopicPartition], *, may_lose: bool = True, absent: Collection[BrokerId] = ()
+    ) -> list[PartitionOrder]:
         """Brings the partitions to what `election.after_broker_change` says for the brokers that are alive.
+
+        Brokers in `absent` count as not registered: they are, but in another life than the one that is decided about,
+        and learn nothing of what is written here until `react` is called without them.
 
         An unclean election is held only with `may_lose`, and only when no member of the ISR is registered: one that is
         merely unreachable may be starting, or cut off from here alone, and has the records that would be lost.
 
         Returns orders for those that changed. Raises NotController, ZooKeeperError.
         """
-        reachable = tuple(self._context.reachable_broker_ids())
+        reachable = tuple(_without(self._context.reachable_broker_ids(), absent))
         failed = self._context.failed_replicas
         leaving = tuple(self._context.shutting_down)
-        unclean = tuple(self._context.unclean_broker_ids()) if self.keeps_elr else ()
+        unclean = tuple(_without(self._context.unclean_broker_ids(), absent)) if self.keeps_elr else ()
 
         def decide(partition: TopicPartition, known: KnownState) -> PartitionChange | None:
             replicas = self._context.topics[partition.topic].replicas(partition.partition)
@@ -212,7 +221,7 @@ class Leaders:
             )
             return self.ask(partition, known, question)
 
-        return await self.change(partitions, decide)
+        return await self.change(partitions, decide, absent=absent)
 
     def ask(self, partition: TopicPartition, known: KnownState, question: Question) -> PartitionChange | None:
         """What becomes of the partition; the term's recorder is shown the question."""
@@ -248,14 +257,11 @@ class Leaders:
                 concerned.append(partition)
         if not concerned:
             return []
-        brokers = context.brokers
-        context.set_brokers({key: live for key, live in brokers.items() if key not in away})
-        try:
-            return await self.react(concerned, may_lose=False)
-        finally:
-            context.set_brokers(brokers)
+        return await self.react(concerned, may_lose=False, absent=away)
 
-    async def change(self, partitions: Iterable[TopicPartition], decide: Decide) -> list[PartitionOrder]:
+    async def change(
+        self, partitions: Iterable[TopicPartition], decide: Decide, *, absent: Collection[BrokerId] = ()
+    ) -> list[PartitionOrder]:
         """Writes for each partition that has a state what `decide` makes of it, compare-and-set.
 
         `decide` is asked again, with the state as it is then, where somebody else wrote meanwhile. Returns orders for
@@ -266,17 +272,25 @@ class Leaders:
         orders: list[PartitionOrder] = []
         try:
             for start in range(0, len(todo), PARTITIONS_PER_WRITE):
-                await self._change(todo[start : start + PARTITIONS_PER_WRITE], decide, orders)
+                await self._change(todo[start : start + PARTITIONS_PER_WRITE], decide, orders, absent)
         except BaseException:
-            await self._term.order(ClusterChange(partitions=tuple(orders)))
+            await self._term.order(
+                ClusterChange(partitions=tuple(orders), withheld_from=tuple(absent) if orders else ())
+            )
             raise
         return orders
 
-    async def _change(self, partitions: Sequence[TopicPartition], decide: Decide, orders: list[PartitionOrder]) -> None:
+    async def _change(
+        self,
+        partitions: Sequence[TopicPartition],
+        decide: Decide,
+        orders: list[PartitionOrder],
+        absent: Collection[BrokerId],
+    ) -> None:
         """`change` for a few; orders are appended as soon as they are due."""
         todo = partitions
         for attempt in range(MAX_WRITE_ATTEMPTS):
-            decided = self._decide(todo, decide)
+            decided = self._decide(todo, decide, absent)
             try:
                 results = await self._term.write(
                     SetData(partition_state_path(each.partition), each.change.state.encode(), each.before.version)
@@ -298,7 +312,9 @@ class Leaders:
             orders += self._adopt_decided(decided)
             return
 
-    def _decide(self, partitions: Sequence[TopicPartition], decide: Decide) -> list[_Decided]:
+    def _decide(
+        self, partitions: Sequence[TopicPartition], decide: Decide, absent: Collection[BrokerId]
+    ) -> list[_Decided]:
         decided = []
         for partition in partitions:
             known = self._context.states.get(partition)
@@ -306,7 +322,7 @@ class Leaders:
                 continue
             change = decide(partition, known)
             if change is not None and self.keeps_elr:
-                state = self.keep_elr(partition, known.state, change.state, staying=change.staying)
+                state = self.keep_elr(partition, known.state, change.state, staying=change.staying, absent=absent)
                 change = change._replace(state=state)
             if change is not None:
                 decided.append(_Decided(partition, change, known))
@@ -371,3 +387,7 @@ class Leaders:
         term = self._term
         for move in refused:
             term.record(refused_move_decision(move, at_ms=term.now_ms(), broker_id=term.broker_id))
+
+
+def _without(broker_ids: Iterable[BrokerId], absent: Collection[BrokerId]) -> list[BrokerId]:
+    return [broker_id for broker_id in broker_ids if broker_id not in absent]

@@ -24,8 +24,8 @@ class ClusterBroker(Protocol):
 
     @property
     def controller(self) -> Controller:
-        """This broker's part in controlling the cluster: elections, reassignments, feature levels. Raises Deposed
-        unless it is the controller."""
+        """This broker's part in controlling the cluster: elections, reassignments, feature levels. Raises
+        NotController unless it is the controller."""
 
     @property
     def features(self) -> Features:

@@ -31,8 +31,7 @@ def handle(
 async def _allocate(broker: ControlBroker, message: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
     broker_id = BrokerId(message.broker_id)
     try:
-        if broker.controller.context.broker_epoch(broker_id) != message.broker_epoch:
-            return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        await broker.controller.check_broker_epoch(broker_id, message.broker_epoch)
         block = await broker.producer_ids.reserve_for(broker_id)
     except NotController:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)

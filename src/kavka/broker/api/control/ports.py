@@ -19,7 +19,7 @@ class ControlBroker(Protocol):
 
     @property
     def controller(self) -> Controller:
-        """This broker's part in controlling the cluster. Raises Deposed unless it is the controller."""
+        """This broker's part in controlling the cluster. Raises NotController unless it is the controller."""
 
     @property
     def producer_ids(self) -> ProducerIds:

@@ -26,7 +26,7 @@ class TopicsBroker(Protocol):
 
     @property
     def topics(self) -> TopicAdmin:
-        """Creates, enlarges and deletes topics; every call raises Deposed unless this broker is the controller."""
+        """Creates, enlarges and deletes topics; calls raise NotController unless this broker is the controller."""
 
     @property
     def auto_creation(self) -> AutoCreation:
