@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka import __version__
 from kavka.controller.decide.questions import question_fields
-from kavka.controller.term.input_recorder import Question, Witness
+from kavka.controller.term.input_recorder import InputRecorder
 from kavka.decisions import Decision, RecordDecision, RecordedDecision, forget
 from kavka.errors import StorageError
 from kavka.flight.format import (
@@ -64,7 +64,7 @@ MAX_BUFFERED_BYTES: Final = 64 * 1024
 """Entries are written at once when they are more: a thousand fetches, a millisecond of compression."""
 
 
-class FlightRecorder(Witness):
+class FlightRecorder(InputRecorder):
     """One life of a broker. `wall_ms` is the time since 1970, `clock_ms` the broker's clock that never jumps.
     `record` takes note of what recorded partitions decide, and hands it to `on_decision`."""
 
