@@ -23,6 +23,7 @@ from kavka.model import TopicPartition
 from kavka.observe.readings import ByBroker, Described
 from kavka.observe.snapshot import (
     NO_COUNTS,
+    NOT_READ,
     BrokerMetrics,
     BrokerView,
     Counts,
@@ -87,6 +88,10 @@ class _Broker:
     metrics: BrokerMetrics | None = None
     metrics_reading: Reading = NEVER_READ
     bytes_per_s: float | None = None
+
+    def age_size(self, why: str) -> None:
+        """The size is as it was last read, and `why` it is no newer."""
+        self.directories_reading = Reading(self.directories_reading.read_at_ms, 0, why)
 
 
 @dataclass(slots=True)
@@ -183,6 +188,7 @@ class Picture:
             if not known.is_alive:
                 known.is_alive = True
                 known.since_ms = 0 if is_first else now_ms
+                known.age_size(NOT_READ)
                 self._brokers_changed = True
             if (known.host, known.port, known.rack) != (host, port, rack):
                 known.host, known.port, known.rack = host, port, rack
@@ -192,6 +198,7 @@ class Picture:
                 known.is_alive = False
                 known.since_ms = now_ms
                 known.bytes_per_s = None
+                known.age_size("the broker does not answer")
                 self._brokers_changed = True
 
     def take_high_watermarks(self, found: ByBroker[dict[TopicPartition, int]], now_ms: int) -> None:
@@ -262,7 +269,7 @@ class Picture:
                 broker.bytes_per_s = grown / passed_s
         for broker_id, why in found.silent.items():
             broker = self._brokers.setdefault(broker_id, _Broker())
-            broker.directories_reading = Reading(broker.directories_reading.read_at_ms, 0, why)
+            broker.age_size(why)
             broker.bytes_per_s = None
         if passed_s > 0:
             for name, topic in self._topics.items():

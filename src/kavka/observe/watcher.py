@@ -115,6 +115,7 @@ class Watcher:
         self._state_since_ms = now_ms()
         self._why = ""
         self._wanted = asyncio.Event()
+        self._refreshes = 0
         self._published_s = 0.0
         self._tasks = [
             _Task(Part.CONTROLLER, 1, self._read_controller),
@@ -146,6 +147,7 @@ class Watcher:
 
     def refresh(self) -> None:
         """Has everything read again as soon as possible: somebody has just changed something."""
+        self._refreshes += 1
         for task in self._tasks:
             task.due_s = 0.0
         self._wanted.set()
@@ -211,10 +213,12 @@ class Watcher:
             for task in due:
                 if self._state is not ClusterState.REACHABLE:
                     break
-                began = time.monotonic()
+                began, refreshes = time.monotonic(), self._refreshes
                 await self._attempt(task)
                 took = time.monotonic() - began
-                task.due_s = time.monotonic() + max(task.every * self._poll_s, (SHARE - 1) * took)
+                # A reading that was under way when somebody asked for all anew may be of the time before: once more.
+                if refreshes == self._refreshes:
+                    task.due_s = time.monotonic() + max(task.every * self._poll_s, (SHARE - 1) * took)
                 for _ in self._picture.prepare():
                     await asyncio.sleep(0)
                 self._publish_soon()

@@ -213,3 +213,19 @@ def test_settings_of_a_topic_tell_its_minimum() -> None:
     assert picture.views()[0]["orders"].partitions[0].min_insync_replicas is None
     picture.take_topic_configs({"orders": {"min.insync.replicas": "2"}, "unknown": {}})
     assert picture.views()[0]["orders"].under_min_isr == 1
+
+
+def test_the_size_of_a_broker_that_left_is_as_old_as_its_last_reading() -> None:
+    picture = Picture()
+    picture.take_metadata(described(topic(1)), 1_000)
+    picture.take_log_directories(ByBroker({1: [directory(10)], 2: [directory(10)]}), 2_000)
+    assert picture.views()[1][2].log_directories_reading.is_current
+    picture.take_metadata(described(topic(1), brokers=(1,)), 3_000)
+    picture.take_log_directories(ByBroker({1: [directory(20)]}), 4_000)
+    gone = picture.views()[1][2]
+    assert (gone.size_bytes, gone.log_directories_reading.read_at_ms) == (10, 2_000)
+    assert gone.log_directories_reading.unknown_because == "the broker does not answer"
+    picture.take_metadata(described(topic(1)), 5_000)
+    assert not picture.views()[1][2].log_directories_reading.is_current
+    picture.take_log_directories(ByBroker({1: [directory(20)], 2: [directory(20)]}), 6_000)
+    assert picture.views()[1][2].log_directories_reading.is_current

@@ -9,11 +9,12 @@ pytest.importorskip("jinja2")
 
 from starlette.requests import Request
 
+from kavka.console.look.templating import base_context, environment
 from kavka.console.look.view import cut, links, number, ordered
 from kavka.console.pages.preferences import own_path
 from kavka.console.sources.znodes import MAX_DATA, meaning, readable
 from kavka.model import TopicPartition
-from kavka.observe.snapshot import GroupOffset, GroupView
+from kavka.observe.snapshot import GroupOffset, GroupView, Reading
 
 
 def request(query: str) -> Request:
@@ -110,3 +111,15 @@ def test_the_lag_of_one_topic_of_a_group() -> None:
     assert group.lag_of("orders") == 65
     assert group.lag_of("clicks") is None
     assert group.lag_of("elsewhere") == 0
+
+
+def test_a_size_that_could_not_be_read_since_says_when_it_was_read() -> None:
+    context = base_context(request(""))
+    now_ms = context["now_ms"]
+    assert isinstance(now_ms, int)
+    parts = environment().get_template("_parts.html").make_module(context)
+    assert str(parts.size_read(2_048, Reading(now_ms, 0, ""))) == "2.0 KiB"  # type: ignore[attr-defined]
+    old = str(parts.size_read(2_048, Reading(now_ms - 300_000, 0, "the broker does not answer")))  # type: ignore[attr-defined]
+    assert old.startswith('2.0 KiB <small class="soft" title="the broker does not answer">read <time')
+    assert "5 min ago" in old
+    assert "unknown" in str(parts.size_read(None, Reading()))  # type: ignore[attr-defined]
