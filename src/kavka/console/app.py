@@ -135,10 +135,10 @@ def _explained(error: Exception) -> tuple[int, str, str, Mapping[str, str] | Non
         what = "There is no such page" if error.status_code == 404 else "This cannot be done"
         return error.status_code, what, "", error.headers
     if isinstance(error, ConnectionFailed):
-        return 503, "The cluster does not answer", "See whether its brokers run, then load the page again.", None
+        return 503, "The cluster does not answer", "Check that its brokers are running, then reload the page.", None
     if isinstance(error, RequestError):
         status = 404 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 409
-        return status, "The cluster refuses this", "", None
+        return status, "The cluster refused this", "", None
     if isinstance(error, KavkaError):
         return 409, "This cannot be done", "", None
-    return 500, "This page failed", "The console's log has the cause. The cluster is not touched by it.", None
+    return 500, "This page failed", "The console's log has the cause. The cluster is not affected.", None

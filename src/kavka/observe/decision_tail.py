@@ -32,9 +32,9 @@ LOOK_BACK_MS: Final = 24 * 3_600_000
 POLL_RECORDS: Final = 1_000
 LOOK_AGAIN_S: Final = 5.0
 NO_TOPIC: Final = (
-    "this cluster has no topic __kavka_decisions: Apache Kafka does not explain itself, and one kavka broker alone "
-    "keeps its decisions in its log directory (kavka why --data DIRECTORY; kavka.decisions.topic.enable=true makes "
-    "the topic)"
+    "this cluster has no topic __kavka_decisions. Apache Kafka does not record its reasons, and a single kavka "
+    "broker keeps its decisions in its log directory (kavka why --data DIRECTORY; kavka.decisions.topic.enable=true "
+    "creates the topic)"
 )
 
 

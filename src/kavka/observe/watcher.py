@@ -297,8 +297,8 @@ class Watcher:
         self._picture.take_broker_metrics(await self._metrics.read(addresses), now_ms())
         if not any(self._metrics.address_of(each, *place) for each, place in addresses.items()):
             raise KavkaError(
-                "no broker shows its metrics: start it with --metrics-port (kavka), or name the address of its "
-                "exporter in the console's settings (metrics)"
+                "no broker exposes its metrics: start brokers with --metrics-port (kavka), or set the address of "
+                "their exporter in the console's settings (metrics)"
             )
 
     async def _read_zookeeper(self) -> None:

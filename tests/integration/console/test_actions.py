@@ -150,9 +150,9 @@ class TestTopics:
         assert eventually("grown", lambda: live.partitions("life") == 5)
 
         page = client.preview("live", "delete-topic", {"topic": "life"})
-        assert "There is no way back" in page.text
+        assert "This cannot be undone" in page.text
         page = client.confirm(page, "delete-topic", typed="lifes")
-        assert "The name that was typed is another" in page.text
+        assert "The name you typed does not match" in page.text
         assert "life" in live.topics()
         assert "Done." in client.confirm(page, "delete-topic", typed="life").text
         eventually("gone", lambda: "life" not in live.topics())
@@ -196,7 +196,7 @@ class TestTopics:
         assert "Done." in ada.confirm(of_ada, "alter-config").text
         late = eve.confirm(of_eve, "alter-config")
         assert late.status == 409
-        assert "another by now" in late.text
+        assert "has changed since you looked" in late.text
         assert "Change settings topic shared" in late.text, "what was done meanwhile is named"
         assert live.config("shared", "retention.ms") == "1000000"
         assert "Done." in eve.confirm(late, "alter-config").text
@@ -272,7 +272,7 @@ class TestGroups:
         live.commit("readers", "read", {0: 8, 1: 3})
         client = live.client()
         page = client.preview("live", "reset-offsets", {"group": "readers"}, way="shift", number="-5", topic="read")
-        assert "8 offsets are read again" in page.text, "5 of partition 0, 3 of partition 1"
+        assert "Offsets that are read again: 8" in page.text, "5 of partition 0, 3 of partition 1"
         assert "nearer end" in page.text
         assert "kafka-consumer-groups.sh" in page.text
         assert live.committed("readers", "read", 2) == [8, 3]
@@ -343,7 +343,7 @@ class TestMessages:
             assert "order 18" not in html, query
         nothing = self.read(live, "found", value="there is none such")
         assert "No record was found." in nothing
-        assert "Looked at 30 records" in nothing, "it says how far it looked"
+        assert "Searched 30 records" in nothing, "it says how far it looked"
 
     def test_a_search_goes_on_where_it_stopped(self, live: Live) -> None:
         live.topic("pages", 2)

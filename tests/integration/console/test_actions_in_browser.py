@@ -112,7 +112,7 @@ def test_topics_from_creation_to_deletion(live: Live, browser: Browser) -> None:
         open_form(page, live, "/do/create-topic")
         do(page, live, "create-topic", topic="made", partitions="2", replicas="2", settings="retention.ms=3600000")
         assert live.topics()["made"] == 2
-        page.get_by_role("link", name="Go on").click()
+        page.get_by_role("link", name="Continue").click()
         page.locator("h1").filter(has_text="made").wait_for(timeout=SOON_MS)
         open_form(page, live, "/do/alter-config?topic=made")
         assert page.locator("[name=settings]").input_value().strip() == "retention.ms=3600000"
@@ -131,7 +131,7 @@ def test_records_are_written_looked_at_and_deleted(live: Live, browser: Browser)
     with page_of(browser) as page:
         open_form(page, live, "/do/produce?topic=orders")
         do(page, live, "produce", key="by hand", value='{"customer": "Ada"}', value_form="json", headers="trace: 1")
-        page.get_by_role("link", name="Go on").click()
+        page.get_by_role("link", name="Continue").click()
         rows = page.locator("#records tr")
         rows.first.wait_for(timeout=SOON_MS)
         assert rows.count() == 32
@@ -147,7 +147,7 @@ def test_records_are_written_looked_at_and_deleted(live: Live, browser: Browser)
         look(page)
         page.goto(live.url("/topics/orders/messages?start=oldest&n=10"))
         assert rows.count() == 10
-        page.get_by_role("link", name="Go on from here").click()
+        page.get_by_role("link", name="Continue from here").click()
         assert rows.count() == 10
         open_form(page, live, "/do/delete-records?topic=orders")
         do(page, live, "delete-records", typed="orders", partition="0", before="5")
@@ -171,7 +171,7 @@ def test_new_records_come_onto_an_open_page(live: Live, browser: Browser) -> Non
         shown = rows.count()
         comes()
         assert rows.count() <= shown + 1
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
 
 
 @pytest.mark.thorough
@@ -180,7 +180,7 @@ def test_a_groups_offsets_are_set_and_the_group_deleted(live: Live, browser: Bro
     with page_of(browser) as page:
         open_form(page, live, "/do/reset-offsets?group=billing")
         do(page, live, "reset-offsets", way="shift", number="-2")
-        page.get_by_role("link", name="Go on").click()
+        page.get_by_role("link", name="Continue").click()
         open_form(page, live, "/do/delete-group?group=billing")
         do(page, live, "delete-group", typed="billing")
         page.goto(live.console.address + "/audit")
@@ -201,7 +201,7 @@ def test_a_job_goes_on_under_the_open_page(live: Live, browser: Browser) -> None
             open_form(page, live, f"/do/{kind}")
             look(page)
             eventually("brokers known", lambda: (page.reload(), fill(page, **fields)) is not None)  # noqa: B023
-            page.get_by_role("button", name="Make the plan").click()
+            page.get_by_role("button", name="Plan it").click()
             page.get_by_role("button", name="Run it").wait_for(timeout=SOON_MS)
             look(page)
             page.get_by_role("button", name="Run it").click()
@@ -210,7 +210,7 @@ def test_a_job_goes_on_under_the_open_page(live: Live, browser: Browser) -> None
             look(page)
         open_form(page, live, "/do/elect")
         look(page)
-        page.get_by_role("button", name="Make the plan").click()
+        page.get_by_role("button", name="Plan it").click()
         page.locator("main").filter(has_text=re.compile("Run it|leads already")).wait_for(timeout=SOON_MS)
 
 
@@ -246,7 +246,7 @@ def test_logging_in_and_out(tmp_path: Path, browser: Browser) -> None:
         page.get_by_role("button", name="Log in").click()
         page.goto(console.address + "/c/away/do/elect")
         users.remove("ada")
-        page.get_by_role("button", name="Make the plan").click()
+        page.get_by_role("button", name="Plan it").click()
         page.get_by_text("the session has expired. Nothing was done.").wait_for(timeout=SOON_MS)
         look(page)
         assert not console.failures, console.failures

@@ -51,7 +51,7 @@ def test_what_the_pipeline_wrote_is_on_the_page(broker: KavkaProcess, tmp_path: 
 
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("isr-churn", 2, 1)])["isr-churn"].result(30)
-        eventually("the topic is there", lambda: _page_with(client, "No window is over yet"))
+        eventually("the topic is there", lambda: _page_with(client, "No window is complete yet"))
 
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number, value in enumerate([json.dumps(ROW), json.dumps({**ROW, "broker": 1, "shrinks": 40}), "nonsense"]):
@@ -63,7 +63,7 @@ def test_what_the_pipeline_wrote_is_on_the_page(broker: KavkaProcess, tmp_path: 
         assert rows.index("broker 1 lag: stuck 40 2 0 1") < rows.index("broker 2 lag: stuck 3 2 0 1")
         assert "replicas [2] fell behind" in rows
         assert "<script>alert" not in page.html
-        assert "1 record of the topic is no window" in rows
+        assert "1 record of the topic is not a window" in rows
         assert "落后：停滞" in ConsoleClient(console.address, {"Accept-Language": "zh"}).get("/c/one/churn").text
         assert "There is no topic other" in client.get("/c/one/churn?topic=other").text
         assert client.get("/c/one/decisions").html.count("/c/one/churn") == 1

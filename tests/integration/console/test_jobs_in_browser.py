@@ -118,7 +118,7 @@ def plan(page: Page, live: Live, kind: str, **fields: str) -> None:
     """Opens the form, once the console knows the cluster, and makes the plan."""
     eventually(kind, lambda: (page.goto(live.url(f"/do/{kind}")), page.locator("main form").count() > 0)[1])
     fill(page, **fields)
-    page.get_by_role("button", name="Make the plan").click()
+    page.get_by_role("button", name="Plan it").click()
     page.get_by_role("button", name="Discard it").wait_for(timeout=SOON_MS)
 
 
@@ -159,8 +159,8 @@ def test_preferred_leaders_are_elected(live: Live, browser: Browser) -> None:
         assert live.leader("led") == 2
         page.goto(live.url("/do/elect"))
         fill(page, topics="led")
-        press(page, "Make the plan")
-        page.get_by_text("every preferred leader leads already").wait_for(timeout=SOON_MS)
+        press(page, "Plan it")
+        page.get_by_text("every preferred leader already leads").wait_for(timeout=SOON_MS)
         look(page)
 
 
@@ -210,7 +210,7 @@ def test_a_job_is_called_off_while_it_moves(live: Live, browser: Browser) -> Non
         press(page, "Run it")
         see_state(page, "moving")
         eventually("it copies", lambda: 3 in live.replicas("stopped"))
-        press(page, "Call it off")
+        press(page, "Cancel it")
         see_state(page, "cancelled", timeout_ms=60_000)
         look(page)
         page.goto(live.console.address + "/audit?q=job")
@@ -249,7 +249,7 @@ def test_a_job_that_waits_for_a_dead_broker_is_given_up(live: Live, browser: Bro
         eventually("it copies", lambda: 3 in live.replicas("dying"))
         live.cluster.kill(3)
         see_state(page, "clearing", timeout_ms=120_000)
-        give_up = page.get_by_role("button", name="End it without lifting these throttles")
+        give_up = page.get_by_role("button", name="End it and leave these throttles in place")
         give_up.wait_for(timeout=60_000)
         assert "is lifted when it is back" in page.inner_text("#state")
         look(page)

@@ -443,7 +443,7 @@ def test_a_broker_that_dies_under_the_open_page_shows_within_seconds_with_its_wh
         topic.locator(".timeline details summary").first.click()
         assert "decided by" in topic.inner_text(".timeline details[open]")
         topic.locator(".timeline strong a").first.click()
-        see(topic, "main", "What befell brokers in the minute before")
+        see(topic, "main", "What happened to brokers in the minute before")
     live.cluster.start_broker(2)
     with page_of(browser) as page:
         go(page, live, f"{C}/durability")
@@ -462,7 +462,7 @@ def test_the_same_pages_over_apache_kafka(tmp_path: Path, browser: Browser) -> N
                 assert barriers(page) == [], name
         with page_of(browser) as page:
             go(page, live, f"{C}/decisions")
-            assert "does not tell why it decides" in page.inner_text("main")
+            assert "does not record why it decides" in page.inner_text("main")
             go(page, live, f"{C}/brokers")
             see(page, "#link", "live")
             live.cluster.brokers[2].kill()

@@ -79,7 +79,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_every_page_while_all_is_well(live: Live) -> None:
     wrong = live.look()
     assert not wrong, wrong
-    assert "does not explain itself" in live.reader.get(f"{C}/decisions").text
+    assert "does not record its reasons" in live.reader.get(f"{C}/decisions").text
     status, text = live.health("--all")
     assert "controller" in text
     found = live.checks()

@@ -122,7 +122,7 @@ class TestPlans:
         assert [move.partition for move in plan.moves] == [tp(0)]
         assert {each.partition: each.why for each in plan.skipped} == {
             tp(1): "it has no leader: there is nothing to copy from",
-            tp(2): "it is being reassigned already",
+            tp(2): "it is already being reassigned",
         }
 
     def test_a_broker_that_is_dead_already_is_decommissioned_as_well(self) -> None:
@@ -275,7 +275,7 @@ class TestProgress:
 
     def test_what_somebody_called_off_is_not_begun_again(self) -> None:
         found = self.settle(row(state=MoveState.MOVING), side())
-        assert (found.state, found.remark) == (MoveState.SKIPPED, "somebody else called it off")
+        assert (found.state, found.remark) == (MoveState.SKIPPED, "somebody else cancelled it")
 
     def test_a_broker_that_has_not_heard_of_the_end_yet_is_no_somebody_else(self) -> None:
         cluster = side()

@@ -266,7 +266,7 @@ def test_two_leaders_of_an_ensemble_are_a_split_brain() -> None:
     report = look(
         make.snapshot(zookeeper=(server("a:1", "leader"), server("b:1", "leader"), server("c:1", "follower")))
     )
-    assert "2 servers say that they lead" in str(result_of(report, "zookeeper-leader").findings[0].why)
+    assert "servers that say they lead: 2" in str(result_of(report, "zookeeper-leader").findings[0].why)
     fine = look(make.snapshot(zookeeper=(server("a:1", "leader"), server("b:1", "follower"))))
     assert "zookeeper-leader" not in failed_names(fine)
 

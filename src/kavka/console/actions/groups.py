@@ -94,7 +94,7 @@ class ResetOffsets(Action):
                 "Topic",
                 "choice" if topics else "text",
                 values.get("topic", ""),
-                "Empty: all topics that it has committed for.",
+                "Empty: all topics for which it has committed offsets.",
                 ("", *topics) if topics else (),
             ),
             Field("partition", "Partition", "number", values.get("partition", ""), "Empty: all partitions."),
@@ -115,23 +115,23 @@ class ResetOffsets(Action):
         if again:
             known = {"n": f"{again:,}"}
             warnings.append(
-                Warned("warn", Statement("{n} offsets are read again: records are processed twice.", known))
+                Warned("warn", Statement("Offsets that are read again: {n}. Their records are processed twice.", known))
             )
         if over:
             known = {"n": f"{over:,}"}
             warnings.append(
-                Warned("bad", Statement("{n} offsets are skipped: their records are not processed.", known))
+                Warned("bad", Statement("Offsets that are skipped: {n}. Their records are not processed.", known))
             )
         moved = [str(each.partition) for each in found if each.moved_from is not None]
         if moved:
-            text_ = "What lies outside of the log was set to its nearer end: {partitions}."
+            text_ = "Offsets outside the log were set to its nearer end: {partitions}."
             warnings.append(Warned("warn", Statement(text_, {"partitions": ", ".join(moved[:5])})))
         if len(rows) > SHOWN_CHANGES:
             known = {"n": f"{len(rows) - SHOWN_CHANGES:,}"}
-            warnings.append(Warned("warn", Statement("{n} more partitions change than are shown.", known)))
+            warnings.append(Warned("warn", Statement("Partitions that change but are not shown: {n}.", known)))
         return Preview(
             f"group {group}",
-            Statement("{n} committed offsets of {group} change.", {"n": len(rows), "group": group}),
+            Statement("Committed offsets of {group} that change: {n}.", {"n": len(rows), "group": group}),
             tuple(rows[:SHOWN_CHANGES]),
             tuple(warnings),
             self._commands(watch, values),
@@ -237,10 +237,12 @@ class DeleteGroup(Action):
         if state == "Dead" and not committed:
             raise Refused(f"there is no group {group[:250]}")
         rows = [Change(place, offset, "") for place, offset in committed.items()]
-        text_ = "What it has read is forgotten: if it comes back, it begins where auto.offset.reset says."
+        text_ = "Its committed offsets are lost. If it comes back, it starts where auto.offset.reset says."
         return Preview(
             f"group {group}",
-            Statement("The group {group} is deleted, with {n} offsets.", {"group": group, "n": len(rows)}),
+            Statement(
+                "This deletes the group {group} with its committed offsets: {n}.", {"group": group, "n": len(rows)}
+            ),
             tuple(rows[:SHOWN_CHANGES]),
             (Warned("bad", Statement(text_)),),
             (

@@ -71,7 +71,7 @@ class Produce(Action):
         ]
         warnings = []
         if value is None:
-            text_ = "A tombstone: where the topic is compacted, all earlier records of this key are removed."
+            text_ = "A tombstone: if the topic is compacted, all earlier records of this key are removed."
             warnings.append(Warned("warn", Statement(text_)))
         topic = values["topic"]
         where = "" if partition is None else f" --partition {partition}"

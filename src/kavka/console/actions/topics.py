@@ -57,9 +57,9 @@ class CreateTopic(Action):
                 "Partitions",
                 "number",
                 values.get("partitions", ""),
-                "Empty: as the brokers' default says.",
+                "Empty: the brokers' default.",
             ),
-            Field("replicas", "Replicas", "number", values.get("replicas", ""), "Empty: as the brokers' default says."),
+            Field("replicas", "Replicas", "number", values.get("replicas", ""), "Empty: the brokers' default."),
             Field(
                 "settings",
                 "Settings",
@@ -89,7 +89,10 @@ class CreateTopic(Action):
             )
         least = topic.configs.get("min.insync.replicas", "")
         if least.isdecimal() and 0 < replicas == int(least) > 1:
-            text_ = "min.insync.replicas is the number of replicas: no broker may be down without refused writes."
+            text_ = (
+                "min.insync.replicas equals the number of replicas: while any broker is down, writes with acks=all "
+                "are refused."
+            )
             warnings.append(Warned("warn", Statement(text_)))
         rows = (
             Change("partitions", "", str(topic.partition_count) if topic.partition_count > 0 else "default"),
@@ -98,7 +101,7 @@ class CreateTopic(Action):
         )
         return Preview(
             f"topic {topic.name}",
-            Statement("The topic {topic} is created.", {"topic": topic.name}),
+            Statement("This creates the topic {topic}.", {"topic": topic.name}),
             rows,
             tuple(warnings),
             (
@@ -155,7 +158,7 @@ class AlterConfig(Action):
                 "Settings",
                 "area",
                 values.get("settings", known),
-                "One name=value in each line. What is taken out of the list goes back to its default.",
+                "One name=value in each line. A setting removed from the list goes back to its default.",
             ),
         )
 
@@ -180,7 +183,7 @@ class AlterConfig(Action):
             rows.append(Change(change.name, before, after))
         return Preview(
             _target(resource),
-            Statement("{n} settings of {what} change.", {"n": len(rows), "what": _target(resource)}),
+            Statement("Settings of {what} that change: {n}.", {"n": len(rows), "what": _target(resource)}),
             tuple(rows),
             tuple(_config_warnings(watch, resource, changes)),
             self._commands(watch, resource, changes),
@@ -265,10 +268,10 @@ class AddPartitions(Action):
             Field("topic", "Topic", "hidden", topic.name),
             Field(
                 "count",
-                "Partitions in all",
+                "Partitions in total",
                 "number",
                 values.get("count", str(len(topic.partitions) + 1)),
-                "There is no way back: partitions are never taken away.",
+                "This cannot be undone: partitions are never removed.",
                 required=True,
             ),
         )
@@ -282,10 +285,12 @@ class AddPartitions(Action):
         for error in failures.values():
             raise Refused(f"{error.code.name}: {error}")
         name = quoted(topic.name)
-        text_ = "Keys go to other partitions from then on: the order of records of one key is kept no longer across it."
+        text_ = (
+            "Keys map to other partitions from then on. Records of one key are no longer in order across the change."
+        )
         return Preview(
             f"topic {topic.name}",
-            Statement("{topic} gets {n} more partitions.", {"topic": topic.name, "n": count - len(topic.partitions)}),
+            Statement("Partitions added to {topic}: {n}.", {"topic": topic.name, "n": count - len(topic.partitions)}),
             (Change("partitions", str(len(topic.partitions)), str(count)),),
             (Warned("warn", Statement(text_)),),
             (
@@ -325,10 +330,10 @@ class DeleteTopic(Action):
         topic = await _topic(watch, values)
         seen = watch.snapshot.topics.get(topic.name)
         readers = sorted(group.group_id for group in watch.snapshot.groups.values() if topic.name in group.topics)
-        warnings = [Warned("bad", Statement("All of its records are lost, on every broker. There is no way back."))]
+        warnings = [Warned("bad", Statement("All its records are lost, on every broker. This cannot be undone."))]
         if readers:
             known = {"n": len(readers), "groups": ", ".join(readers[:5])}
-            warnings.append(Warned("bad", Statement("{n} groups read it: {groups}.", known)))
+            warnings.append(Warned("bad", Statement("Groups that read it ({n}): {groups}.", known)))
         if seen is not None and seen.in_records_per_s:
             rate = {"rate": f"{seen.in_records_per_s:,.1f}"}
             warnings.append(Warned("bad", Statement("It is being written to: {rate} records/s.", rate)))
@@ -339,7 +344,7 @@ class DeleteTopic(Action):
         name = quoted(topic.name)
         return Preview(
             f"topic {topic.name}",
-            Statement("The topic {topic} is deleted, with its records.", {"topic": topic.name}),
+            Statement("This deletes the topic {topic} and all its records.", {"topic": topic.name}),
             (Change("partitions", str(len(topic.partitions)), ""),),
             tuple(warnings),
             (
@@ -376,7 +381,7 @@ class DeleteRecords(Action):
                 "Before the offset",
                 "number",
                 values.get("before", ""),
-                "Records before it are deleted. Empty: everything that is there now.",
+                "Records before it are deleted. Empty: all records that are there now.",
             ),
         )
 
@@ -401,7 +406,7 @@ class DeleteRecords(Action):
         lines = [f"{topic}:{place.partition}={offset}" for place, offset in wanted.items()]
         return Preview(
             f"topic {topic}",
-            Statement("{n} offsets of records of {topic} are deleted.", {"n": f"{deleted:,}", "topic": topic}),
+            Statement("Records of {topic} that are deleted, in offsets: {n}.", {"n": f"{deleted:,}", "topic": topic}),
             tuple(rows),
             (Warned("bad", Statement("Deleted records are lost, also for groups that have not read them yet.")),),
             (
@@ -493,11 +498,13 @@ def _config_warnings(
             short = [each for each in topic.partitions if len(each.in_sync_replicas) < int(change.value)]
             if short:
                 known = {"n": len(short)}
-                text_ = "{n} partitions have fewer replicas in sync now: writes with acks=all to them would be refused."
+                text_ = (
+                    "Partitions with fewer replicas in sync now: {n}. Writes to them with acks=all would be refused."
+                )
                 found.append(Warned("bad", Statement(text_, known)))
         if change.name in ("retention.ms", "retention.bytes") and change.value:
             found.append(Warned("warn", Statement("Records beyond the new bound are deleted within minutes.")))
         if change.name == "unclean.leader.election.enable" and change.value == "true":
-            text_ = "A replica that is not in sync may lead: records that were acknowledged may be lost."
+            text_ = "A replica that is not in sync may become leader: acknowledged records may be lost."
             found.append(Warned("bad", Statement(text_)))
     return found

@@ -334,7 +334,7 @@ def _movable(found: Inventory, chosen: Iterable[TopicPartition]) -> tuple[list[T
     for partition in sorted(chosen):
         facts = found.partitions[partition]
         if partition in found.under_way:
-            skipped.append(Skipped(partition, "it is being reassigned already"))
+            skipped.append(Skipped(partition, "it is already being reassigned"))
         elif facts.leader not in found.brokers:
             skipped.append(Skipped(partition, "it has no leader: there is nothing to copy from"))
         else:

@@ -114,7 +114,7 @@ def _look(
         if found.replicas != row.before:
             return doubtful(f"somebody else moved it to {_ids(found.replicas)}")
         if row.state is MoveState.MOVING:
-            return doubtful("somebody else called it off")
+            return doubtful("somebody else cancelled it")
         away = [node_id for node_id in row.adding if node_id not in now.live]
         if away and now_ms - min(away_since_ms.get(each, now_ms) for each in away) >= AWAY_MS:
             return become(MoveState.SKIPPED, f"broker {_ids(away)} is away")

@@ -91,7 +91,7 @@ def lines(
     times = [at for each in drawn for at, _value in each.points]
     known = [value for each in drawn for _at, value in each.points if value is not None]
     if len(set(times)) < 2 or not known:
-        return _figure(title, _unit_word(unit, _), _empty(_("Not enough was measured yet; a few seconds more.")))
+        return _figure(title, _unit_word(unit, _), _empty(_("Not enough measurements yet. Wait a few seconds.")))
     first, last = min(times), max(times)
     top = _ceiling(max([*known, limit[0] if limit and limit[0] <= 4 * max(known) else 0]), unit)
     x_of, y_of = _scales(first, last, top)
@@ -121,7 +121,7 @@ def lines(
     legend = Markup("").join(_legend_entry(number, each, last, shown, look) for number, each in enumerate(drawn))
     more = Markup("")
     if left_out > 0:
-        more = Markup("<li>{}</li>").format(_("and {n} more that are not drawn", n=left_out))
+        more = Markup("<li>{}</li>").format(_("and {n} more not drawn", n=left_out))
     table = _time_table(drawn, shown, look)
     told = Markup('{}<ul class="legend">{}{}</ul>{}').format(body, legend, more, table)
     return _figure(title, _caption(_unit_word(unit, _), _zone_of(last, look)), told)
@@ -134,7 +134,7 @@ def membership(
     _ = look.translate
     shown = rows[:MAX_ROWS]
     if not shown or until_ms <= from_ms:
-        return _figure(title, "", _empty(_("Nothing is known of this time.")))
+        return _figure(title, "", _empty(_("Nothing is known about this time.")))
     height = TOP + ROW * len(shown) + BOTTOM
     x_of, _y_of = _scales(from_ms, until_ms, 1)
     parts = [_x_axis(from_ms, until_ms, x_of, look.zone, bottom=TOP + ROW * len(shown))]

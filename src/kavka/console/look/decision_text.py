@@ -304,10 +304,10 @@ def _word(name: str, look: Look) -> str:
 
 _WORDS: Final = {
     "isr": "in sync",
-    "last_caught_up_ms": "was caught up last",
-    "last_fetch_ms": "fetched last",
+    "last_caught_up_ms": "last caught up",
+    "last_fetch_ms": "last fetched",
     "live": "alive",
-    "log_end_offset_of_joining": "log end offset of the one that joins",
+    "log_end_offset_of_joining": "log end offset of the joining replica",
 }
 
 

@@ -139,7 +139,7 @@ class _Pages:
         if not key or len(key) > 100 or said.get("fingerprint") != preview.fingerprint:
             return self._preview(request, watch, values, preview, changed_since=said.get("shown_ms", "0"))
         if preview.type_name and said.get("typed", "").strip() != preview.type_name:
-            problem = "The name that was typed is another: nothing was done."
+            problem = "The name you typed does not match. Nothing was done."
             return self._preview(request, watch, values, preview, problem=problem)
         user = request.state.user
         command = "\n".join(preview.commands)

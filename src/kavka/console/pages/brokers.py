@@ -62,7 +62,7 @@ async def _brokers(console: Console, request: Request) -> Response:
         safe={risk.broker: risk.safe_to_restart for risk in risks_of(watch.snapshot)},
         controllers=tell_folded(fold(changes), watch.name, look) if known else None,
         chart=await history_charts.chart(
-            watch, str(_("Written to what each broker leads")), lines, look, window, unit="B/s"
+            watch, str(_("Bytes written to the partitions each broker leads")), lines, look, window, unit="B/s"
         ),
         link=links(request),
     )
@@ -92,7 +92,9 @@ async def _broker(console: Console, request: Request) -> Response:
         link=links(request),
         window=window,
         requests=_requests(found, look),
-        chart=await history_charts.chart(watch, str(_("Written to what it leads")), bytes_in, look, window, unit="B/s"),
+        chart=await history_charts.chart(
+            watch, str(_("Bytes written to the partitions it leads")), bytes_in, look, window, unit="B/s"
+        ),
         stories=history_charts.stories(watch, look, broker=broker_id),
     )
 
@@ -129,4 +131,6 @@ def _requests(broker: BrokerView, look: Look) -> Markup | None:
         )
         for each in often
     ]
-    return charts.split(str(_("Where the time of a request goes, mean since it started")), rows, look, unit="ms")
+    return charts.split(
+        str(_("Where the time of a request goes: mean since the broker started")), rows, look, unit="ms"
+    )

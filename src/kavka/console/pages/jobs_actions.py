@@ -155,18 +155,18 @@ class _PlanPages:
             "Throttle, MiB/s for each broker",
             "decimal",
             values.get("throttle", DEFAULT_THROTTLE_MIB),
-            "Copying takes no more than this from each broker. Empty: as fast as it goes.",
+            "Copying uses no more than this of each broker. Empty: no limit.",
         )
         match self._kind:
             case JobKind.REASSIGN:
-                hint = "For example 1,2,3. Empty: all that are alive."
+                hint = "For example 1,2,3. Empty: all live brokers."
                 return of_topics, Field("brokers", "Brokers", "text", values.get("brokers", ""), hint), throttle
             case JobKind.REPLICATION_FACTOR:
                 factor = Field("factor", "Replicas", "number", values.get("factor", "3"), required=True)
                 return of_topics, factor, throttle
             case JobKind.DECOMMISSION:
                 brokers = tuple(str(broker) for broker in sorted(watch.snapshot.brokers))
-                hint = "All of its replicas move to the others. It is not stopped: that is yours to do afterwards."
+                hint = "All its replicas move to other brokers. The job does not stop the broker: do that afterwards."
                 return Field("broker", "Broker", "choice", values.get("broker", ""), hint, brokers), throttle
             case JobKind.ELECTION:
                 hint = "One in each line. Empty: all topics. Nothing is copied."
@@ -190,8 +190,8 @@ class _PlanPages:
 
 def _nothing(kind: JobKind) -> str:
     if kind is JobKind.ELECTION:
-        return "every preferred leader leads already"
-    return "nothing is to be moved: all replicas are where they are to be"
+        return "every preferred leader already leads"
+    return "nothing to move: all replicas are where they should be"
 
 
 def _topics(values: Values, *, may_be_empty: bool = False) -> list[str]:

@@ -34,16 +34,16 @@ MAX_DATA: Final = 64 * 1024
 MAX_CHILDREN: Final = 2_000
 SECRET: Final = ("/config/users", "/config/clients", "/delegation_token")
 _MEANINGS: Final = {
-    "/brokers/ids": "Each living broker has an ephemeral node here; it goes with its session.",
+    "/brokers/ids": "Each live broker has an ephemeral node here. The node disappears when the broker's session ends.",
     "/brokers/topics": "Topics, with the replicas of each partition.",
-    "/controller": "Who is the controller: an ephemeral node, whoever makes it first.",
-    "/controller_epoch": "How many controllers there have been; an order of an earlier epoch is refused.",
-    "/admin/reassign_partitions": "A wish to move replicas (as before KIP-455).",
-    "/admin/delete_topics": "Topics that are to be deleted.",
-    "/isr_change_notification": "Brokers tell the controller here that an ISR changed (before KIP-497).",
+    "/controller": "The controller: an ephemeral node, which belongs to whoever creates it first.",
+    "/controller_epoch": "Counts the controllers elected so far. Brokers refuse requests of an earlier epoch.",
+    "/admin/reassign_partitions": "A request to move replicas (as before KIP-455).",
+    "/admin/delete_topics": "Topics waiting to be deleted.",
+    "/isr_change_notification": "Brokers notify the controller here of ISR changes (before KIP-497).",
     "/config": "Settings of topics, brokers, clients and users.",
     "/cluster/id": "The cluster's identity.",
-    "/feature": "Feature levels that are in force.",
+    "/feature": "Feature levels in force.",
 }
 
 
@@ -172,5 +172,5 @@ def readable(data: bytes) -> tuple[str, bool]:
 def meaning(path: str) -> str:
     """What Kafka keeps there; '' where nothing is known of it."""
     if path.startswith("/brokers/topics/") and path.endswith("/state"):
-        return "Leader, leader epoch and ISR of a partition: what counts, whatever a broker thinks."
+        return "Leader, leader epoch and ISR of a partition. This is what counts, whatever a broker believes."
     return _MEANINGS.get(path, "")

@@ -27,8 +27,8 @@ def reachable(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Che
         "The cluster answers",
         10,
         CRITICAL,
-        Statement("one broker answers"),
-        "See whether the brokers run and listen at these addresses, and whether the network lets connections through.",
+        Statement("at least one broker answers"),
+        "Check that the brokers are running and listen at these addresses, and that the network allows connections.",
     )
     if snapshot.state is ClusterState.CONNECTING and not snapshot.why:
         return unknown(check, "it was not asked yet")
@@ -47,8 +47,8 @@ def controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
         "There is a controller",
         10,
         CRITICAL,
-        Statement("one broker is it"),
-        "Without one nobody is elected and nothing is created: see why its successor cannot take the seat "
+        Statement("one broker is the controller"),
+        "Without a controller no leader is elected and no topic is created. See why no broker becomes the controller "
         "(kavka why controller), and whether ZooKeeper or the controller quorum answers.",
     )
     reading, quorum, look = snapshot.reading(Part.CONTROLLER), snapshot.quorum, Look(1)
@@ -71,12 +71,13 @@ def controller(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
 def controller_changes(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "controller-changes",
-        "The controller stays the same",
+        "The controller is stable",
         5,
         WARNING,
         Statement("at most {limit} elections an hour", {"limit": limits.controller_elections_per_hour}),
-        "While it changes nobody is elected: see why it lost its seat (kavka why controller; the broker's or the "
-        "quorum's log). Long pauses of its process, a slow disk or network, and restarts are the usual reasons.",
+        "While the controller changes, no leader is elected. See why it stopped being the controller (kavka why "
+        "controller; the log of the broker or of the quorum). The usual reasons are long pauses of its process, a "
+        "slow disk or network, and restarts.",
     )
     reading, seen, look = snapshot.reading(Part.CONTROLLER), snapshot.controllers, Look(1)
     if not reading.is_known:
@@ -95,7 +96,7 @@ def brokers_alive(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
         "All brokers that hold replicas are alive",
         8,
         WARNING,
-        Statement("none is missing"),
+        Statement("no broker is missing"),
         "Start it again; if it will not come back, move its replicas to others (decommission).",
     )
     look = Look(len(snapshot.brokers))
@@ -112,9 +113,9 @@ def request_queue(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
         "Request queues are not full",
         5,
         WARNING,
-        Statement("at most {limit:.0f} requests wait", {"limit": limits.request_queue}),
-        "The broker does not keep up: see which API takes its time (the broker's page), and add request handlers or "
-        "brokers.",
+        Statement("at most {limit:.0f} requests waiting", {"limit": limits.request_queue}),
+        "The broker does not keep up. See which API takes the time (on the broker's page), and add request handlers "
+        "or brokers.",
     )
     return _by_metric(
         snapshot,
@@ -128,7 +129,7 @@ def request_queue(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
 def handler_idle(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "request-handlers",
-        "Request handlers have time left",
+        "Request handlers have idle time",
         5,
         WARNING,
         Statement("idle more than {limit:.0f} % of the time", {"limit": limits.idle_percent}),
@@ -146,7 +147,7 @@ def handler_idle(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
 def network_idle(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "network-processors",
-        "Network processors have time left",
+        "Network processors have idle time",
         5,
         WARNING,
         Statement("idle more than {limit:.0f} % of the time", {"limit": limits.idle_percent}),
@@ -178,5 +179,5 @@ def _by_metric(
             look.found("broker", str(broker.broker_id), text, value=value)
     if not look.looked_at:
         why = snapshot.reading(Part.BROKER_METRICS).unknown_because
-        return unknown(check, why or "no broker shows this metric")
-    return result(check, look, Statement("brokers looked at: {count}", {"count": look.looked_at}))
+        return unknown(check, why or "no broker exposes this metric")
+    return result(check, look, Statement("brokers checked: {count}", {"count": look.looked_at}))

@@ -20,8 +20,8 @@ def log_directories(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
         "All log directories are online",
         9,
         CRITICAL,
-        Statement("none is offline"),
-        "Look at the disk and the broker's log; once it is repaired restart the broker, or move its replicas.",
+        Statement("no directory is offline"),
+        "Check the disk and the broker's log. Repair the disk and restart the broker, or move its replicas.",
     )
     look = Look()
     for broker in snapshot.alive_brokers:
@@ -37,7 +37,7 @@ def log_directories(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
 def disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "disk-space",
-        "Disks have room",
+        "Disks have free space",
         7,
         WARNING,
         Statement("more than {limit:.0f} % free", {"limit": limits.disk_free_percent}),
@@ -55,5 +55,5 @@ def disk_space(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Ch
                 values = {"usable": directory.usable_bytes, "total": directory.total_bytes}
                 look.found("broker", str(broker.broker_id), text, path=directory.path, free=free, **values)
     if not look.looked_at and snapshot.reading(Part.LOG_DIRECTORIES).is_known:
-        return unknown(check, "the brokers do not tell how large their disks are (before Kafka 3.3)")
-    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "log directories looked at: {count}")
+        return unknown(check, "the brokers do not report the sizes of their disks (before Kafka 3.3)")
+    return of_part(snapshot, Part.LOG_DIRECTORIES, check, look, "log directories checked: {count}")

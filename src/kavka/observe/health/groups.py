@@ -17,30 +17,30 @@ WARNING = Severity.WARNING
 def rebalances(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "rebalances",
-        "Groups do not rebalance all the time",
+        "Groups do not rebalance too often",
         4,
         WARNING,
         Statement("at most {limit} an hour", {"limit": limits.rebalances_per_hour}),
-        "Members leave and come back: see whether they poll in time (max.poll.interval.ms), are restarted, or lose "
-        "their connections; static membership (group.instance.id) keeps restarts from counting.",
+        "Members leave and come back. Check whether they poll in time (max.poll.interval.ms), restart, or lose their "
+        "connections. With static membership (group.instance.id) a restart causes no rebalance.",
     )
     look = Look()
     for group in snapshot.groups.values():
         look.looked_at += 1
         if group.rebalances > limits.rebalances_per_hour:
             look.found("group", group.group_id, "{count} rebalances in the last hour", count=group.rebalances)
-    return of_part(snapshot, Part.GROUPS, check, look, "groups looked at: {count}")
+    return of_part(snapshot, Part.GROUPS, check, look, "groups checked: {count}")
 
 
 def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "stuck-groups",
-        "No group stands still",
+        "No group is stuck",
         5,
         WARNING,
         Statement("with members and lag, for at most {seconds:.0f} s", {"seconds": limits.stuck_ms / 1000}),
-        "See what its members do: an error that is tried again for ever, a record that cannot be read, an open "
-        "transaction that holds the last stable offset back.",
+        "Check its members: one may retry an error forever or fail on a record, or an open transaction may hold the "
+        "last stable offset back.",
     )
     look = Look()
     for group in snapshot.groups.values():
@@ -52,7 +52,7 @@ def stuck_groups(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
             look.found(
                 "group", group.group_id, text, members=len(group.members), lag=lag, since=for_how_long(since, now_ms)
             )
-    return of_part(snapshot, Part.GROUPS, check, look, "groups looked at: {count}")
+    return of_part(snapshot, Part.GROUPS, check, look, "groups checked: {count}")
 
 
 def hanging_transactions(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
@@ -62,14 +62,14 @@ def hanging_transactions(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: 
         7,
         WARNING,
         Statement("every open transaction has a coordinator that will end it"),
-        "Readers of committed data wait for it: end it with `kavka transactions abort`.",
+        "Consumers that read committed records wait for it. End it with `kavka transactions abort`.",
     )
     look = Look()
     for each in snapshot.transactions:
         look.looked_at += 1
         if each.hangs:
-            text = "producer {producer} has a transaction in {partitions} that nobody will end"
+            text = "producer {producer} has a transaction in {partitions} that no coordinator will end"
             partitions = ", ".join(map(str, each.partitions[:5]))
             name = each.transactional_id or f"producer {each.producer_id}"
             look.found("transaction", name, text, producer=each.producer_id, partitions=partitions)
-    return of_part(snapshot, Part.TRANSACTIONS, check, look, "transactions looked at: {count}")
+    return of_part(snapshot, Part.TRANSACTIONS, check, look, "transactions checked: {count}")

@@ -20,8 +20,8 @@ def offline(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> Check
         "Every partition has a leader",
         10,
         CRITICAL,
-        Statement("none is without"),
-        "Start the brokers of its ISR. Only if they are lost for good: an unclean election, which loses records.",
+        Statement("no partition is without a leader"),
+        "Start the brokers of its ISR. Only if they are lost for good, run an unclean election: it loses records.",
     )
     look = Look(snapshot.counts.partitions)
     for each in snapshot.partitions() if snapshot.counts.offline else ():
@@ -39,7 +39,7 @@ def below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
         9,
         CRITICAL,
         Statement("ISR of at least min.insync.replicas"),
-        "Bring the replicas that are out of sync back: see why they left the ISR (kavka why TOPIC-PARTITION).",
+        "Bring the out-of-sync replicas back. See why they left the ISR: kavka why TOPIC-PARTITION.",
     )
     if not snapshot.reading(Part.TOPIC_CONFIGS).is_known:
         return unknown(check, snapshot.reading(Part.TOPIC_CONFIGS).unknown_because)
@@ -56,17 +56,17 @@ def below_min_isr(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) ->
                 least=each.needed_in_sync,
                 since=for_how_long(each.out_of_sync_since_ms, now_ms),
             )
-    return result(check, look, Statement("partitions looked at: {count}", {"count": look.looked_at}))
+    return result(check, look, Statement("partitions checked: {count}", {"count": look.looked_at}))
 
 
 def under_replicated(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "under-replicated",
-        "No partition is under-replicated for long",
+        "No partition stays under-replicated",
         7,
         WARNING,
         Statement("for at most {seconds:.0f} s", {"seconds": max(limits.under_replicated_ms, 0) / 1000}),
-        "See which broker is out of sync everywhere (it is slow or gone), and why (kavka why TOPIC-PARTITION).",
+        "Check whether one broker is out of sync everywhere (it is slow or gone), and why: kavka why TOPIC-PARTITION.",
     )
     look = Look(snapshot.counts.partitions)
     for each in snapshot.partitions() if snapshot.counts.under_replicated else ():
@@ -95,7 +95,7 @@ def last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
         8,
         CRITICAL,
         Statement("at least two in sync, of two or more replicas"),
-        "Do not restart that broker: what it alone has would be out of reach. Bring another replica back first.",
+        "Do not restart that broker: it has the only copy that is in sync. Bring another replica back first.",
     )
     look = Look()
     for each in snapshot.partitions():
@@ -113,17 +113,17 @@ def last_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> 
                 replicas=listed(each.replicas),
                 since=since,
             )
-    return result(check, look, Statement("replicated partitions looked at: {count}", {"count": look.looked_at}))
+    return result(check, look, Statement("replicated partitions checked: {count}", {"count": look.looked_at}))
 
 
 def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "leader-imbalance",
-        "Leaders are where they are preferred",
+        "Preferred replicas lead their partitions",
         3,
         WARNING,
-        Statement("at most {limit:.0f} % of a broker's elsewhere", {"limit": limits.imbalance_percent}),
-        "Have the preferred replicas elected (kavka elect), or let auto.leader.rebalance.enable do it.",
+        Statement("at most {limit:.0f} % of a broker's partitions led by others", {"limit": limits.imbalance_percent}),
+        "Elect the preferred replicas (kavka elect), or set auto.leader.rebalance.enable=true.",
     )
     look = Look()
     elsewhere: dict[int, int] = {}
@@ -135,7 +135,10 @@ def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         missing = elsewhere.get(broker.broker_id, 0)
         percent = 100 * missing / broker.preferred if broker.preferred else 0.0
         if percent > limits.imbalance_percent:
-            text = "others lead {missing} of {preferred} partitions that it should lead, and could ({percent:.0f} %)"
+            text = (
+                "other brokers lead {missing} of {preferred} partitions that it should lead and could "
+                "({percent:.0f} %)"
+            )
             values = {"missing": missing, "preferred": broker.preferred, "percent": percent}
             look.found("broker", str(broker.broker_id), text, **values)
-    return result(check, look, Statement("brokers looked at: {count}", {"count": look.looked_at}))
+    return result(check, look, Statement("brokers checked: {count}", {"count": look.looked_at}))

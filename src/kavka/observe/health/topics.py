@@ -25,23 +25,23 @@ def single_replica(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -
     )
     look = Look()
     if len(snapshot.brokers) < 2:
-        return result(check, look, Statement("there is one broker only"))
+        return result(check, look, Statement("there is only one broker"))
     for topic in snapshot.topics.values():
         look.looked_at += 1
         if topic.replication_factor == 1:
             look.found(
                 "topic",
                 topic.name,
-                "one replica: with its broker all {count} partitions are gone",
+                "one replica: if its broker is lost, so are all {count} partitions",
                 count=topic.partition_count,
             )
-    return result(check, look, Statement("topics looked at: {count}", {"count": look.looked_at}))
+    return result(check, look, Statement("topics checked: {count}", {"count": look.looked_at}))
 
 
 def min_isr_settings(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "min-isr-settings",
-        "One broker may be restarted without refusing writes",
+        "One broker can restart without refused writes",
         3,
         WARNING,
         Statement("min.insync.replicas below the replication factor"),
@@ -56,17 +56,18 @@ def min_isr_settings(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         if least >= topic.replication_factor:
             text = "min.insync.replicas is {least}, of {replicas} replicas: with any of them down acks=all is refused"
             look.found("topic", topic.name, text, least=least, replicas=topic.replication_factor)
-    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "topics looked at: {count}")
+    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "topics checked: {count}")
 
 
 def unclean_elections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "unclean-elections",
-        "No unclean elections are allowed",
+        "Unclean elections are not allowed",
         3,
         WARNING,
         Statement("unclean.leader.election.enable is false"),
-        "Set unclean.leader.election.enable=false: with it a replica that lacks acknowledged records may lead.",
+        "Set unclean.leader.election.enable=false: otherwise a replica that lacks acknowledged records may become "
+        "leader.",
     )
     look = Look()
     name = "unclean.leader.election.enable"
@@ -80,4 +81,4 @@ def unclean_elections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int
         if broker.configs.get(name) == "true":
             look.looked_at += 1
             look.found("broker", str(broker.broker_id), "it allows unclean elections by default")
-    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "topics and brokers looked at: {count}")
+    return of_part(snapshot, Part.TOPIC_CONFIGS, check, look, "topics and brokers checked: {count}")

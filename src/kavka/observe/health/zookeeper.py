@@ -22,8 +22,8 @@ def zookeeper_brain(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
         10,
         CRITICAL,
         Statement("one server leads the ensemble, or stands alone"),
-        "More than one leader is a split brain, none is no quorum: see whether all servers have the same ensemble in "
-        "their configuration, and reach each other.",
+        "More than one leader is a split brain; none means no quorum. Check that all servers have the same ensemble "
+        "in their configuration and can reach each other.",
     )
     answered = [server for server in snapshot.zookeeper if server.reading.is_current]
     if not answered:
@@ -31,7 +31,7 @@ def zookeeper_brain(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
     leaders = [server.address for server in answered if server.mode in ("leader", "standalone")]
     look = Look(1)
     if len(leaders) > 1:
-        look.found("zookeeper", ", ".join(leaders), "{count} servers say that they lead", count=len(leaders))
+        look.found("zookeeper", ", ".join(leaders), "servers that say they lead: {count}", count=len(leaders))
     elif not leaders and len(answered) == len(snapshot.zookeeper):
         look.found("zookeeper", snapshot.zookeeper[0].address, "no server leads")
     for server in snapshot.zookeeper:
@@ -44,11 +44,11 @@ def zookeeper_brain(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) 
 def zookeeper_outstanding(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "zookeeper-outstanding",
-        "ZooKeeper answers without a queue",
+        "ZooKeeper requests do not queue up",
         5,
         WARNING,
         Statement("at most {limit:.0f} requests outstanding", {"limit": limits.zookeeper_outstanding}),
-        "Its disk is slow or it has too much to do: give its log a disk of its own.",
+        "Its disk is slow or overloaded: give its log a disk of its own.",
     )
     return _by_server(
         snapshot, check, "zk_outstanding_requests", limits.zookeeper_outstanding, "{value:.0f} requests wait"
@@ -58,11 +58,11 @@ def zookeeper_outstanding(snapshot: ClusterSnapshot, limits: Thresholds, now_ms:
 def zookeeper_watches(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "zookeeper-watches",
-        "ZooKeeper has few watches",
+        "ZooKeeper has not too many watches",
         2,
         WARNING,
         Statement("at most {limit:.0f}", {"limit": limits.zookeeper_watches}),
-        "See which client sets them: Kafka itself needs some for each topic and broker.",
+        "Check which client sets them. Kafka itself needs some for each topic and broker.",
     )
     return _by_server(snapshot, check, "zk_watch_count", limits.zookeeper_watches, "{value:.0f} watches")
 
@@ -70,11 +70,11 @@ def zookeeper_watches(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int
 def zookeeper_connections(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int) -> CheckResult:
     check = Check(
         "zookeeper-connections",
-        "ZooKeeper has few connections",
+        "ZooKeeper has not too many connections",
         2,
         WARNING,
         Statement("at most {limit:.0f}", {"limit": limits.zookeeper_connections}),
-        "See who connects (the command `cons`): a client that does not close its sessions, most often.",
+        "Check who connects (the command `cons`). Most often a client does not close its sessions.",
     )
     return _by_server(
         snapshot, check, "zk_num_alive_connections", limits.zookeeper_connections, "{value:.0f} connections"
@@ -91,5 +91,5 @@ def _by_server(snapshot: ClusterSnapshot, check: Check, metric: str, limit: floa
         if value > limit:
             look.found("zookeeper", server.address, text, value=value)
     if not look.looked_at:
-        return unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because or "no server tells")
-    return result(check, look, Statement("servers looked at: {count}", {"count": look.looked_at}))
+        return unknown(check, snapshot.reading(Part.ZOOKEEPER).unknown_because or "no server reports it")
+    return result(check, look, Statement("servers checked: {count}", {"count": look.looked_at}))
