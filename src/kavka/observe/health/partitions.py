@@ -136,8 +136,7 @@ def leader_imbalance(snapshot: ClusterSnapshot, limits: Thresholds, now_ms: int)
         percent = 100 * missing / broker.preferred if broker.preferred else 0.0
         if percent > limits.imbalance_percent:
             text = (
-                "other brokers lead {missing} of {preferred} partitions that it should lead and could "
-                "({percent:.0f} %)"
+                "other brokers lead {missing} of {preferred} partitions that it should lead and could ({percent:.0f} %)"
             )
             values = {"missing": missing, "preferred": broker.preferred, "percent": percent}
             look.found("broker", str(broker.broker_id), text, **values)
