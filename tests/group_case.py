@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 
 import pytest
 
 from group_surroundings import HandMadeTopics, group_surroundings
 from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
-from kavka.coordinator.groups.classic.decide.group import GroupLimits, JoinAnswer, JoinProtocol, JoinRequest, SyncAnswer
+from kavka.coordinator.groups.classic.decide.membership import (
+    JoinAnswer,
+    JoinProtocol,
+    JoinRequest,
+    SyncAnswer,
+    SyncRequest,
+)
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.decide.rebalance import Rebalance
@@ -71,13 +76,7 @@ class Case:
 
         around = group_surroundings(self.topics, wall_ms=wall_ms, **self._limits)
         self.groups = GroupCoordinator(
-            loop,
-            self.log,
-            GroupLimits(10, 1_800_000, 0, 100),
-            wall_ms=wall_ms,
-            random=random.Random(1),
-            offset_metadata_max_bytes=16,
-            around=around._replace(on_rebalance=self.rebalances.append),
+            loop, self.log, around._replace(on_rebalance=self.rebalances.append), offset_metadata_max_bytes=16
         )
         self.groups.set_partition_count(1)
         await self.groups.load(0, leader_epoch=0)
@@ -145,7 +144,8 @@ class Case:
         instance: str | None = None,
     ) -> SyncAnswer:
         return await self.groups.sync(
-            GROUP, joined.member_id, instance, joined.generation, self.protocol_type, protocol, assignments or {}
+            GROUP,
+            SyncRequest(joined.member_id, instance, joined.generation, self.protocol_type, protocol, assignments or {}),
         )
 
     async def classic_member(self) -> JoinAnswer:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kavka.coordinator.groups.classic.decide.group import GroupLimits
+from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
 from kavka.coordinator.groups.consumer.decide.target_assignment import TopicInfo
 from kavka.coordinator.groups.consumer.flow import Surroundings

@@ -13,16 +13,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.classic.decide.group import (
-    ClassicGroup,
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
     GroupLimits,
-    GroupState,
     JoinAnswer,
     JoinProtocol,
     JoinRequest,
     Leaver,
     SyncAnswer,
+    SyncRequest,
 )
 from kavka.errors import ErrorCode, RequestError
 
@@ -109,7 +109,9 @@ class Walk:
                 generation = self.generations.get(place, -1) + off
                 parts = {member: f"{generation}".encode() for member in group.members} if place in self.leads else {}
                 token = self.token("sync", place)
-                group.sync(self.ids[place], None, generation, None, None, parts, token, self.now_ms, effects)
+                group.sync(
+                    SyncRequest(self.ids[place], None, generation, None, None, parts), token, self.now_ms, effects
+                )
             case ("beat", place, off) if place in self.ids:
                 try:
                     group.heartbeat(self.ids[place], None, self.generations.get(place, -1) + off, self.now_ms)

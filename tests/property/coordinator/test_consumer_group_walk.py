@@ -9,7 +9,6 @@ and what a new coordinator reads from the log is what the one before had.
 from __future__ import annotations
 
 import asyncio
-import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
@@ -119,15 +117,12 @@ class Walk:
         self.groups = GroupCoordinator(
             loop,
             self.log,
-            GroupLimits(10, 1_800_000, 0, 100),
-            wall_ms=lambda: 1_700_000_000_000 + int(loop.time() * 1000),
-            random=random.Random(1),
-            offset_metadata_max_bytes=16,
-            around=group_surroundings(
+            group_surroundings(
                 self.topics,
                 wall_ms=lambda: 1_700_000_000_000 + int(loop.time() * 1000),
                 session_timeout_ms=30_000,
             ),
+            offset_metadata_max_bytes=16,
         )
         self.groups.set_partition_count(1)
         await self.groups.load(0, leader_epoch=0)

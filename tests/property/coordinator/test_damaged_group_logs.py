@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import struct
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_surroundings import HandMadeTopics, group_surroundings
-from kavka.coordinator.groups.classic.decide.group import GroupLimits, JoinProtocol, JoinRequest
+from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, JoinRequest
 from kavka.coordinator.groups.consumer.decide.group import ConsumerMember, MemberState, ResolvedRegex
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.consumer.decide.records import (
@@ -106,11 +105,8 @@ def test_members_join_and_commit_whatever_the_log_says(records: list[Coordinator
         groups = GroupCoordinator(
             asyncio.get_running_loop(),
             Log(records),
-            GroupLimits(10, 1_800_000, 0, 100),
-            wall_ms=lambda: 1_700_000_000_000,
-            random=random.Random(1),
+            group_surroundings(HandMadeTopics(a=3, b=4)),
             offset_metadata_max_bytes=16,
-            around=group_surroundings(HandMadeTopics(a=3, b=4)),
         )
         groups.set_partition_count(1)
         await groups.load(0, leader_epoch=0)

@@ -19,17 +19,18 @@ import pytest
 from group_case import subscription
 from group_surroundings import HandMadeTopics, group_surroundings
 from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
-from kavka.coordinator.groups.classic.decide.group import (
+from kavka.coordinator.groups.classic.decide.group import GroupState
+from kavka.coordinator.groups.classic.decide.membership import (
     GroupLimits,
-    GroupState,
     JoinAnswer,
     JoinProtocol,
     JoinRequest,
     Leaver,
+    SyncRequest,
 )
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.groups.decide.shard import OffsetToCommit
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
@@ -107,13 +108,7 @@ class Walk:
             downgrade_allowed=self.policy[1],
         )
         self.groups = GroupCoordinator(
-            loop,
-            self.log,
-            limits,
-            wall_ms=wall_ms,
-            random=self.random,
-            offset_metadata_max_bytes=16,
-            around=around._replace(classic_limits=limits),
+            loop, self.log, around._replace(classic_limits=limits, random=self.random), offset_metadata_max_bytes=16
         )
         self.groups.set_partition_count(1)
         await self.groups.load(0, leader_epoch=0)
@@ -165,7 +160,7 @@ class Walk:
         parts = {each: encode_assignment({"t": [number]}, 1) for number, each in enumerate(self.ids[2:])}
         if part is not None:
             parts = dict.fromkeys(self.ids, part) if who % 2 else {self.id(who): part}
-        await self.groups.sync(GROUP, self.id(who), instance, generation, None, name, parts)
+        await self.groups.sync(GROUP, SyncRequest(self.id(who), instance, generation, None, name, parts))
 
     async def heartbeat(self, who: int, instance: str | None, generation: int) -> None:
         self.groups.heartbeat(GROUP, self.id(who), instance, generation)
@@ -177,9 +172,11 @@ class Walk:
     async def commit(self, who: int, epoch: int, *, in_transaction: bool) -> None:
         offsets = [OffsetToCommit("t", 0, 1, -1, "")]
         if in_transaction:
-            await self.groups.commit_transactional_offsets(GROUP, self.id(who), None, epoch, 9, 0, offsets)
+            await self.groups.commit_transactional_offsets(
+                CommitRequest(GROUP, self.id(who), None, epoch, offsets), 9, 0
+            )
         else:
-            await self.groups.commit_offsets(GROUP, self.id(who), None, epoch, offsets)
+            await self.groups.commit_offsets(CommitRequest(GROUP, self.id(who), None, epoch, offsets))
 
     async def act(self, action: tuple[Any, ...]) -> None:
         match action:

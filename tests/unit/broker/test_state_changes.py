@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from kavka.broker.metadata.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE
 from kavka.broker.settings.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
-from kavka.coordinator.groups.classic.decide.group import GroupLimits
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, RequestError, StorageError
 from kavka.log.log_manager import LogManager, LogManagerSettings
@@ -144,11 +142,8 @@ class Room:
                 commit_timeout_ms=100,
                 on_storage_error=self.storage_errors.append,
             ),
-            GroupLimits(10, 1_800_000, 0, 100),
-            wall_ms=lambda: NOW_MS,
-            random=random.Random(1),
+            group_surroundings(),
             offset_metadata_max_bytes=4096,
-            around=group_surroundings(),
         )
         self.transactions = Transactions()
         self.fetching = Fetching()

@@ -9,9 +9,10 @@ import pytest
 
 from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.groups.classic.decide.group import GroupState, Leaver
+from kavka.coordinator.groups.classic.decide.group import GroupState
+from kavka.coordinator.groups.classic.decide.membership import Leaver
 from kavka.coordinator.groups.consumer.decide.heartbeat import HeartbeatAnswer
-from kavka.coordinator.groups.decide.shard import OffsetToCommit
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 
@@ -155,7 +156,7 @@ def test_a_classic_group_is_upgraded_with_its_partitions_and_back() -> None:
         groups = await case.start()
         old = await case.classic_member()
         committed = [OffsetToCommit("t", 0, 5, -1, "")]
-        await groups.commit_offsets(GROUP, old.member_id, None, old.generation, committed)
+        await groups.commit_offsets(CommitRequest(GROUP, old.member_id, None, old.generation, committed))
         new = await case.beat("new")
         assert told(new) == [], "the old member has all of them still"
         assert new.member_epoch > old.generation
@@ -415,7 +416,7 @@ async def committed(case: Case, member: str, epoch: int, *partitions: int, topic
     """What the member is told who commits these partitions in one request."""
     offsets = [OffsetToCommit(topic, partition, 5, -1, "") for partition in partitions]
     try:
-        (answer, *others) = await case.groups.commit_offsets(GROUP, member, None, epoch, offsets)
+        (answer, *others) = await case.groups.commit_offsets(CommitRequest(GROUP, member, None, epoch, offsets))
     except RequestError as refused:
         return refused.code
     assert others == [answer] * len(others)

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from group_case import subscription
-from kavka.coordinator.groups.classic.decide.group import (
-    ClassicGroup,
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
     GroupLimits,
-    GroupState,
     JoinAnswer,
     JoinProtocol,
     JoinRequest,
     Leaver,
     SyncAnswer,
+    SyncRequest,
 )
 from kavka.coordinator.groups.decide.rebalance import LONGEST_CAUSE, LONGEST_WHY, MOST_CAUSES, Rebalance
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
@@ -79,12 +79,14 @@ class Driver:
         self._token += 1
         effects = Effects()
         self.group.sync(
-            member_id,
-            None,
-            self.group.generation if generation is None else generation,
-            None,
-            None,
-            assignments or {},
+            SyncRequest(
+                member_id,
+                None,
+                self.group.generation if generation is None else generation,
+                None,
+                None,
+                assignments or {},
+            ),
             self._token,
             self.now_ms,
             effects,

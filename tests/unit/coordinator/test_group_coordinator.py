@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
 from group_surroundings import group_surroundings
-from kavka.coordinator.groups.classic.decide.group import GroupLimits, GroupState, JoinProtocol, JoinRequest, Leaver
+from kavka.coordinator.groups.classic.decide.group import GroupState
+from kavka.coordinator.groups.classic.decide.membership import (
+    GroupLimits,
+    JoinProtocol,
+    JoinRequest,
+    Leaver,
+    SyncRequest,
+)
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.decide.records import GroupRecord, decode_record
-from kavka.coordinator.groups.decide.shard import MAX_NEW_GROUPS, OffsetToCommit
+from kavka.coordinator.groups.decide.shard import MAX_NEW_GROUPS
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.coordinator.shared.decide.partitions import java_string_hash
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
@@ -64,11 +71,8 @@ async def coordinator(log: MemoryLog, *, partitions: int = 3) -> GroupCoordinato
     groups = GroupCoordinator(
         asyncio.get_running_loop(),
         log,
-        LIMITS,
-        wall_ms=lambda: 1_700_000_000_000,
-        random=random.Random(1),
+        group_surroundings()._replace(classic_limits=LIMITS),
         offset_metadata_max_bytes=16,
-        around=group_surroundings(),
     )
     groups.set_partition_count(partitions)
     for partition in range(partitions):
@@ -128,9 +132,13 @@ def test_committed_offsets_and_members_survive_a_restart() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         joined = await groups.join("g", member())
-        synced = await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {joined.member_id: b"mine"})
+        synced = await groups.sync(
+            "g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {joined.member_id: b"mine"})
+        )
         assert synced.assignment == b"mine"
-        assert await groups.commit_offsets("g", joined.member_id, None, 1, [offset(42, "note")]) == [ErrorCode.NONE]
+        assert await groups.commit_offsets(CommitRequest("g", joined.member_id, None, 1, [offset(42, "note")])) == [
+            ErrorCode.NONE
+        ]
 
         restarted = await coordinator(log)
         found = restarted.fetch_offset("g", "orders", 0)
@@ -150,7 +158,7 @@ def test_an_offset_is_invisible_until_its_record_is_committed() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.gate = asyncio.Event()
-        committing = asyncio.ensure_future(groups.commit_offsets("g", "", None, -1, [offset(7)]))
+        committing = asyncio.ensure_future(groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])))
         await asyncio.sleep(0)
         assert groups.fetch_offset("g", "orders", 0) is None
         assert not committing.done()
@@ -168,7 +176,9 @@ def test_a_commit_that_could_not_be_written_changes_nothing() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert await groups.commit_offsets("g", "", None, -1, [offset(7)]) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])) == [
+            ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ]
         assert groups.fetch_offset("g", "orders", 0) is None
 
     runs(scenario)
@@ -179,7 +189,9 @@ def test_a_commit_that_the_log_takes_for_too_large_says_so() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.error = ErrorCode.MESSAGE_TOO_LARGE
-        assert await groups.commit_offsets("g", "", None, -1, [offset(7)]) == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+        assert await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])) == [
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        ]
 
     runs(scenario)
 
@@ -192,7 +204,9 @@ def test_a_group_is_written_down_as_it_was_when_its_assignment_came() -> None:
         groups = await coordinator(log, partitions=1)
         both = member()._replace(protocols=[JoinProtocol("range", b"s"), JoinProtocol("sticky", b"s")])
         leader = (await groups.join("g", both)).member_id
-        syncing = asyncio.ensure_future(groups.sync("g", leader, None, 1, "consumer", "range", {leader: b"mine"}))
+        syncing = asyncio.ensure_future(
+            groups.sync("g", SyncRequest(leader, None, 1, "consumer", "range", {leader: b"mine"}))
+        )
         late = asyncio.ensure_future(groups.join("g", member()._replace(protocols=[JoinProtocol("sticky", b"s")])))
         assert (await syncing).error is ErrorCode.REBALANCE_IN_PROGRESS
         await asyncio.sleep(0.01)
@@ -212,7 +226,7 @@ def test_a_deleted_offsets_topic_leaves_nobody_waiting() -> None:
         groups = await coordinator(log, partitions=1)
         leader = (await groups.join("g", member())).member_id
         log.gate = asyncio.Event()
-        syncing = asyncio.ensure_future(groups.sync("g", leader, None, 1, None, None, {leader: b"mine"}))
+        syncing = asyncio.ensure_future(groups.sync("g", SyncRequest(leader, None, 1, None, None, {leader: b"mine"})))
         await asyncio.sleep(0.01)
         groups.set_partition_count(0)
         groups.unload(0)
@@ -233,7 +247,7 @@ def test_a_deleted_offsets_topic_leaves_nobody_waiting() -> None:
 def test_a_number_of_partitions_that_changes_moves_no_group(capsys: pytest.CaptureFixture[str]) -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog(), partitions=3)
-        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
         placed = {f"group-{number}": groups.partition_for(f"group-{number}") for number in range(20)}
         for count in (4, 4, 61):
             groups.set_partition_count(count)
@@ -255,7 +269,7 @@ def test_groups_that_lie_where_nobody_looks_for_them_are_told_of(capsys: pytest.
         log = MemoryLog()
         groups = await coordinator(log, partitions=3)
         for number in range(20):
-            await groups.commit_offsets(f"group-{number}", "", None, -1, [offset(7)])
+            await groups.commit_offsets(CommitRequest(f"group-{number}", "", None, -1, [offset(7)]))
         await coordinator(log, partitions=4)
 
     runs(scenario)
@@ -300,7 +314,9 @@ def test_leadership_that_is_heard_of_late_changes_nothing() -> None:
 def test_metadata_over_its_bound_is_refused_alone() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog())
-        errors = await groups.commit_offsets("g", "", None, -1, [offset(1, "x" * 17), offset(2, "x" * 16)])
+        errors = await groups.commit_offsets(
+            CommitRequest("g", "", None, -1, [offset(1, "x" * 17), offset(2, "x" * 16)])
+        )
         assert errors == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
 
     runs(scenario)
@@ -310,7 +326,7 @@ def test_a_deleted_group_is_gone_after_a_restart_too() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
-        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
         await groups.delete_group("g")
         for there in (groups, await coordinator(log)):
             assert there.fetch_offset("g", "orders", 0) is None
@@ -329,7 +345,7 @@ def test_a_group_that_came_to_nothing_is_forgotten() -> None:
         refused = await groups.join("no-session", member(session_ms=1))
         assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        await groups.commit_offsets("no-commit", "", None, -1, [offset(7)])
+        await groups.commit_offsets(CommitRequest("no-commit", "", None, -1, [offset(7)]))
         asked = await groups.join("no-member", member(session_ms=20)._replace(require_known_member_id=True))
         assert asked.error is ErrorCode.MEMBER_ID_REQUIRED
         assert [listed.group_id for listed in groups.list_groups()] == ["no-member"]
@@ -344,7 +360,7 @@ def test_a_commit_under_way_keeps_its_group() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.gate = asyncio.Event()
-        committing = asyncio.ensure_future(groups.commit_offsets("g", "", None, -1, [offset(7)]))
+        committing = asyncio.ensure_future(groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])))
         await asyncio.sleep(0)
         assert (await groups.join("g", member(session_ms=1))).error is ErrorCode.INVALID_SESSION_TIMEOUT
         log.gate.set()
@@ -371,7 +387,7 @@ def test_a_member_that_falls_silent_is_removed_by_the_timer() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog())
         joined = await groups.join("g", member(session_ms=20))
-        await groups.sync("g", joined.member_id, None, 1, None, None, {})
+        await groups.sync("g", SyncRequest(joined.member_id, None, 1, None, None, {}))
         group = groups.describe_group("g")
         assert group is not None
         while group.state is not GroupState.EMPTY:  # noqa: ASYNC110 - the group is pure: nobody sets an event in it
@@ -385,7 +401,7 @@ def test_a_partition_that_moved_away_answers_all_that_wait() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog(), partitions=1)
         first = await groups.join("g", member())
-        waiting = asyncio.ensure_future(groups.sync("g", first.member_id + "x", None, 1, None, None, {}))
+        waiting = asyncio.ensure_future(groups.sync("g", SyncRequest(first.member_id + "x", None, 1, None, None, {})))
         assert (await waiting).error is ErrorCode.UNKNOWN_MEMBER_ID
         second = asyncio.ensure_future(groups.join("g", member()))
         await asyncio.sleep(0)
@@ -402,7 +418,7 @@ def test_garbage_in_the_log_is_passed_over() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log, partitions=1)
-        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
         good = log.records[0]
         log.records[0] = [
             CoordinatorRecord(b"", b""),
@@ -450,7 +466,7 @@ def test_offsets_of_a_transaction_wait_for_its_marker_and_survive_a_restart_befo
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log, partitions=1)
-        errors = await groups.commit_transactional_offsets("g", "", None, -1, 9, 0, [offset(42)])
+        errors = await groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
         assert errors == [ErrorCode.NONE]
         assert groups.fetch_offset("g", "orders", 0) is None
         assert groups.pending_offsets("g") == {("orders", 0)}
@@ -475,7 +491,9 @@ def test_a_marker_that_is_told_of_before_the_offsets_are_known_to_be_committed_e
         log = MemoryLog()
         groups = await coordinator(log, partitions=1)
         log.gate = asyncio.Event()
-        committing = asyncio.ensure_future(groups.commit_transactional_offsets("g", "", None, -1, 9, 0, [offset(42)]))
+        committing = asyncio.ensure_future(
+            groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
+        )
         await asyncio.sleep(0)
         groups.on_transaction_ended(0, 9, 0, committed=True)
         log.gate.set()
@@ -493,21 +511,23 @@ def test_a_transaction_of_an_old_generation_commits_no_offsets_and_a_failed_comm
         log = MemoryLog()
         groups = await coordinator(log, partitions=1)
         joined = await groups.join("g", member())
-        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        await groups.sync("g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {}))
         for member_id, generation, expected in (
             (joined.member_id, 0, ErrorCode.ILLEGAL_GENERATION),
             ("somebody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
         ):
             with pytest.raises(RequestError) as refused:
-                await groups.commit_transactional_offsets("g", member_id, None, generation, 9, 0, [offset(1)])
+                await groups.commit_transactional_offsets(
+                    CommitRequest("g", member_id, None, generation, [offset(1)]), 9, 0
+                )
             assert refused.value.code is expected
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert await groups.commit_transactional_offsets("g", joined.member_id, None, 1, 9, 0, [offset(1)]) == [
-            ErrorCode.COORDINATOR_NOT_AVAILABLE
-        ]
+        assert await groups.commit_transactional_offsets(
+            CommitRequest("g", joined.member_id, None, 1, [offset(1)]), 9, 0
+        ) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert groups.pending_offsets("g") == frozenset()
         log.error = ErrorCode.REQUEST_TIMED_OUT
-        await groups.commit_transactional_offsets("g", joined.member_id, None, 1, 9, 0, [offset(1)])
+        await groups.commit_transactional_offsets(CommitRequest("g", joined.member_id, None, 1, [offset(1)]), 9, 0)
         assert groups.pending_offsets("g") == {("orders", 0)}
 
     runs(scenario)
@@ -527,11 +547,8 @@ async def coordinator_at(log: MemoryLog, wall: Wall) -> GroupCoordinator:
     groups = GroupCoordinator(
         asyncio.get_running_loop(),
         log,
-        LIMITS,
-        wall_ms=wall,
-        random=random.Random(1),
+        group_surroundings(wall_ms=wall)._replace(classic_limits=LIMITS),
         offset_metadata_max_bytes=16,
-        around=group_surroundings(),
     )
     groups.set_partition_count(1)
     await groups.load(0, leader_epoch=0)
@@ -545,8 +562,8 @@ def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() ->
         log = MemoryLog()
         groups = await coordinator_at(log, wall)
         joined = await groups.join("g", member())
-        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
-        await groups.commit_offsets("g", joined.member_id, None, 1, [offset(5)])
+        await groups.sync("g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {}))
+        await groups.commit_offsets(CommitRequest("g", joined.member_id, None, 1, [offset(5)]))
         wall.now_ms += 10_000
         await groups.expire_offsets(5_000)
         assert groups.fetch_offset("g", "orders", 0) is not None, "its subscription cannot be read: it may read all"
@@ -570,11 +587,13 @@ def test_an_offset_that_is_committed_while_it_expires_stays() -> None:
     async def scenario() -> None:
         wall, log = Wall(), MemoryLog()
         groups = await coordinator_at(log, wall)
-        await groups.commit_offsets("g", "", None, -1, [offset(7)])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
         wall.now_ms += 10_000
         # Not all of the group is over its retention: it is not deleted, and commits go on.
-        await groups.commit_offsets("g", "", None, -1, [OffsetToCommit("orders", 1, 1, 3, "")])
-        await asyncio.gather(groups.expire_offsets(5_000), groups.commit_offsets("g", "", None, -1, [offset(8)]))
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [OffsetToCommit("orders", 1, 1, 3, "")]))
+        await asyncio.gather(
+            groups.expire_offsets(5_000), groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(8)]))
+        )
         for one in (groups, await coordinator_at(log, wall)):
             found = one.fetch_offset("g", "orders", 0)
             assert found is not None
@@ -590,14 +609,14 @@ def test_more_offsets_than_a_batch_holds_expire_a_batch_at_a_time(monkeypatch: p
         wall, log = Wall(), MemoryLog()
         groups = await coordinator_at(log, wall)
         offsets = [OffsetToCommit("orders", partition, 7, 3, "") for partition in range(6)]
-        await groups.commit_offsets("g", "", None, -1, offsets)
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, offsets))
         wall.now_ms += 10_000
-        await groups.commit_offsets("g", "", None, -1, [OffsetToCommit("orders", 6, 1, 3, "")])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [OffsetToCommit("orders", 6, 1, 3, "")]))
         log.commits_after_s = 0.02
         expiring = asyncio.ensure_future(groups.expire_offsets(5_000))
         await asyncio.sleep(0.01)
         # It waits for the first batch; what it would put into a later one is committed again meanwhile.
-        await groups.commit_offsets("g", "", None, -1, offsets[5:])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, offsets[5:]))
         await expiring
         for one in (groups, await coordinator_at(log, wall)):
             left = [partition for _topic, partition, _committed in one.fetch_offsets("g")]
@@ -615,10 +634,12 @@ def test_what_no_record_can_hold_leaves_nothing_pending() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         endless = 2**63 - 1
-        assert await groups.commit_offsets("g", "", None, -1, [offset(7)], retention_ms=endless) == [ErrorCode.NONE]
+        assert await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)], retention_ms=endless)) == [
+            ErrorCode.NONE
+        ]
         long_topic = OffsetToCommit("t" * 40_000, 0, 1, 0, "")
         with pytest.raises(EncodeError):
-            await groups.commit_transactional_offsets("g", "", None, -1, 1, 0, [long_topic])
+            await groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [long_topic]), 1, 0)
         assert groups.pending_offsets("g") == frozenset()
 
     runs(scenario)
@@ -628,8 +649,8 @@ def test_an_offset_that_a_transaction_may_change_does_not_expire() -> None:
     async def scenario() -> None:
         wall = Wall()
         groups = await coordinator_at(MemoryLog(), wall)
-        await groups.commit_offsets("g", "", None, -1, [offset(5)])
-        await groups.commit_transactional_offsets("g", "", None, -1, 9, 0, [offset(6)])
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(5)]))
+        await groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [offset(6)]), 9, 0)
         wall.now_ms += 10_000
         await groups.expire_offsets(5_000)
         assert groups.fetch_offset("g", "orders", 0) is not None
@@ -645,7 +666,7 @@ def test_a_client_that_names_a_retention_has_it() -> None:
         wall = Wall()
         log = MemoryLog()
         groups = await coordinator_at(log, wall)
-        await groups.commit_offsets("g", "", None, -1, [offset(5)], retention_ms=60_000)
+        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(5)], retention_ms=60_000))
         wall.now_ms += 59_999
         await groups.expire_offsets(5_000)
         restarted = await coordinator_at(log, wall)
@@ -663,7 +684,7 @@ def test_a_deletion_that_could_not_be_written_leaves_the_group_and_its_generatio
         log = MemoryLog()
         groups = await coordinator_at(log, wall)
         joined = await groups.join("g", member())
-        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        await groups.sync("g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {}))
         await groups.leave("g", [Leaver(joined.member_id)])
         await asyncio.sleep(0.01)
         wall.now_ms += 10_000
@@ -680,9 +701,9 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
         subscription = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
         groups = await coordinator(MemoryLog(), partitions=1)
         joined = await groups.join("g", member()._replace(protocols=[JoinProtocol("range", subscription)]))
-        await groups.sync("g", joined.member_id, None, 1, "consumer", "range", {})
+        await groups.sync("g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {}))
         both = [offset(5), offset(6)._replace(topic="bills")]
-        await groups.commit_offsets("g", joined.member_id, None, 1, both)
+        await groups.commit_offsets(CommitRequest("g", joined.member_id, None, 1, both))
         errors = await groups.delete_offsets("g", [("orders", 0), ("bills", 0), ("bills", 7)])
         assert errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE, ErrorCode.NONE]
         assert [topic for topic, _index, _offset in groups.fetch_offsets("g")] == ["orders"]
@@ -699,9 +720,9 @@ def test_ids_of_groups_that_are_only_named_take_no_room() -> None:
         for number in range(2 * MAX_NEW_GROUPS):
             group_id = f"group-{number}"
             for attempt in (
-                groups.commit_offsets(group_id, "m", None, 3, [offset(1)]),
+                groups.commit_offsets(CommitRequest(group_id, "m", None, 3, [offset(1)])),
                 groups.delete_group(group_id),
-                groups.sync(group_id, "m", None, 1, None, None, {}),
+                groups.sync(group_id, SyncRequest("m", None, 1, None, None, {})),
             ):
                 with pytest.raises(RequestError):
                     await attempt

@@ -12,6 +12,7 @@ import pytest
 from group_case import GROUP, Case, subscription, told
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
 from kavka.coordinator.groups.classic.decide.group import GroupState
+from kavka.coordinator.groups.classic.decide.membership import SyncRequest
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 
@@ -172,7 +173,7 @@ def test_a_member_whose_first_choice_cannot_be_read_is_answered_in_the_lowest_ve
         await asyncio.gather(case.sync(leader, {}), case.sync(follower))
         # Nothing to read for anybody: the upgrade raises no epoch, and the old members may go on without a join.
         await case.beat("new", topics=[])
-        synced = await groups.sync(GROUP, leader.member_id, None, leader.generation, None, None, {})
+        synced = await groups.sync(GROUP, SyncRequest(leader.member_id, None, leader.generation, None, None, {}))
         assert (synced.error, decode_assignment(synced.assignment)[0]) == (ErrorCode.NONE, {})
 
     in_virtual_time(scenario)

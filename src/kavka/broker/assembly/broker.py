@@ -72,7 +72,7 @@ from kavka.controller.decide.topic_plans import TopicRequest, TopicRules, collid
 from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
 from kavka.controller.term.controller_term import NotController
 from kavka.controller.work.topic_admin import TopicAdmin
-from kavka.coordinator.groups.classic.decide.group import GroupLimits
+from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.flow import Surroundings
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.transactions.coordinator import TransactionCoordinator
@@ -245,11 +245,7 @@ class Broker:
                 on_storage_error=self.on_storage_error,
                 compression=Compression(config.offsets_topic_compression_codec),
             ),
-            group_limits,
-            wall_ms=ports.wall_ms,
-            random=ports.random,
-            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-            around=Surroundings(
+            Surroundings(
                 KnownTopics(self.metadata),
                 limits=lambda group_id: consumer_group_limits(self.config, self.configs.group(group_id)),
                 classic_limits=group_limits,
@@ -258,6 +254,7 @@ class Broker:
                 random=ports.random,
                 on_rebalance=lambda rebalance: self.record(rebalance.as_decision(self.wall_ms(), self.broker_id)),
             ),
+            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         )
         self._transaction_room = TransactionRoom(
             self.broker_id,

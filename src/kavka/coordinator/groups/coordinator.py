@@ -15,26 +15,24 @@ Source: Kafka's CoordinatorRuntime.
 from __future__ import annotations
 
 import asyncio
-import random
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
 from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from kavka.coordinator.groups.classic.decide.group import (
-    ClassicGroup,
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
-    GroupLimits,
-    GroupState,
     JoinAnswer,
     JoinRequest,
     Leaver,
     SyncAnswer,
+    SyncRequest,
 )
 from kavka.coordinator.groups.consumer.decide.classic_members import answer_sync, classic_heartbeat
-from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION, ConsumerGroup
+from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord, decode_consumer_group_record
 from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
@@ -45,7 +43,8 @@ from kavka.coordinator.groups.decide.records import (
     decode_record,
     offset_record,
 )
-from kavka.coordinator.groups.decide.shard import NO_RETENTION, Expiry, GroupShard, OffsetToCommit
+from kavka.coordinator.groups.decide.shard import Expiry, GroupShard
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest
 from kavka.coordinator.shared.active_shards import ActiveShards, ShardLog
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction, split_version
@@ -109,21 +108,18 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self,
         loop: asyncio.AbstractEventLoop,
         log: OffsetsLog,
-        limits: GroupLimits,
-        *,
-        wall_ms: Callable[[], int],
-        random: random.Random,
-        offset_metadata_max_bytes: int,
         around: Surroundings,
+        *,
+        offset_metadata_max_bytes: int,
     ) -> None:
         super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._loop = loop
         self._log = log
-        self._limits = limits
-        self._wall_ms = wall_ms
-        self._random = random
-        self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self._around = around
+        self._limits = around.classic_limits
+        self._wall_ms = around.wall_ms
+        self._random = around.random
+        self._offset_metadata_max_bytes = offset_metadata_max_bytes
         self._joins: dict[int, asyncio.Future[JoinAnswer]] = {}
         self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
         self._next_token = 0
@@ -255,39 +251,21 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._settle(active, group, effects)
         return await future
 
-    async def sync(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        protocol_type: str | None,
-        protocol: str | None,
-        assignments: Mapping[str, bytes],
-    ) -> SyncAnswer:
+    async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
         """Answers when the leader's assignment is kept in the log."""
         active = self._shard(group_id)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
-            return self._sync_classic_member(
-                active, consumers, member_id, group_instance_id, generation, protocol_type, protocol
-            )
+            try:
+                return answer_sync(consumers, request, self._around.topics, self.now_ms())
+            finally:
+                self.arm(active, group_id)
         group = active.shard.group(group_id)
         token = self._token()
         future: asyncio.Future[SyncAnswer] = self._loop.create_future()
         self._syncs[token] = future
         effects = Effects()
-        group.sync(
-            member_id,
-            group_instance_id,
-            generation,
-            protocol_type,
-            protocol,
-            assignments,
-            token,
-            self.now_ms(),
-            effects,
-        )
+        group.sync(request, token, self.now_ms(), effects)
         self._settle(active, group, effects)
         return await future
 
@@ -328,30 +306,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
-    def _sync_classic_member(
-        self,
-        active: ActiveGroupShard,
-        consumers: ConsumerGroup,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        protocol_type: str | None,
-        protocol: str | None,
-    ) -> SyncAnswer:
-        try:
-            return answer_sync(
-                consumers,
-                member_id,
-                group_instance_id,
-                generation,
-                protocol_type,
-                protocol,
-                self._around.topics,
-                self.now_ms(),
-            )
-        finally:
-            self.arm(active, consumers.group_id)
-
     async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """Answers when what the heartbeat led to is committed (KIP-848). Raises `RequestError`."""
         if not request.group_id:
@@ -360,31 +314,11 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     # -- offsets
 
-    async def commit_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        offsets: Sequence[OffsetToCommit],
-        *,
-        retention_ms: int = NO_RETENTION,
-        api_version: int = FIRST_COMMIT_VERSION,
-    ) -> list[ErrorCode]:
+    async def commit_offsets(self, request: CommitRequest) -> list[ErrorCode]:
         """An error per offset, in order, once those that are fine are committed. Raises `RequestError` for all."""
-        active = self._shard(group_id, empty_allowed=generation < 0)
-        decision = active.shard.commit(
-            group_id,
-            member_id,
-            group_instance_id,
-            generation,
-            offsets,
-            self.now_ms(),
-            wall_ms=self._wall_ms(),
-            topic_id=self._topic_id,
-            retention_ms=retention_ms,
-            api_version=api_version,
-        )
+        group_id = request.group_id
+        active = self._shard(group_id, empty_allowed=request.generation < 0)
+        decision = active.shard.commit(request, self.now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
         error = await self._write(
             active,
             self.partition_for(group_id),
@@ -395,28 +329,13 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         return [own if own is not ErrorCode.NONE else error for own in decision.errors]
 
     async def commit_transactional_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        producer_id: int,
-        producer_epoch: int,
-        offsets: Sequence[OffsetToCommit],
+        self, request: CommitRequest, producer_id: int, producer_epoch: int
     ) -> list[ErrorCode]:
         """As `commit_offsets`, but what is committed waits for `on_transaction_ended` (KIP-98, KIP-447)."""
+        group_id = request.group_id
         active = self._shard(group_id)
         shard = active.shard
-        decision = shard.commit_transactional(
-            group_id,
-            member_id,
-            group_instance_id,
-            generation,
-            offsets,
-            self.now_ms(),
-            wall_ms=self._wall_ms(),
-            topic_id=self._topic_id,
-        )
+        decision = shard.commit_transactional(request, self.now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
         error = ErrorCode.NONE
         if decision.offsets:
             # What cannot be written at all must not be pending: no marker would ever come for it.

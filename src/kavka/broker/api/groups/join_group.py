@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.classic.decide.group import JoinProtocol
-from kavka.coordinator.groups.classic.decide.group import JoinRequest as Join
+from kavka.coordinator.groups.classic.decide.membership import JoinProtocol
+from kavka.coordinator.groups.classic.decide.membership import JoinRequest as Join
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.join_group_request import JoinGroupRequest
 from kavka.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.classic.decide.group import Leaver
+from kavka.coordinator.groups.classic.decide.membership import Leaver
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.leave_group_request import LeaveGroupRequest
 from kavka.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from kavka.coordinator.groups.decide.shard import OffsetToCommit
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kavka.protocol.messages.offset_commit_response import (
@@ -60,13 +60,15 @@ async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitR
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     try:
         errors = await broker.groups.commit_offsets(
-            message.group_id,
-            message.member_id,
-            message.group_instance_id,
-            message.generation_id_or_member_epoch,
-            offsets,
-            retention_ms=message.retention_time_ms,
-            api_version=request.header.api_version,
+            CommitRequest(
+                message.group_id,
+                message.member_id,
+                message.group_instance_id,
+                message.generation_id_or_member_epoch,
+                offsets,
+                retention_ms=message.retention_time_ms,
+                api_version=request.header.api_version,
+            )
         )
     except RequestError as refused:
         code = refused.code

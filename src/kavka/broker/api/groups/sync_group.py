@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.coordinator.groups.classic.decide.membership import SyncRequest
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.sync_group_request import SyncGroupRequest
 from kavka.protocol.messages.sync_group_response import SyncGroupResponse
@@ -30,12 +31,14 @@ async def _sync(broker: GroupsBroker, message: SyncGroupRequest) -> SyncGroupRes
     try:
         answer = await broker.groups.sync(
             message.group_id,
-            message.member_id,
-            message.group_instance_id,
-            message.generation_id,
-            message.protocol_type,
-            message.protocol_name,
-            {assignment.member_id: bytes(assignment.assignment) for assignment in message.assignments},
+            SyncRequest(
+                message.member_id,
+                message.group_instance_id,
+                message.generation_id,
+                message.protocol_type,
+                message.protocol_name,
+                {assignment.member_id: bytes(assignment.assignment) for assignment in message.assignments},
+            ),
         )
     except RequestError as refused:
         return SyncGroupResponse(error_code=refused.code, assignment=b"")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.broker.transactions.verification import Beginning
-from kavka.coordinator.groups.decide.shard import OffsetToCommit
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.coordinator.transactions.decide.state import ProducerIdAndEpoch
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
@@ -79,13 +79,11 @@ async def _errors(
         if error is not ErrorCode.NONE:
             return [error] * len(offsets)
         return await broker.groups.commit_transactional_offsets(
-            message.group_id,
-            message.member_id,
-            message.group_instance_id,
-            message.generation_id,
+            CommitRequest(
+                message.group_id, message.member_id, message.group_instance_id, message.generation_id, offsets
+            ),
             message.producer_id,
             message.producer_epoch,
-            offsets,
         )
     except RequestError as refused:
         return [refused.code] * len(offsets)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState, JoinProtocol, Member
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, Member, StoredGroup
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version, with_version
 from kavka.model import NO_EPOCH, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode
@@ -144,10 +145,10 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
     return None
 
 
-def members_of(value: GroupMetadataValue) -> list[Member]:
-    """The members that a group's record keeps."""
+def stored_group(value: GroupMetadataValue) -> StoredGroup:
+    """What a group's record keeps."""
     protocol = value.protocol or ""
-    return [
+    members = [
         Member(
             stored.member_id,
             stored.group_instance_id,
@@ -162,6 +163,15 @@ def members_of(value: GroupMetadataValue) -> list[Member]:
         )
         for stored in value.members
     ]
+    timestamp_ms = value.current_state_timestamp
+    return StoredGroup(
+        value.generation,
+        value.protocol_type,
+        value.protocol,
+        value.leader,
+        members,
+        None if timestamp_ms < 0 else timestamp_ms,
+    )
 
 
 def _group_key(group_id: str) -> bytes:

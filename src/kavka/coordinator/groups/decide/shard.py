@@ -17,7 +17,8 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, Effects, GroupLimits, GroupState
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.membership import Effects, GroupLimits
 from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION, ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.records import (
     ConsumerGroupRecord,
@@ -34,13 +35,13 @@ from kavka.coordinator.groups.decide.records import (
     OffsetRecord,
     group_record,
     group_tombstone,
-    members_of,
     offset_record,
+    stored_group,
 )
+from kavka.coordinator.groups.offsets.decide.commits import NO_RETENTION, CommitDecision, CommitRequest, OffsetToCommit
 from kavka.coordinator.groups.offsets.decide.group_offsets import GroupOffsets, OffsetKey
 from kavka.coordinator.shared.decide.records import CoordinatorRecord
 from kavka.errors import ErrorCode, RequestError
-from kavka.model import LeaderEpoch, Offset
 
 TopicId: TypeAlias = Callable[[str], uuid.UUID | None]
 """The id of a topic, None where it is not there."""
@@ -49,25 +50,6 @@ MAX_NEW_GROUPS = 1_000
 """Groups of one partition that were named but that nobody has joined; each takes about a kilobyte."""
 _LATEST_MS = 2**63 - 1
 """The latest time that a record can tell."""
-NO_RETENTION = -1
-"""What OffsetCommit 2-4 says where the broker's retention holds."""
-
-
-class OffsetToCommit(NamedTuple):
-    """One partition of an OffsetCommit."""
-
-    topic: str
-    partition: int
-    offset: Offset
-    leader_epoch: LeaderEpoch
-    metadata: str | None
-
-
-class CommitDecision(NamedTuple):
-    """An error per partition, in the order of the request, and what is to be written of those that are fine."""
-
-    errors: Sequence[ErrorCode]
-    offsets: Sequence[OffsetRecord]
 
 
 class Expiry(NamedTuple):
@@ -132,53 +114,33 @@ class GroupShard:
 
     # -- offsets
 
-    def commit(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        offsets: Sequence[OffsetToCommit],
-        now_ms: int,
-        *,
-        wall_ms: int,
-        topic_id: TopicId,
-        retention_ms: int = NO_RETENTION,
-        api_version: int = FIRST_COMMIT_VERSION,
-    ) -> CommitDecision:
-        """Whether a member may commit, and the records for it. Raises `RequestError` where it may not.
-
-        `retention_ms` is how long the client wants the offsets kept, NO_RETENTION where it leaves that to the broker.
-        """
+    def commit(self, request: CommitRequest, now_ms: int, *, wall_ms: int, topic_id: TopicId) -> CommitDecision:
+        """Whether a member may commit, and the records for it. Raises `RequestError` where it may not."""
+        group_id, member_id, group_instance_id, generation = request[:4]
         consumers = self.consumer_groups.get(group_id)
         if consumers is not None:
+            offsets = request.offsets
             consumers.check_commit(
                 member_id,
                 generation,
                 lambda: ((topic_id(each.topic), each.partition) for each in offsets),
-                api_version=api_version,
+                api_version=request.api_version,
                 is_transactional=False,
             )
         else:
             self._group_for_commit(group_id, generation, now_ms).check_commit(
                 member_id, group_instance_id, generation, now_ms
             )
+        retention_ms = request.retention_ms
         expires_at_ms = NO_EXPIRY if retention_ms == NO_RETENTION else min(wall_ms + retention_ms, _LATEST_MS)
-        return self._decide_commit(group_id, offsets, wall_ms, expires_at_ms)
+        return self._decide_commit(group_id, request.offsets, wall_ms, expires_at_ms)
 
     def commit_transactional(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        offsets: Sequence[OffsetToCommit],
-        now_ms: int,
-        *,
-        wall_ms: int,
-        topic_id: TopicId,
+        self, request: CommitRequest, now_ms: int, *, wall_ms: int, topic_id: TopicId
     ) -> CommitDecision:
         """As `commit`, for offsets that a transaction is to commit (KIP-447)."""
+        group_id, member_id, group_instance_id, generation = request[:4]
+        offsets = request.offsets
         consumers = self.consumer_groups.get(group_id)
         if consumers is None:
             self._group_for_commit(group_id, generation, now_ms).check_transactional_commit(
@@ -309,16 +271,7 @@ class GroupShard:
                 elif loading:
                     self.groups.pop(group_id, None)
                     self.consumer_groups.pop(group_id, None)
-                    timestamp_ms = value.current_state_timestamp
-                    self.group_or_new(group_id, now_ms).restore(
-                        generation=value.generation,
-                        protocol_type=value.protocol_type,
-                        protocol=value.protocol,
-                        leader_id=value.leader,
-                        members=members_of(value),
-                        written_at_wall_ms=None if timestamp_ms < 0 else timestamp_ms,
-                        now_ms=now_ms,
-                    )
+                    self.group_or_new(group_id, now_ms).restore(stored_group(value), now_ms)
             case EpochRecord(group_id, None):
                 self.consumer_groups.pop(group_id, None)
                 if self.offsets.has_any(group_id):

@@ -1,5 +1,6 @@
 """Decides for one classic group. Pure: no log, no futures, no clock.
 
 group              the automaton: who is a member, when a generation begins and ends, what each request is answered with
+membership         what members ask and are answered, and what a group keeps of each: values
 consumer_protocol  the bytes that consumers exchange through their group
 """

@@ -2,6 +2,8 @@
 
 Decides: who is a member, when a generation begins and ends, who leads it, which protocol it uses, and what each request
 is answered with. Must not know: sockets, futures, the log; it is given `now_ms`, and returns what follows in `Effects`.
+One class, although it is long: each request may end in a rebalance, and a rebalance answers requests of every kind, so
+that no part of the automaton could be understood without the others. Its values stand in `membership`.
 
     I1  the generation only rises; a request of another generation or of an unknown member changes nothing (G2)
     I2  every join and sync that is held is answered exactly once: by the rebalance, by time, or by removal
@@ -30,16 +32,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_topics
+from kavka.coordinator.groups.classic.decide.membership import (
+    NO_MEMBER,
+    Effects,
+    GroupLimits,
+    JoinAnswer,
+    JoinedMember,
+    JoinRequest,
+    Leaver,
+    Member,
+    StoredGroup,
+    SyncAnswer,
+    SyncRequest,
+)
 from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance, because
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
-
-NO_MEMBER = ""
-NO_GENERATION = -1
 
 
 class GroupState(Enum):
@@ -61,113 +72,6 @@ _MOVES: Mapping[GroupState, frozenset[GroupState]] = {
 }
 
 
-class JoinProtocol(NamedTuple):
-    """One assignor that a member supports, with its subscription in the assignor's own bytes."""
-
-    name: str
-    metadata: bytes
-
-
-class JoinRequest(NamedTuple):
-    """What a member says of itself. Times in milliseconds."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
-    protocols: Sequence[JoinProtocol]
-    require_known_member_id: bool
-    supports_skipping_assignment: bool = False
-    reason: str = ""
-
-
-class Leaver(NamedTuple):
-    """Who is to leave: a member by its id, or (static, as administrators remove it) by its instance id alone.
-
-    `reason` is what whoever asks says of it (KIP-800).
-    """
-
-    member_id: str
-    group_instance_id: str | None = None
-    reason: str = ""
-
-
-class JoinedMember(NamedTuple):
-    """A member as the group's leader sees it."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-class JoinAnswer(NamedTuple):
-    """The answer to a JoinGroup. `members` is empty but for the leader."""
-
-    error: ErrorCode
-    member_id: str = NO_MEMBER
-    generation: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = NO_MEMBER
-    members: Sequence[JoinedMember] = ()
-    skip_assignment: bool = False
-
-
-class SyncAnswer(NamedTuple):
-    """The answer to a SyncGroup."""
-
-    error: ErrorCode
-    protocol_type: str | None = None
-    protocol: str | None = None
-    assignment: bytes = b""
-
-
-@dataclass(slots=True)
-class Member:
-    """One member. `join_token` and `sync_token` are set while its request is held: it waits for us then, and its
-    session begins with the answer. `awaits_sync`: it has not asked for what it has in the present generation."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
-    protocols: Sequence[JoinProtocol]
-    assignment: bytes = b""
-    join_token: int | None = None
-    sync_token: int | None = None
-    session_deadline_ms: int = 0
-    awaits_sync: bool = False
-
-    @property
-    def is_held(self) -> bool:
-        return self.join_token is not None or self.sync_token is not None
-
-    def metadata(self, protocol: str | None) -> bytes:
-        """Its subscription under a protocol; where it does not support that one, the one under its first choice.
-
-        Members of a group that is rebalancing may have given up the protocol that is still in force (a rolling change
-        of the assignor), and consumers subscribe to the same topics under each.
-        """
-        for candidate in self.protocols:
-            if candidate.name == protocol:
-                return candidate.metadata
-        return self.protocols[0].metadata
-
-    def vote(self, candidates: frozenset[str]) -> str:
-        """Its own first choice among those that all members support."""
-        for protocol in self.protocols:
-            if protocol.name in candidates:
-                return protocol.name
-        # No request gets here: `candidates` has a protocol of every member (ClassicGroup, I5).
-        raise InvariantViolation(f"member {self.member_id} supports none of {sorted(candidates)}")
-
-
 class _Replacement(NamedTuple):
     """A static member that came back, while the record with its new id is on its way; `skips`: it can be told to leave
     the assignment as it is (KIP-814)."""
@@ -175,31 +79,6 @@ class _Replacement(NamedTuple):
     old: Member
     was_leader: bool
     skips: bool
-
-
-@dataclass(slots=True)
-class Effects:
-    """What a decision leads to. `joins` and `syncs` answer held requests by their tokens."""
-
-    joins: list[tuple[int, JoinAnswer]] = field(default_factory=list)
-    syncs: list[tuple[int, SyncAnswer]] = field(default_factory=list)
-    write_group: bool = False
-    """The group's record must be written: a generation was assigned, the group became empty, or a static member came
-    back."""
-    replaced: str = NO_MEMBER
-    """The id that a static member came back under, if that is in the record for the first time."""
-    rebalances: list[Rebalance] = field(default_factory=list)
-    """Generations that began."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """The broker's settings for groups."""
-
-    min_session_timeout_ms: int
-    max_session_timeout_ms: int
-    initial_rebalance_delay_ms: int
-    max_size: int
 
 
 class ClassicGroup:
@@ -569,41 +448,18 @@ class ClassicGroup:
 
     # -- syncing
 
-    def sync(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        protocol_type: str | None,
-        protocol: str | None,
-        assignments: Mapping[str, bytes],
-        token: int,
-        now_ms: int,
-        effects: Effects,
-    ) -> None:
+    def sync(self, request: SyncRequest, token: int, now_ms: int, effects: Effects) -> None:
         """Takes in a SyncGroup; its answer comes in `effects` now or later, under `token`."""
         try:
-            answer = self._sync(
-                member_id, group_instance_id, generation, protocol_type, protocol, assignments, token, now_ms, effects
-            )
+            answer = self._sync(request, token, now_ms, effects)
         except RequestError as refused:
             answer = SyncAnswer(refused.code)
         if answer is not None:
             effects.syncs.append((token, answer))
 
-    def _sync(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        protocol_type: str | None,
-        protocol: str | None,
-        assignments: Mapping[str, bytes],
-        token: int,
-        now_ms: int,
-        effects: Effects,
-    ) -> SyncAnswer | None:
-        member = self.require_current(member_id, group_instance_id, generation)
+    def _sync(self, request: SyncRequest, token: int, now_ms: int, effects: Effects) -> SyncAnswer | None:
+        member = self.require_current(request.member_id, request.group_instance_id, request.generation)
+        protocol_type, protocol = request.protocol_type, request.protocol
         if (protocol_type is not None and protocol_type != self.protocol_type) or (
             protocol is not None and protocol != self.protocol
         ):
@@ -623,9 +479,9 @@ class ClassicGroup:
             effects.syncs.append((member.sync_token, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)))
         member.sync_token = token
         member.awaits_sync = False
-        if member_id == self.leader_id and self._writing_generation is None:
+        if request.member_id == self.leader_id and self._writing_generation is None:
             for other in self.members.values():
-                other.assignment = assignments.get(other.member_id, b"")
+                other.assignment = request.assignments.get(other.member_id, b"")
             self._writing_generation = self.generation
             effects.write_group = True
         return None
@@ -882,23 +738,14 @@ class ClassicGroup:
 
     # -- life
 
-    def restore(
-        self,
-        *,
-        generation: int,
-        protocol_type: str | None,
-        protocol: str | None,
-        leader_id: str | None,
-        members: Sequence[Member],
-        written_at_wall_ms: int | None,
-        now_ms: int,
-    ) -> None:
+    def restore(self, stored: StoredGroup, now_ms: int) -> None:
         """Takes over what the group's record in the log says; members get a full session from `now_ms`."""
-        self.written_at_wall_ms = written_at_wall_ms
-        self.generation = generation
-        self.protocol_type = protocol_type or None
-        self.protocol = protocol
-        self.leader_id = leader_id
+        members = stored.members
+        self.written_at_wall_ms = stored.written_at_wall_ms
+        self.generation = stored.generation
+        self.protocol_type = stored.protocol_type or None
+        self.protocol = stored.protocol
+        self.leader_id = stored.leader_id
         self.members = {member.member_id: member for member in members}
         self._static = {
             member.group_instance_id: member.member_id for member in members if member.group_instance_id is not None

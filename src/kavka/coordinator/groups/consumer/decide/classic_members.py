@@ -27,7 +27,14 @@ from kavka.coordinator.groups.classic.decide.consumer_protocol import (
     encode_assignment,
     subscription_version,
 )
-from kavka.coordinator.groups.classic.decide.group import JoinAnswer, JoinProtocol, JoinRequest, Leaver, SyncAnswer
+from kavka.coordinator.groups.classic.decide.membership import (
+    JoinAnswer,
+    JoinProtocol,
+    JoinRequest,
+    Leaver,
+    SyncAnswer,
+    SyncRequest,
+)
 from kavka.coordinator.groups.consumer.decide.group import (
     JOINING_EPOCH,
     Assignment,
@@ -187,18 +194,10 @@ def require_classic_member(
     return member, member.classic
 
 
-def answer_sync(
-    group: ConsumerGroup,
-    member_id: str,
-    instance_id: str | None,
-    generation: int,
-    protocol_type: str | None,
-    protocol: str | None,
-    topics: Topics,
-    now_ms: int,
-) -> SyncAnswer:
+def answer_sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_ms: int) -> SyncAnswer:
     """What the member has. Raises `RequestError`; REBALANCE_IN_PROGRESS where it must join again first."""
-    member, classic = require_classic_member(group, member_id, instance_id, generation)
+    member_id, protocol_type, protocol = request.member_id, request.protocol_type, request.protocol
+    member, classic = require_classic_member(group, member_id, request.group_instance_id, request.generation)
     if protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or protocol not in (None, classic.protocols[0].name):
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     group.renew(member_id, classic.session_timeout_ms, now_ms)

@@ -29,7 +29,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.decide.group import JoinProtocol
+from kavka.coordinator.groups.classic.decide.membership import JoinProtocol
 from kavka.errors import ErrorCode, RequestError
 
 Assignment: TypeAlias = Mapping[uuid.UUID, frozenset[int]]

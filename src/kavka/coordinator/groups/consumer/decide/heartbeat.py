@@ -310,7 +310,9 @@ def advance(
     target = group.target_of(updated.member_id, updated.instance_id)
     if epoch > target_epoch and is_time_to_assign(group, now):
         target_epoch = epoch
-        target = _assign(group, members, read, epoch, now, records, updated.member_id)
+        targets, changes = _assign(group, members, read, epoch, now)
+        target = targets[updated.member_id]
+        records.extend(changes)
     reads = read[updated.member_id]
     reads_otherwise = not is_new and reads != group.topics_of(before)
     if updated.is_reconciled_to(target_epoch) and not reads_otherwise:
@@ -384,22 +386,21 @@ def _assign(
     read: Mapping[str, frozenset[str]],
     epoch: int,
     now: Now,
-    records: list[CoordinatorRecord],
-    member_id: str,
-) -> Assignment:
-    """Adds the records of a new target assignment; returns the part of `member_id`."""
+) -> tuple[Mapping[str, Assignment], list[CoordinatorRecord]]:
+    """A new target assignment, by member id, and its records."""
     name = group.preferred_assignor(list(members.values()), now.limits.assignors)
     readers = [
         Reader(member, read[member.member_id], group.target_of(member.member_id, member.instance_id))
         for member in members.values()
     ]
     targets = compute_target(ASSIGNORS[name], readers, now.topics)
+    records = []
     for member in members.values():
         assignment = targets[member.member_id]
         if group.target.get(member.member_id) != assignment:
             records.append(target_member_record(group.group_id, member.member_id, assignment))
     records.append(target_record(group.group_id, epoch, now.wall_ms))
-    return targets[member_id]
+    return targets, records
 
 
 # -- leaving

@@ -31,7 +31,8 @@ from kavka.coordinator.groups.classic.decide.consumer_protocol import (
     decode_assignment,
     decode_subscription,
 )
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupLimits, Member
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
+from kavka.coordinator.groups.classic.decide.membership import GroupLimits, Member, StoredGroup
 from kavka.coordinator.groups.consumer.decide.classic_members import assignment_bytes, by_topic_id
 from kavka.coordinator.groups.consumer.decide.group import (
     Assignment,
@@ -181,12 +182,14 @@ def to_classic_group(
         if member.classic is not None
     ]
     made.restore(
-        generation=group.epoch,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol=_common_protocol(left),
-        leader_id=members[0].member_id,
-        members=members,
-        written_at_wall_ms=None,
-        now_ms=now_ms,
+        StoredGroup(
+            group.epoch,
+            CONSUMER_PROTOCOL_TYPE,
+            _common_protocol(left),
+            members[0].member_id,
+            members,
+            None,
+        ),
+        now_ms,
     )
     return made

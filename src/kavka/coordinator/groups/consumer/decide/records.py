@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.decide.group import JoinProtocol
+from kavka.coordinator.groups.classic.decide.membership import JoinProtocol
 from kavka.coordinator.groups.consumer.decide.group import (
     NOTHING,
     Assignment,
