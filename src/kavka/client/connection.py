@@ -16,7 +16,6 @@ version 0, with the versions that it does know), KIP-482 (flexible headers).
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -34,21 +33,20 @@ from kavka.errors import (
     ProtocolViolation,
     RequestError,
 )
-from kavka.model import FileSlice
 from kavka.network import Connection, Network
-from kavka.protocol.api import Api, ApiKey, RequestHeader, api, decode_response_header, encode_request_header
-from kavka.protocol.codec import decode, encode_chunks
+from kavka.protocol.api import Api, ApiKey, api, decode_response_header
+from kavka.protocol.codec import decode
 from kavka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from kavka.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from kavka.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kavka.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kavka.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from kavka.protocol.request_pipeline import RequestPipeline
 from kavka.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
 
 SOFTWARE_NAME = "kavka"
-_CORRELATION_ID = struct.Struct("!i")
 
 
 class VersionRange(NamedTuple):
@@ -58,21 +56,16 @@ class VersionRange(NamedTuple):
     highest: int
 
 
-class BrokerConnection:
+class BrokerConnection(RequestPipeline):
     """Requests to one broker, pipelined. Made by `BrokerConnection.open`."""
 
     def __init__(self, connection: Connection, address: str, settings: ClientSettings) -> None:
-        self.address = address
         self.versions: dict[int, VersionRange] = {}
-        self.finalized_features: dict[str, int] = {}
         """What the broker speaks, by API key."""
-        self._connection = connection
+        self.finalized_features: dict[str, int] = {}
         self._settings = settings
-        self._pending: dict[int, asyncio.Future[bytes]] = {}
-        self._next_correlation_id = 0
         self._slots = asyncio.Semaphore(settings.max_pending_requests)
-        self._failure: ConnectionFailed | None = None
-        self._reader = asyncio.create_task(self._read_answers(), name=f"answers of {address}")
+        super().__init__(connection, address, settings.client_id)
 
     @classmethod
     async def open(cls, network: Network, host: str, port: int, settings: ClientSettings) -> BrokerConnection:
@@ -95,15 +88,6 @@ class BrokerConnection:
             connection.close()
             raise
         return connection
-
-    @property
-    def is_open(self) -> bool:
-        return self._failure is None
-
-    @property
-    def pending_requests(self) -> int:
-        """Requests that wait for their answers."""
-        return len(self._pending)
 
     def version_of(self, key: ApiKey, *, highest: int | None = None) -> int:
         """The highest version that both sides speak, at most `highest`.
@@ -157,11 +141,8 @@ class BrokerConnection:
     async def send_unanswered(self, key: ApiKey, message: Message, *, highest: int | None = None) -> None:
         """Sends a request that the broker does not answer: Produce with acks=0."""
         version = self.version_of(key, highest=highest)
-        self._send(api(key), version, message)
+        self._send(key, version, message, None)
         await self._connection.drain()
-
-    def close(self) -> None:
-        self._fail(ConnectionFailed(f"the connection to {self.address} was closed"))
 
     async def _negotiate(self) -> None:
         known = api(ApiKey.API_VERSIONS)
@@ -239,7 +220,7 @@ class BrokerConnection:
         """Sends one request and waits for the frame of its answer."""
         async with self._slots:
             future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            self._send(known, version, message, future)
+            self._send(known.key, version, message, future)
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._connection.drain()
@@ -249,51 +230,10 @@ class BrokerConnection:
                 self._fail(late)
                 raise late from failure
 
-    def _send(self, known: Api, version: int, message: Message, future: asyncio.Future[bytes] | None = None) -> None:
-        if self._failure is not None:
-            raise type(self._failure)(str(self._failure))
-        correlation_id = self._next_correlation_id
-        self._next_correlation_id = correlation_id + 1 & 0x7FFFFFFF
-        header = RequestHeader(known.key, version, correlation_id, self._settings.client_id)
-        parts: list[bytes | bytearray | memoryview] = [encode_request_header(header)]
-        for chunk in encode_chunks(message, version):
-            assert not isinstance(chunk, FileSlice), "a client sends from memory"
-            parts.append(chunk)
-        if future is not None:
-            self._pending[correlation_id] = future
-        try:
-            self._connection.send_frame(parts)
-        except ConnectionFailed as failure:
-            self._fail(failure)
-            raise
-
-    async def _read_answers(self) -> None:
-        try:
-            while True:
-                frame = await self._connection.receive_frame()
-                if len(frame) < 4:
-                    raise ProtocolViolation(f"{self.address} sent a frame of {len(frame)} bytes")
-                (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-                future = self._pending.pop(correlation_id, None)
-                if future is None:
-                    raise ProtocolViolation(f"{self.address} answered request {correlation_id}, which nobody asked")
-                if not future.done():
-                    future.set_result(frame)
-        except FrameTooLarge as failure:
-            self._fail(_another_protocol(self.address, failure))
-        except KavkaError as failure:
-            self._fail(failure if isinstance(failure, ConnectionFailed) else ConnectionFailed(str(failure)))
-
-    def _fail(self, failure: ConnectionFailed) -> None:
-        if self._failure is not None:
-            return
-        self._failure = failure
-        self._connection.close()
-        self._reader.cancel()
-        pending, self._pending = self._pending, {}
-        for future in pending.values():
-            if not future.done():
-                future.set_exception(type(failure)(str(failure)))
+    def _as_connection_failure(self, failure: KavkaError) -> ConnectionFailed:
+        if isinstance(failure, FrameTooLarge):
+            return _another_protocol(self.address, failure)
+        return super()._as_connection_failure(failure)
 
 
 def _another_protocol(address: str, failure: FrameTooLarge) -> ConnectionFailed:
