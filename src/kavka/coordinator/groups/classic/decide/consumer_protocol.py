@@ -115,6 +115,14 @@ def decode_topics(data: bytes) -> frozenset[str]:
     return frozenset([reader.string() for _ in range(reader.count())])
 
 
+def differ_in_topics(one: bytes, other: bytes) -> bool:
+    """Whether two subscriptions are known to name different topics; False where one of them cannot be read."""
+    try:
+        return decode_topics(one) != decode_topics(other)
+    except ProtocolViolation:
+        return False
+
+
 def subscription_version(data: bytes) -> int:
     """The version that a member speaks, the lowest where its bytes do not say."""
     return max(_SHORT.unpack_from(data)[0], 0) if len(data) >= _SHORT.size else 0

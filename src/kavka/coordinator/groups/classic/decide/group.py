@@ -30,12 +30,15 @@ members), 389 (size limit), 394 (member id first), 559 (protocol in answers), 80
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_topics
+from kavka.coordinator.groups.classic.decide.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    decode_topics,
+    differ_in_topics,
+)
 from kavka.coordinator.groups.classic.decide.membership import (
     NO_MEMBER,
     Effects,
@@ -49,6 +52,7 @@ from kavka.coordinator.groups.classic.decide.membership import (
     SyncAnswer,
     SyncRequest,
 )
+from kavka.coordinator.groups.classic.decide.protocol_choice import common_protocols, select_protocol
 from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance, because
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
@@ -213,7 +217,7 @@ class ClassicGroup:
         self._put_in_place_of(old, replacement)
         cause = f"static member {instance} came back"
         if self.state is GroupState.STABLE:
-            if self._select_protocol() == self.protocol and not self._reads_otherwise(old, replacement):
+            if select_protocol(self.members.values()) == self.protocol and not self._reads_otherwise(old, replacement):
                 # The new member id is part of the group's record.
                 effects.write_group = True
                 effects.replaced = new_member_id
@@ -241,12 +245,7 @@ class ClassicGroup:
 
     def _reads_otherwise(self, old: Member, new: Member) -> bool:
         """Whether a consumer is known to read other topics than its predecessor."""
-        if not self.is_of_consumers:
-            return False
-        try:
-            return decode_topics(old.metadata(self.protocol)) != decode_topics(new.metadata(self.protocol))
-        except ProtocolViolation:
-            return False
+        return self.is_of_consumers and differ_in_topics(old.metadata(self.protocol), new.metadata(self.protocol))
 
     def on_replacement_written(self, member_id: str, error: ErrorCode, now_ms: int, effects: Effects) -> None:
         """The record with the id that a static member came back under is committed, or could not be written (I4).
@@ -332,20 +331,8 @@ class ClassicGroup:
             return True
         if request.protocol_type != self.protocol_type:
             return False
-        common = self._candidates(list(self.members.values()))
+        common = common_protocols(self.members.values())
         return any(protocol.name in common for protocol in request.protocols)
-
-    def _candidates(self, members: Sequence[Member]) -> frozenset[str]:
-        """The protocols that all of `members` support."""
-        counts = Counter(name for member in members for name in {protocol.name for protocol in member.protocols})
-        return frozenset(name for name, count in counts.items() if count == len(members))
-
-    def _select_protocol(self) -> str:
-        members = list(self.members.values())
-        candidates = self._candidates(members)
-        votes = Counter(member.vote(candidates) for member in members)
-        # Counter keeps the order of first votes, so that a tie goes to the earliest member's choice.
-        return max(votes, key=lambda name: votes[name])
 
     def _joined(self, member: Member) -> JoinAnswer:
         is_leader = member.member_id == self.leader_id
@@ -420,7 +407,7 @@ class ClassicGroup:
             return
         if self.leader_id is None or self.members[self.leader_id].join_token is None:
             self.leader_id = joined[0].member_id
-        self.protocol = self._select_protocol()
+        self.protocol = select_protocol(self.members.values())
         self._move(GroupState.COMPLETING_REBALANCE, now_ms)
         for member in self.members.values():
             member.assignment = b""
