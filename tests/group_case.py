@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from group_surroundings import HandMadeTopics, group_surroundings
+from group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
 from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
 from kavka.coordinator.groups.classic.decide.membership import (
     JoinAnswer,
@@ -19,7 +19,6 @@ from kavka.coordinator.groups.classic.decide.membership import (
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.decide.rebalance import Rebalance
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import encode
 from kavka.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
@@ -29,38 +28,11 @@ SESSION_S = 45
 REBALANCE_MS = 20_000
 
 
-class Log:
-    def __init__(self) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.error = ErrorCode.NONE
-        self.delay_s: float | None = 0.001
-        """How long a write takes; None: it is committed at once, as with one replica."""
-
-    def append(
-        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
-    ) -> Awaitable[ErrorCode]:
-        return self._append(records)
-
-    async def _append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        error, self.error = self.error, ErrorCode.NONE
-        if error is ErrorCode.NONE:
-            self.records.extend(records)
-        if self.delay_s is not None:
-            await asyncio.sleep(self.delay_s)
-        return error
-
-    async def settle(self, partition: int) -> bool:
-        return True
-
-    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        yield list(self.records)
-
-
 class Case:
     """A coordinator of one partition, with a topic t of four partitions."""
 
     def __init__(self, **limits: object) -> None:
-        self.log = Log()
+        self.log = OffsetsLog(delay_s=0.001)
         self.topics = HandMadeTopics(t=4)
         self.rebalances: list[Rebalance] = []
         self._limits = limits

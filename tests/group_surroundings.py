@@ -1,16 +1,19 @@
-"""What a group coordinator is given in tests: topics that are made by hand, and limits."""
+"""What a group coordinator is given in tests: topics that are made by hand, limits, and a log in memory."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from kavka.coordinator.groups.classic.decide.membership import GroupLimits
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
 from kavka.coordinator.groups.consumer.decide.target_assignment import TopicInfo
 from kavka.coordinator.groups.consumer.flow import Surroundings
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.errors import ErrorCode
 
 CONSUMER_LIMITS = ConsumerGroupLimits(
     session_timeout_ms=45_000,
@@ -56,6 +59,45 @@ class HandMadeTopics:
 
     def names(self) -> Sequence[str]:
         return list(self._topics)
+
+
+class OffsetsLog:
+    """`__consumer_offsets` in memory, for one partition.
+
+    `error` answers the next append. Its records are not in the log then; with `keeps_failed` they are, but for
+    NOT_ENOUGH_REPLICAS, as with a leader that does not know the outcome. `delay_s` is how long a write takes; None: it
+    is committed at once, as with one replica.
+    """
+
+    def __init__(self, *, delay_s: float | None, keeps_failed: bool = False) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.error = ErrorCode.NONE
+        self.delay_s = delay_s
+        self._keeps_failed = keeps_failed
+
+    def append(
+        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
+    ) -> Awaitable[ErrorCode]:
+        return self._append(records)
+
+    async def _append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        error, self.error = self.error, ErrorCode.NONE
+        if error is ErrorCode.NONE or (self._keeps_failed and error is not ErrorCode.NOT_ENOUGH_REPLICAS):
+            self.records.extend(records)
+        if self.delay_s is not None:
+            await asyncio.sleep(self.delay_s)
+        return error
+
+    async def settle(self, partition: int) -> bool:
+        return True
+
+    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
+        yield self.compacted()
+
+    def compacted(self) -> list[CoordinatorRecord]:
+        """The last record of every key, where it stood."""
+        last = {record.key: place for place, record in enumerate(self.records)}
+        return [record for place, record in enumerate(self.records) if last[record.key] == place]
 
 
 def group_surroundings(

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from group_surroundings import HandMadeTopics, group_surroundings
+from group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 
@@ -33,37 +32,6 @@ REFUSED_LEAVES = (
 )
 """Of who is not a member any more, or of whose leave it is not known whether it is in the log."""
 Owned = dict[uuid.UUID, set[int]]
-
-
-class Log:
-    """`__consumer_offsets` in memory; may fail, with the records in it or not, and takes its time."""
-
-    def __init__(self) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.error = ErrorCode.NONE
-
-    def append(
-        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
-    ) -> Awaitable[ErrorCode]:
-        return self._append(records)
-
-    async def _append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        error, self.error = self.error, ErrorCode.NONE
-        if error is not ErrorCode.NOT_ENOUGH_REPLICAS:
-            self.records.extend(records)
-        await asyncio.sleep(0.002)
-        return error
-
-    async def settle(self, partition: int) -> bool:
-        return True
-
-    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        yield self.compacted()
-
-    def compacted(self) -> list[CoordinatorRecord]:
-        """The last record of every key, where it stood."""
-        last = {record.key: place for place, record in enumerate(self.records)}
-        return [record for place, record in enumerate(self.records) if last[record.key] == place]
 
 
 class Member:
@@ -107,7 +75,7 @@ class Member:
 class Walk:
     def __init__(self) -> None:
         self.topics = HandMadeTopics(a=3, b=4)
-        self.log = Log()
+        self.log = OffsetsLog(delay_s=0.002, keeps_failed=True)
         self.members: dict[int, Member] = {}
         self.epoch = 0
         self.named = 0

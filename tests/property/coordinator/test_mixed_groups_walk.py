@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
 
 from group_case import subscription
-from group_surroundings import HandMadeTopics, group_surroundings
+from group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
 from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
 from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
@@ -31,42 +31,12 @@ from kavka.coordinator.groups.classic.decide.membership import (
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from virtual_time import in_virtual_time
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
 USER_DATA = encode_assignment({"t": [0]}, 1)[:-4] + b"\x00\x00\x00\x01x"
-
-
-class Log:
-    """`__consumer_offsets` in memory; may fail, with the records in it or not, and takes its time, or none."""
-
-    def __init__(self, *, takes_time: bool) -> None:
-        self.takes_time = takes_time
-        self.records: list[CoordinatorRecord] = []
-        self.error = ErrorCode.NONE
-
-    def append(
-        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
-    ) -> Awaitable[ErrorCode]:
-        return self._append(records)
-
-    async def _append(self, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        error, self.error = self.error, ErrorCode.NONE
-        if error is not ErrorCode.NOT_ENOUGH_REPLICAS:
-            self.records.extend(records)
-        if self.takes_time:
-            await asyncio.sleep(0.002)
-        return error
-
-    async def settle(self, partition: int) -> bool:
-        return True
-
-    async def read(self, partition: int) -> AsyncIterator[Sequence[CoordinatorRecord] | OpenTransaction]:
-        last = {record.key: place for place, record in enumerate(self.records)}
-        yield [record for place, record in enumerate(self.records) if last[record.key] == place]
 
 
 class Walk:
@@ -77,7 +47,7 @@ class Walk:
         self.max_size = max_size
         self.interval_ms = interval_ms
         self.topics = HandMadeTopics(t=3, u=2)
-        self.log = Log(takes_time=log_takes_time)
+        self.log = OffsetsLog(delay_s=0.002 if log_takes_time else None, keeps_failed=True)
         self.random = random.Random(1)
         """One for all coordinators: ids that are made do not come twice."""
         self.ids = ["", "made-up"]
@@ -140,7 +110,7 @@ class Walk:
         # Where the log takes no time the next request comes a few steps later, amid this one.
         for _ in range(self.random.randrange(6)):
             await asyncio.sleep(0)
-        if self.log.takes_time:
+        if self.log.delay_s is not None:
             await asyncio.sleep(0.01)
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
