@@ -456,7 +456,8 @@ class Partition:
         Raises `RequestError`: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER; for a broker that is
         no replica here (yet) UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER where it tells no epoch, as Kafka does.
         """
-        if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
+        known = self.state.leader_epoch
+        if current_leader_epoch >= 0 and current_leader_epoch != known:
             code, why = self._another_epoch(current_leader_epoch)
             decisions = self._refusals.decide(
                 DecisionKind.FENCED,
