@@ -81,6 +81,7 @@ from kavka.zookeeper.port import (
     Delete,
     Event,
     Listener,
+    Listeners,
     NodeExists,
     NoNode,
     NoWatcher,
@@ -115,7 +116,7 @@ class ZooKeeperClient:
         """For `connect` only."""
         self._session = ClientSession(network, servers.servers, settings, rng, self._on_event)
         self._chroot = servers.chroot
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners()
         self._renewing = asyncio.Lock()
 
     @classmethod
@@ -297,13 +298,7 @@ class ZooKeeperClient:
         await self._session.ask(OpCode.REMOVE_WATCHES, WatchRequest(full, WatchKind.ANY), path, OnLoss.DONE, note)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._listeners.subscribe(listener)
 
     async def renew(self) -> int:
         """As the port says. Raises ConnectionLoss if no server begins a session within the connection's time-out: the
@@ -326,8 +321,7 @@ class ZooKeeperClient:
             return
         if isinstance(event, WatchEvent) and self._chroot:
             event = event._replace(path=self._relative(event.path))
-        for listener in tuple(self._listeners):
-            listener(event)
+        self._listeners.on_event(event)
 
     # ---------------------------------------------------------------------------------------------------- inside
 

@@ -41,6 +41,7 @@ from kavka.zookeeper.port import (
     Delete,
     Event,
     Listener,
+    Listeners,
     NoNode,
     Operation,
     OperationResult,
@@ -404,7 +405,7 @@ class LocalZooKeeper:
         self._session_id = 0
         self._expired = True
         self._closed = False
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners()
 
     @property
     def session_id(self) -> int:
@@ -478,13 +479,7 @@ class LocalZooKeeper:
         await self._server.read(lambda: self._tree.remove_watches(path, session_id=self._session_id))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._listeners.subscribe(listener)
 
     async def renew(self) -> int:
         if self._closed:
@@ -510,5 +505,4 @@ class LocalZooKeeper:
     def _on_event(self, event: Event) -> None:
         if event == SessionEvent(SessionState.EXPIRED):
             self._expired = True
-        for listener in tuple(self._listeners):
-            listener(event)
+        self._listeners.on_event(event)

@@ -307,6 +307,28 @@ Event: TypeAlias = WatchEvent | SessionEvent
 Listener: TypeAlias = Callable[[Event], None]
 
 
+class Listeners:
+    """Who hears of the events of one session, in the order in which they subscribed. Both implementations have one."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` for every event from now on, until what is returned is called."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def on_event(self, event: Event) -> None:
+        """A listener may subscribe or unsubscribe meanwhile: that counts from the next event on."""
+        for listener in tuple(self._listeners):
+            listener(event)
+
+
 class WatchMode(IntEnum):
     """Watches that stay until they are removed."""
 
