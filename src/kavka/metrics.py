@@ -33,15 +33,12 @@ PERCENTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
 class Counter:
-    """A number that only grows. On a hot path add to `value` directly."""
+    """A number that only grows: who counts adds to `value`."""
 
     __slots__ = ("value",)
 
     def __init__(self) -> None:
         self.value = 0
-
-    def increment(self, amount: int = 1) -> None:
-        self.value += amount
 
 
 class Gauge:

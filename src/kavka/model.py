@@ -70,11 +70,6 @@ Chunk: TypeAlias = bytes | bytearray | memoryview | FileSlice
 """One piece of an answer: bytes in memory, or a slice of a file."""
 
 
-def chunk_size(chunk: Chunk) -> int:
-    """Bytes that `chunk` puts on the wire."""
-    return chunk.length if isinstance(chunk, FileSlice) else len(chunk)
-
-
 def chunk_bytes(chunk: Chunk) -> bytes | bytearray | memoryview:
     """The bytes of `chunk`, read from the file where it is a slice."""
     return chunk.tobytes() if isinstance(chunk, FileSlice) else chunk

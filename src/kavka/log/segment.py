@@ -54,7 +54,6 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-MAX_SEGMENT_BYTES = (1 << 31) - 1
 DEFAULT_MAX_OPEN_SEGMENTS = 8192
 _REBUILT_INTERVAL_BYTES = 4096
 """As index.interval.bytes has it by default."""
@@ -413,11 +412,6 @@ class Segment:
             return self._directory.filesystem.modified_ms(path)
         except FileNotFoundError as error:
             raise StorageError(path, "is gone") from error
-
-    @property
-    def offset_of_max_timestamp(self) -> Offset:
-        """Last offset of the (first) batch with `max_timestamp`."""
-        return (self._max or self._load_max()).offset
 
     def _load_max(self) -> TimeEntry:
         # A segment that was closed or rolled has its largest timestamp as the last entry.

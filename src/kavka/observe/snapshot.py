@@ -216,10 +216,6 @@ class PartitionView:
         return self.needed_in_sync is not None and len(self.in_sync_replicas) < self.needed_in_sync
 
     @property
-    def is_at_min_isr(self) -> bool:
-        return len(self.in_sync_replicas) == self.needed_in_sync and self.is_under_replicated
-
-    @property
     def is_reassigning(self) -> bool:
         return bool(self.adding or self.removing)
 

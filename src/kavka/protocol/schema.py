@@ -18,7 +18,7 @@ Source: KIP-482 (flexible versions and tagged fields); the field tables are thos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 from uuid import UUID
 
@@ -391,15 +391,3 @@ def _brief(value: object) -> str:
     if isinstance(value, memoryview) or (isinstance(value, bytes | bytearray) and len(value) > 64):
         return f"<{len(value)} bytes>"
     return repr(value)
-
-
-def walk_structs(fields: Iterable[Field]) -> Iterable[type[Struct]]:
-    """Every struct class below `fields`, each once, outer before inner."""
-    seen: list[type[Struct]] = []
-    pending = list(fields)
-    while pending:
-        field = pending.pop(0)
-        if isinstance(field.element, type) and field.element not in seen:
-            seen.append(field.element)
-            pending.extend(field.element._fields)
-    return seen

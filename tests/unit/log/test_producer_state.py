@@ -211,7 +211,7 @@ def test_expired_producers_are_not_loaded() -> None:
     state = state_after(header())
     loaded = ProducerState()
     loaded.load(state.snapshot(), 1, NOW_MS + 1_000, 1_000)
-    assert loaded.is_empty
+    assert not loaded.producers
 
 
 def test_an_empty_snapshot_has_ten_bytes() -> None:

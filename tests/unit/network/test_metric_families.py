@@ -17,7 +17,7 @@ def members(count: int) -> list[Member]:
 
 def test_a_family_is_shown_under_its_own_total_with_one_type() -> None:
     registry = Registry()
-    registry.counter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec").increment(3)
+    registry.counter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec").value += 3
     registry.family("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", lambda: members(2), is_counter=True)
     registry.family("kafka.log", "Log", "Size", lambda: members(1))
     assert render_prometheus(registry).splitlines() == [
@@ -68,7 +68,7 @@ def ask(registry: Registry, request: bytes) -> bytes:
 
 def one_counter() -> Registry:
     registry = Registry()
-    registry.counter("g", "t", "n").increment(7)
+    registry.counter("g", "t", "n").value += 7
     return registry
 
 

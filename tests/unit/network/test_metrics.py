@@ -77,7 +77,7 @@ def test_adding_histograms_counts_all_and_the_zeros() -> None:
 def test_the_same_name_and_tags_give_the_same_metric() -> None:
     registry = Registry()
     first = registry.counter("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec", topic="a")
-    first.increment(2)
+    first.value += 2
     again = registry.counter("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec", topic="a")
     other = registry.counter("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec", topic="b")
     assert again is first
@@ -124,7 +124,7 @@ def test_a_metric_is_called_as_kafka_calls_its_mbean() -> None:
 
 def test_prometheus_reads_counters_gauges_and_summaries_with_their_tags() -> None:
     registry = Registry()
-    registry.counter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", topic='a"\\b\n').increment(7)
+    registry.counter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", topic='a"\\b\n').value += 7
     registry.gauge("kafka.server", "ReplicaManager", "PartitionCount", lambda: 3)
     registry.histogram("kafka.network", "RequestMetrics", "TotalTimeMs", request="Fetch").record(2)
     text = render_prometheus(registry)

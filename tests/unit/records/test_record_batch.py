@@ -48,7 +48,7 @@ def test_a_header_says_what_its_bytes_say() -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence) == (77, 3, 9, 9)
     assert header.is_transactional
     assert not header.is_control
-    assert header.has_producer_id
+    assert header.producer_id > -1
     assert header.compression is Compression.NONE
     assert header.timestamp_type is TimestampType.CREATE_TIME
     assert header.delete_horizon_ms is None

@@ -198,10 +198,6 @@ class ProducerState:
         self._unreplicated: dict[Offset, Offset] = {}
         self._verifications: dict[int, Verification] = {}
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.producers and not self._unreplicated
-
     def check(self, header: BatchHeader, origin: AppendOrigin) -> BatchMetadata | None:
         """None if the data batch of a producer is new; what is remembered of it if it is here already.
 

@@ -3,6 +3,9 @@
     from kavka.protocol.messages import ProduceRequest
     from kavka.protocol.messages.produce_request import PartitionProduceData
 
+No import names most of these modules: `protocol.api` looks up the two messages of an API by name, with the first
+request of it. All of Kafka's messages are here, so that every client and every broker can be understood.
+
 Written by tools/generate_messages.py; do not edit.
 """
 
