@@ -1,0 +1,48 @@
+"""Following: the fetchers of this broker, which are made when the first partition is to be followed.
+
+A broker that is alone never needs them, and does not import them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kavka.config.broker import BrokerConfig
+from kavka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kavka.replication.fetch_state import FetchState
+    from kavka.replication.fetcher_manager import FetcherManager
+
+
+class Following:
+    """`make` makes the fetchers."""
+
+    def __init__(self, make: Callable[[], FetcherManager]) -> None:
+        self._make = make
+        self._fetchers: FetcherManager | None = None
+
+    def begin(self) -> FetcherManager:
+        """The fetchers, made now."""
+        self._fetchers = self._make()
+        return self._fetchers
+
+    def state(self, topic_partition: TopicPartition) -> FetchState | None:
+        """How a partition that is followed here stands with its leader; None if it is not followed."""
+        return None if self._fetchers is None else self._fetchers.state(topic_partition)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """The broker's settings changed."""
+        if self._fetchers is not None:
+            from kavka.replication.fetcher_manager import FetcherSettings
+
+            self._fetchers.configure(FetcherSettings.of(config))
+
+    async def stop(self) -> None:
+        if self._fetchers is not None:
+            await self._fetchers.stop()
+
+    def abort(self) -> None:
+        if self._fetchers is not None:
+            self._fetchers.abort()

@@ -1,0 +1,50 @@
+"""Ports: what the host gives a broker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kavka.broker.telemetry.client_telemetry import Push
+from kavka.config.broker import BrokerConfig
+from kavka.decisions import RecordDecision, forget
+from kavka.filesystem import FileSystem
+from kavka.log.log_manager import RunAll, one_by_one
+from kavka.network import Network
+from kavka.zookeeper.port import ZooKeeper
+
+if TYPE_CHECKING:
+    from kavka.broker.assembly.broker import Broker
+
+
+class Ports(NamedTuple):
+    """What the host gives a broker.
+
+    `wall_ms` is the time in milliseconds since 1970. `run_blocking` carries a call to a worker thread. `halt` ends the
+    process: the broker cannot go on. `max_open_segments` is how many segments' files may be open. `on_config` is called
+    with the broker's settings after they changed at run time, so that the host obeys those that are its own. `network`
+    opens connections to the other brokers. `is_alone`: the ZooKeeper is embedded and serves no other broker, now or
+    later, so that what lies in the log directories is all that the cluster has. `on_decision` is called with each
+    decision when it is made, besides what the broker itself does with it. `place` is where no two processes can listen
+    on one port (membership/incarnation.py), empty where that is not known. `on_client_metrics` is given the metrics that
+    clients push, None where nobody takes them. `run_all` runs jobs that wait for the disk beside each other, while
+    nothing else is done. `on_made` is given the broker when its logs are open and all its parts are made, before any
+    part is started: for hosts that watch a start.
+    """
+
+    zookeeper: ZooKeeper
+    filesystem: FileSystem
+    random: random.Random
+    wall_ms: Callable[[], int]
+    run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
+    halt: Callable[[str], None]
+    max_open_segments: int
+    on_config: Callable[[BrokerConfig], None]
+    network: Network
+    is_alone: bool = True
+    on_decision: RecordDecision = forget
+    place: str = "here"
+    on_client_metrics: Callable[[Push], None] | None = None
+    run_all: RunAll = one_by_one
+    on_made: Callable[[Broker], None] = lambda broker: None

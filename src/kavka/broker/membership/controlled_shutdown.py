@@ -1,0 +1,61 @@
+"""Controlled shutdown: a broker that is about to stop has the controller move what it leads to others.
+
+Decides how often that is tried. Must not know who leads afterwards: the controller decides that.
+
+Source: Kafka's KafkaServer.controlledShutdown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kavka.broker.metadata.controller_link import ControllerLink
+from kavka.config.broker import BrokerConfig
+from kavka.errors import ConnectionFailed, ErrorCode
+from kavka.logger import Logger
+from kavka.model import BrokerId
+from kavka.protocol.api_keys import ApiKey
+
+logger = Logger(__name__)
+
+CONTROLLED_SHUTDOWN_VERSION: Final = 3
+
+
+async def leave_cluster(
+    controller: ControllerLink, config: BrokerConfig, broker_id: BrokerId, broker_epoch: Callable[[], int]
+) -> None:
+    """Returns when nothing is left that could be moved, or after controlled.shutdown.max.retries more attempts."""
+    for attempt in range(config.controlled_shutdown_max_retries + 1):
+        if attempt:
+            await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+        why = await _ask(controller, config, broker_id, broker_epoch())
+        if why is None:
+            return
+        logger.warning("controlled shutdown not complete", attempt=attempt + 1, why=why)
+    logger.warning(
+        "controlled shutdown given up", next_step="the controller elects other leaders when this broker is gone"
+    )
+
+
+async def _ask(controller: ControllerLink, config: BrokerConfig, broker_id: BrokerId, epoch: int) -> str | None:
+    """None when nothing that this broker leads could be moved any more; else why not."""
+    from kavka.protocol.messages.controlled_shutdown_request import ControlledShutdownRequest
+    from kavka.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse
+
+    try:
+        answer = await controller.send(
+            ApiKey.CONTROLLED_SHUTDOWN,
+            CONTROLLED_SHUTDOWN_VERSION,
+            ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch),
+            ControlledShutdownResponse,
+            timeout_ms=config.controller_socket_timeout_ms,
+        )
+    except ConnectionFailed as failure:
+        return str(failure)
+    if answer.error_code != ErrorCode.NONE:
+        return ErrorCode(answer.error_code).name
+    if answer.remaining_partitions:
+        return f"{len(answer.remaining_partitions)} partitions have no other replica that could lead"
+    return None
