@@ -29,7 +29,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.assembly.broker import Broker, Ports
+from kavka.broker.assembly.broker import Broker
+from kavka.broker.assembly.ports import Ports
+from kavka.broker.assembly.start import start_broker
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.membership.registration import generate_broker_id
 from kavka.broker.metadata.metadata_cache import Endpoint
@@ -190,9 +192,9 @@ class Server:
             is_alone=self._zookeeper_host is not None,
             place=_place(),
             run_all=run_all,
+            on_made=self._on_made,
         )
-        broker = self._broker = Broker(config, ports, self._advertised(acceptors))
-        report = await broker.start()
+        broker = await start_broker(config, ports, self._advertised(acceptors))
         register_metrics(broker, self.metrics)
         # Requests are handled on this very thread: what it does not compute it is idle.
         idle = IdleShare(threading.get_ident())
@@ -208,9 +210,12 @@ class Server:
             broker.metadata.cluster_id,
             self._advertised(acceptors),
             config.log_directories,
-            report,
+            broker.report,
             time.perf_counter() - began,
         )
+
+    def _on_made(self, broker: Broker) -> None:
+        self._broker = broker
 
     async def stop(self, *, hand_over: bool = True) -> None:
         """Stops in order; what was acknowledged is on its way to the disk, and the logs are marked clean.

@@ -1,8 +1,16 @@
 """Wiring only: makes the parts of a broker, joins them, starts and stops them.
 
-No other room of the broker constructs these parts; only the hosts (runtime, simulator, testing) construct a broker.
-This room must not decide anything about records, groups, topics or transactions.
+No other room of the broker constructs these parts; only the hosts (runtime, simulator, testing) start a broker. This
+room must not decide anything about records, groups, topics or transactions.
 
-    broker.py            Broker: its parts, and the order in which they start and stop
+    start.py             start_broker: the steps of a start, and what is undone where one fails
+    parts.py             every part is made here, from those that it rests on
+    broker.py            Broker: a broker that has started, as handlers and hosts see it
+    ports.py             what a host gives a broker
+    ends.py              in which order parts end, at a stop and at an abort
+    tasks.py             what runs beside requests; a task that fails halts the broker
+    listeners.py         joins a part that reports something with those that must hear of it
+    local_requests.py    requests that the broker sends to itself
+    following.py         fetchers, made when the first partition is to be followed
     transaction_room.py  the parts that a broker needs for transactions
 """

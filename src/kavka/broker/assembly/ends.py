@@ -36,7 +36,7 @@ class Ends:
         self._in_order = {stage: AsyncExitStack() for stage in Stage}
         self._at_once = {stage: ExitStack() for stage in Stage}
 
-    def add(self, stage: Stage, *, stop: Callable[[], Awaitable[None]], abort: Callable[[], None]) -> None:
+    def add(self, stage: Stage, *, stop: Callable[[], Awaitable[object]], abort: Callable[[], None]) -> None:
         """A part that takes its time to stop in order. `abort` returns at once and writes nothing."""
         self._in_order[stage].push_async_callback(stop)
         self._at_once[stage].callback(abort)

@@ -12,7 +12,7 @@ from kavka.config.broker import BrokerConfig
 from kavka.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kavka.replication.fetch_state import FetchState
+    from kavka.replication.decide.fetch_state import FetchState
     from kavka.replication.fetcher_manager import FetcherManager
 
 
@@ -35,9 +35,9 @@ class Following:
     def configure(self, config: BrokerConfig) -> None:
         """The broker's settings changed."""
         if self._fetchers is not None:
-            from kavka.replication.fetcher_manager import FetcherSettings
+            from kavka.replication.fetcher_manager import fetcher_settings
 
-            self._fetchers.configure(FetcherSettings.of(config))
+            self._fetchers.configure(fetcher_settings(config))
 
     async def stop(self) -> None:
         if self._fetchers is not None:

@@ -29,11 +29,10 @@ class LocalRequests:
 
     async def answer(self, key: ApiKey, version: int, message: Any) -> Any:
         """What the handler of the API answers to a request that does not come over the network."""
-        import importlib
+        from kavka.broker.api.loader import local_answer
 
-        module = importlib.import_module(f"kavka.broker.api.{SERVED[key].module}")
         assert self._broker is not None, "a request was sent before the broker was made"
-        return await module.answer(self._broker, message, version)
+        return await local_answer(key)(self._broker, message, version)
 
     async def deliver(self, key: ApiKey, message: Any) -> Any:
         """What this broker answers to its own controller.

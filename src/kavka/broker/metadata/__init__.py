@@ -5,6 +5,7 @@ controller decided so.
 
     state_changes.py    carries out LeaderAndIsr, UpdateMetadata and StopReplica
     metadata_cache.py   the cluster as clients are shown it: brokers, topics, leaders
+    first_metadata.py   how long a broker that has just started lets clients wait
     controller_link.py  this broker's requests to whichever broker is the controller
     features.py         the feature levels that are in force
 """

@@ -1,4 +1,4 @@
-"""TopicCreation: topics that this broker creates itself: those of the coordinators, and those that clients' Metadata names.
+"""TopicCreation: topics that this broker creates itself, for its coordinators and for clients that name them.
 
 Decides with how many partitions and replicas, and who is asked: this broker where it is the controller, else the one
 that is. Must not know how a topic is created.
@@ -18,8 +18,8 @@ from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, TRANSACTION_ST
 from kavka.broker.settings.dynamic_configs import DynamicConfigs
 from kavka.config.broker import BrokerConfig
 from kavka.controller.controller import Controller
-from kavka.controller.reign import Deposed
-from kavka.controller.topics import TopicWish, colliding_topics, topic_name_error
+from kavka.controller.decide.topic_plans import TopicRequest, colliding_topics, topic_name_error
+from kavka.controller.term.controller_term import NotController
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.protocol.api_keys import ApiKey
@@ -31,27 +31,27 @@ TOPIC_ARRIVAL_S: Final = 1.0
 """How long a topic that another broker created for this one is waited for before its client is told to ask again."""
 
 
-class TopicWishes:
+class TopicRequests:
     """What a topic that nobody described is created with: `config` is what the broker was started with."""
 
     def __init__(self, config: BrokerConfig, *, is_alone: bool) -> None:
         self._config = config
         self._is_alone = is_alone
 
-    def of(self, name: str) -> TopicWish:
+    def of(self, name: str) -> TopicRequest:
         """Of one broker alone nobody can expect more replicas of the coordinators' topics; in a cluster, as in Kafka,
         the other brokers are waited for."""
         if name not in INTERNAL_TOPICS:
-            return TopicWish(name)
+            return TopicRequest(name)
         config = self._config
         if name == TRANSACTION_STATE_TOPIC:
-            return TopicWish(
+            return TopicRequest(
                 name,
                 config.transaction_state_log_num_partitions,
                 1 if self._is_alone else config.transaction_state_log_replication_factor,
                 config=transaction_topic_settings(config),
             )
-        return TopicWish(
+        return TopicRequest(
             name,
             config.offsets_topic_num_partitions,
             1 if self._is_alone else config.offsets_topic_replication_factor,
@@ -64,7 +64,7 @@ class TopicCreation:
 
     def __init__(
         self,
-        wishes: TopicWishes,
+        wishes: TopicRequests,
         configs: DynamicConfigs,
         metadata: MetadataCache,
         controller: Controller,
@@ -106,11 +106,11 @@ class TopicCreation:
         """The errors of those that are not there now."""
         return await self._create([self._wishes.of(name) for name in names])
 
-    async def create_one(self, wish: TopicWish) -> ErrorCode:
+    async def create_one(self, wish: TopicRequest) -> ErrorCode:
         """NONE where the topic is there now."""
         return (await self._create([wish])).get(wish.name, ErrorCode.NONE)
 
-    async def _create(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+    async def _create(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
         """Creates topics here or, where another broker is the controller, there; errors but for what is there now."""
         try:
             if self._controller.is_active:
@@ -118,14 +118,14 @@ class TopicCreation:
                 errors = {outcome.name: outcome.code for outcome in outcomes}
             else:
                 errors = await self._create_at_controller(wishes)
-        except (Deposed, ConnectionFailed, ZooKeeperError) as failure:
+        except (NotController, ConnectionFailed, ZooKeeperError) as failure:
             logger.warning("topics not created", topics=[wish.name for wish in wishes], why=str(failure))
             return {wish.name: ErrorCode.LEADER_NOT_AVAILABLE for wish in wishes}
         # Somebody else created it meanwhile: it is there.
         there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         return {name: error for name, error in errors.items() if error not in there}
 
-    async def _create_at_controller(self, wishes: Sequence[TopicWish]) -> dict[str, ErrorCode]:
+    async def _create_at_controller(self, wishes: Sequence[TopicRequest]) -> dict[str, ErrorCode]:
         from kavka.protocol.messages.create_topics_request import (
             CreatableTopic,
             CreatableTopicConfig,

@@ -14,7 +14,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from kavka.broker.assembly.broker import Broker, Ports
+from kavka.broker.assembly.broker import Broker
+from kavka.broker.assembly.ports import Ports
+from kavka.broker.assembly.start import start_broker
 from kavka.broker.dispatcher import Dispatcher
 from kavka.broker.metadata.metadata_cache import Endpoint as BrokerAddress
 from kavka.config.broker import BrokerConfig
@@ -231,16 +233,17 @@ class SimulatedBroker:
             is_alone=False,
             on_decision=self._on_decision,
             place=f"boot-{self.disk.crashes}/here",
+            on_made=self._on_made,
         )
-        broker = Broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
-        self.hosted = broker
-        await broker.start()
-        self.broker = broker
+        broker = self.broker = await start_broker(config, ports, {LISTENER: BrokerAddress(self.node, PORT)})
         dispatcher = Dispatcher(broker)
         network.listen(PORT, lambda endpoint: self._on_connection(loop, endpoint, dispatcher))
         await broker.await_metadata(5.0)
         self.is_serving = True
         self._tell("serves")
+
+    def _on_made(self, broker: Broker) -> None:
+        self.hosted = broker
 
     def _on_begun(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (failure := task.exception()) is None:

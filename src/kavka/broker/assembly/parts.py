@@ -1,0 +1,599 @@
+"""The parts of a broker: each is made here, from those that it rests on, and added to the broker's ends.
+
+Decides nothing. `new_base` makes what is needed before anything is read; `join` makes all the rest, once the logs are
+open. Nothing here waits and nothing starts. Where a part must be made before one that it reports to, `Listeners` join
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kavka.broker.assembly.broker import Broker, Inner
+from kavka.broker.assembly.ends import Ends, Stage
+from kavka.broker.assembly.following import Following
+from kavka.broker.assembly.listeners import Listeners
+from kavka.broker.assembly.local_requests import LocalRequests
+from kavka.broker.assembly.ports import Ports
+from kavka.broker.assembly.tasks import Tasks
+from kavka.broker.assembly.transaction_room import TransactionPorts, TransactionRoom
+from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.decisions.decision_log import DecisionLog
+from kavka.broker.decisions.decision_topic import ReplicatedDecisionTopic
+from kavka.broker.membership.registrar import Registrar
+from kavka.broker.metadata.controller_link import ControllerLink
+from kavka.broker.metadata.features import Features
+from kavka.broker.metadata.first_metadata import FirstMetadata
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
+from kavka.broker.metadata.state_changes import StateChanges
+from kavka.broker.quotas.throttles import Throttles
+from kavka.broker.reads.fetch_session import FetchSessionCache
+from kavka.broker.reads.timestamp_lookups import TimestampLookups
+from kavka.broker.settings.dynamic_configs import DynamicConfigs
+from kavka.broker.telemetry.client_telemetry import ClientTelemetry
+from kavka.broker.topics.auto_creation import AutoCreation
+from kavka.broker.topics.topic_creation import TopicCreation, TopicRequests
+from kavka.broker.transactions.producer_ids import ProducerIds
+from kavka.broker.upkeep.directory_failures import DirectoryFailurePorts, DirectoryFailures
+from kavka.broker.upkeep.log_cleaner import LogCleaner
+from kavka.broker.upkeep.log_maintenance import LogMaintenance
+from kavka.broker.upkeep.log_moves import LogMoves
+from kavka.config.broker import BrokerConfig
+from kavka.config.effect import RACK_AWARE
+from kavka.config.topic import validate_overrides
+from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.decide.topic_plans import TopicRules
+from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
+from kavka.coordinator.groups.classic.decide.membership import GroupLimits
+from kavka.coordinator.groups.consumer.flow import Surroundings
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.decisions import Decision, DecisionKind
+from kavka.errors import StorageError
+from kavka.log.log_manager import LoadReport, LogManager
+from kavka.logger import current_levels
+from kavka.model import BrokerId
+from kavka.records.compression import Compression
+from kavka.replication.decide.lag_policy import lag_policy
+from kavka.replication.decide.partition_rules import PartitionRules
+from kavka.replication.replica_manager import ReplicaManager
+from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, random_uuid
+
+if TYPE_CHECKING:
+    from kavka.flight.recorder import FlightRecorder
+    from kavka.protocol.peer import PeerConnection
+    from kavka.replication.fetcher_manager import FetcherManager
+
+STOP_PATIENCE_S: Final = 3.0
+"""How long a broker that stops waits for ZooKeeper to take the controller's seat and the session back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What is there before anything is read. `config` is what the broker was started with, `configs` what is in force.
+
+    Each of the last four is called by parts that are made early, and calls those that are made later.
+    """
+
+    config: BrokerConfig
+    broker_id: BrokerId
+    began_ms: int
+    ports: Ports
+    ends: Ends
+    tasks: Tasks
+    throttles: Throttles
+    configs: DynamicConfigs
+    on_topic_config: Listeners[str]
+    on_broker_config: Listeners[BrokerConfig]
+    on_storage_error: Listeners[StorageError]
+    record: Listeners[Decision]
+
+    async def open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
+        """A connection to another broker."""
+        from kavka.protocol.peer import PeerConnection
+
+        return await PeerConnection.open(
+            self.ports.network, host, port, client_id=str(self.broker_id), connect_timeout_ms=connect_timeout_ms
+        )
+
+
+class Opened(NamedTuple):
+    """The logs, and what was found on the way to them. `has_topics`: the cluster has topics."""
+
+    cluster_id: str
+    has_topics: bool
+    logs: LogManager
+    report: LoadReport
+    registrar: Registrar
+
+
+class Serving(NamedTuple):
+    """What clients are served with."""
+
+    metadata: MetadataCache
+    features: Features
+    replicas: ReplicaManager
+    recorder: FlightRecorder | None
+    producer_ids: ProducerIds
+    groups: GroupCoordinator
+    transaction_room: TransactionRoom
+
+
+class Control(NamedTuple):
+    """What joins this broker with the controller, which may be this broker."""
+
+    local: LocalRequests
+    controller_link: ControllerLink
+    isr_link: ControllerLink
+    following: Following
+    state_changes: StateChanges
+    controller: Controller
+
+
+class Running(NamedTuple):
+    """A broker, and those of its parts that a start starts and nobody else uses."""
+
+    broker: Broker
+    recorder: FlightRecorder | None
+    maintenance: LogMaintenance
+    isr_link: ControllerLink
+    transaction_room: TransactionRoom
+    decisions: DecisionLog
+
+
+def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
+    loop = asyncio.get_running_loop()
+    broker_id = BrokerId(config.broker_id)
+    tasks = Tasks(ports.halt)
+    throttles = Throttles(broker_id, config, now_ms=lambda: int(loop.time() * 1000))
+    on_topic_config = Listeners[str]()
+    on_broker_config = Listeners[BrokerConfig]()
+    configs = DynamicConfigs(
+        ports.zookeeper,
+        config,
+        broker_id,
+        wall_ms=ports.wall_ms,
+        on_topic_change=on_topic_config,
+        on_broker_change=on_broker_config,
+        on_topic_read=throttles.set_topic,
+        spawn=tasks.spawn,
+    )
+    # Without ZooKeeper the session ends by itself; nothing on the disk depends on it. An abort leaves it to the host.
+    ends.add(Stage.STORES, stop=lambda: _patiently(ports.zookeeper.close()), abort=lambda: None)
+    ends.add(Stage.CONNECTIONS, stop=configs.stop, abort=configs.abort)
+    ends.add(Stage.TASKS, stop=tasks.stop, abort=tasks.abort)
+    return Base(
+        config,
+        broker_id,
+        ports.wall_ms(),
+        ports,
+        ends,
+        tasks,
+        throttles,
+        configs,
+        on_topic_config,
+        on_broker_config,
+        Listeners(),
+        Listeners(),
+    )
+
+
+def join(base: Base, opened: Opened) -> Running:
+    """Makes all other parts, from those below to those above, and joins them."""
+    config, ports, configs, logs = base.config, base.ports, base.configs, opened.logs
+    serving = _new_serving(base, opened)
+    control = _new_control(base, opened, serving)
+    creation = TopicCreation(
+        TopicRequests(config, is_alone=ports.is_alone),
+        configs,
+        serving.metadata,
+        control.controller,
+        control.controller_link,
+        control.state_changes.await_topic,
+    )
+    decision_topic = _new_decision_topic(base, serving, creation)
+    decisions = _new_decision_log(base, decision_topic, serving.recorder)
+    failures = _new_directory_failures(base, opened, serving, control)
+    maintenance = _new_maintenance(base, logs)
+    base.record.add(decisions.record)
+    base.on_storage_error.add(failures.on_storage_error)
+    _join_settings(base, logs, control, maintenance)
+    _add_ends(base, serving, control, maintenance, decision_topic, decisions)
+    broker = Broker(
+        broker_id=base.broker_id,
+        wall_ms=ports.wall_ms,
+        report=opened.report,
+        log_levels=current_levels(),
+        configs=configs,
+        features=serving.features,
+        metadata=serving.metadata,
+        state_changes=control.state_changes,
+        controller=control.controller,
+        replicas=serving.replicas,
+        logs=logs,
+        moves=_new_moves(base, logs),
+        flushes=maintenance.flushes,
+        cleaner=maintenance.cleaner,
+        fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random),
+        timestamp_lookups=TimestampLookups(ports.run_blocking, lambda log: logs.get(log.topic_partition) is log),
+        groups=serving.groups,
+        transactions=serving.transaction_room.coordinator,
+        marker_log=serving.transaction_room.marker_log,
+        verification=serving.transaction_room.verification,
+        producer_ids=serving.producer_ids,
+        auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
+        telemetry=_new_telemetry(base),
+        inner=Inner(
+            ports.zookeeper,
+            ports.is_alone,
+            opened.registrar,
+            control.controller_link,
+            FirstMetadata(control.state_changes.informed),
+            control.following,
+            base.on_storage_error,
+            base.tasks,
+            creation,
+            base.ends,
+        ),
+    )
+    control.local.open(broker)
+    return Running(broker, serving.recorder, maintenance, control.isr_link, serving.transaction_room, decisions)
+
+
+def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: LogMaintenance) -> None:
+    """Has a change of settings obeyed by whoever follows them."""
+
+    def obeyed_by_logs(config: BrokerConfig) -> None:
+        logs.producer_id_expiration_ms = config.producer_id_expiration_ms
+        logs.recovery_threads = config.num_recovery_threads_per_data_dir
+
+    base.on_topic_config.add(
+        control.state_changes.apply_topic_config,
+        lambda name: control.controller.topic_config_changed([name]),
+    )
+    base.on_broker_config.add(
+        lambda config: control.state_changes.apply_broker_config(),
+        lambda config: control.controller.topic_config_changed(None),
+        base.throttles.set_rates,
+        obeyed_by_logs,
+        maintenance.reconfigure,
+        control.following.configure,
+        base.ports.on_config,
+    )
+
+
+def _add_ends(
+    base: Base,
+    serving: Serving,
+    control: Control,
+    maintenance: LogMaintenance,
+    decision_topic: ReplicatedDecisionTopic,
+    decisions: DecisionLog,
+) -> None:
+    """Within a stage, what is added last ends first."""
+
+    async def stop_controller() -> None:
+        if not await _patiently(control.controller.stop()):
+            control.controller.abort()
+
+    ends, recorder = base.ends, serving.recorder
+    if recorder is not None:
+        ends.add_instant(Stage.STORES, stop=recorder.stop, abort=recorder.abort)
+    ends.add(Stage.STORES, stop=decisions.stop, abort=decisions.abort)
+    ends.add(Stage.WORKERS, stop=stop_controller, abort=control.controller.abort)
+    ends.add(Stage.WORKERS, stop=maintenance.stop, abort=maintenance.abort)
+    for link in (decision_topic, control.isr_link, control.controller_link):
+        ends.add_instant(Stage.CONNECTIONS, stop=link.close)
+    ends.add(Stage.CONNECTIONS, stop=control.following.stop, abort=control.following.abort)
+    ends.add_instant(Stage.INPUTS, stop=serving.transaction_room.close)
+    ends.add_instant(Stage.INPUTS, stop=serving.features.stop)
+
+
+# -- what clients are served with
+
+
+def _new_serving(base: Base, opened: Opened) -> Serving:
+    metadata = MetadataCache(opened.cluster_id)
+    features = Features(base.ports.zookeeper, base.tasks.spawn)
+    replicas = _new_replicas(base, metadata)
+    producer_ids = ProducerIds(base.ports.zookeeper, base.broker_id)
+    for log in opened.logs:
+        producer_ids.stay_above(max(log.producer_ids(), default=0))
+    groups = _new_groups(base, metadata, replicas, features)
+    transaction_room = TransactionRoom(
+        base.broker_id,
+        metadata,
+        replicas,
+        producer_ids,
+        TransactionPorts(
+            config=lambda: base.configs.broker,
+            wall_ms=base.ports.wall_ms,
+            open_peer=base.open_peer,
+            partition_count=base.configs.partition_count,
+            transaction_version=features.transaction_version,
+            on_group_transaction_ended=lambda partition, producer_id, epoch, committed: groups.on_transaction_ended(
+                partition, producer_id, epoch, committed=committed
+            ),
+            on_storage_error=base.on_storage_error,
+            on_bug=base.tasks.on_bug,
+        ),
+    )
+    recorder = _new_recorder(base, replicas)
+    return Serving(metadata, features, replicas, recorder, producer_ids, groups, transaction_room)
+
+
+def _new_replicas(base: Base, metadata: MetadataCache) -> ReplicaManager:
+    config = base.config
+    return ReplicaManager(
+        asyncio.get_running_loop(),
+        on_storage_error=base.on_storage_error,
+        rules=PartitionRules(
+            lag_policy(
+                config.kavka_replica_lag_policy,
+                max_ms=config.replica_lag_time_max_ms,
+                max_messages=config.kavka_replica_lag_max_messages,
+            ),
+            eligibility=metadata,
+            holds_under_min_isr=config.kavka_eligible_leader_replicas_enable,
+        ),
+        wall_ms=base.ports.wall_ms,
+        record=base.record,
+        rack_of=metadata.rack if config.replica_selector_class == RACK_AWARE else None,
+        throttle=base.throttles,
+        is_elsewhere=lambda topic, index: metadata.partition(topic, index) is not None,
+    )
+
+
+def _new_recorder(base: Base, replicas: ReplicaManager) -> FlightRecorder | None:
+    if not base.config.kavka_flight_recorder_enable:
+        return None
+    from kavka.flight.recorder import FlightRecorder
+
+    return FlightRecorder(
+        base.ports.filesystem,
+        base.config,
+        wall_ms=base.ports.wall_ms,
+        clock_ms=replicas.now_ms,
+        record=base.record,
+    )
+
+
+def _new_groups(base: Base, metadata: MetadataCache, replicas: ReplicaManager, features: Features) -> GroupCoordinator:
+    config, ports, configs = base.config, base.ports, base.configs
+    limits = GroupLimits(
+        config.group_min_session_timeout_ms,
+        config.group_max_session_timeout_ms,
+        config.group_initial_rebalance_delay_ms,
+        config.group_max_size,
+    )
+    return GroupCoordinator(
+        asyncio.get_running_loop(),
+        CoordinatorLog(
+            GROUP_METADATA_TOPIC,
+            replicas,
+            wall_ms=ports.wall_ms,
+            load_bytes=config.offsets_load_buffer_size,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+            on_storage_error=base.on_storage_error,
+            compression=Compression(config.offsets_topic_compression_codec),
+        ),
+        Surroundings(
+            KnownTopics(metadata),
+            limits=lambda group_id: consumer_group_limits(configs.broker, configs.group(group_id)),
+            classic_limits=limits,
+            is_enabled=lambda: serves_consumer_groups(configs.broker, features.group_version()),
+            wall_ms=ports.wall_ms,
+            random=ports.random,
+            on_rebalance=lambda rebalance: base.record(rebalance.as_decision(ports.wall_ms(), base.broker_id)),
+        ),
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+    )
+
+
+def _new_telemetry(base: Base) -> ClientTelemetry:
+    configs, ports = base.configs, base.ports
+    return ClientTelemetry(
+        lambda: [configs.client_metrics(name) for name in configs.named(CLIENT_METRICS_ENTITY)],
+        lambda: configs.changes_of_client_metrics,
+        max_bytes=lambda: configs.broker.telemetry_max_bytes,
+        new_id=lambda: random_uuid(ports.random.randbytes(16)),
+        on_push=ports.on_client_metrics,
+    )
+
+
+# -- what joins the broker with the controller
+
+
+def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
+    config, ports, metadata = base.config, base.ports, serving.metadata
+    local = LocalRequests(base.tasks)
+    controller_link = _new_controller_link(base, metadata, local)
+    # Answers of one connection leave in order: an ISR change would wait behind a topic's creation, and with it every
+    # acks=all write of its partition.
+    isr_link = _new_controller_link(base, metadata, local)
+    following = Following(lambda: _new_fetchers(base, opened, serving.replicas))
+    state_changes = StateChanges(
+        base.broker_id,
+        metadata=metadata,
+        replicas=serving.replicas,
+        logs=opened.logs,
+        groups=serving.groups,
+        transactions=serving.transaction_room.coordinator,
+        topics=base.configs,
+        new_fetchers=following.begin,
+        inter_broker_listener=config.inter_broker_listener,
+        broker_epoch=lambda: opened.registrar.broker_epoch,
+        wall_ms=ports.wall_ms,
+        on_storage_error=base.on_storage_error,
+        spawn=base.tasks.spawn,
+        recorder=serving.recorder,
+    )
+    state_changes.expects_topics = opened.has_topics
+
+    def on_controller_changed(controller_id: BrokerId) -> None:
+        metadata.controller_id = controller_id
+        controller_link.on_controller_changed()
+        isr_link.on_controller_changed()
+
+    controller = Controller(
+        ports.zookeeper,
+        base.broker_id,
+        settings=_controller_settings(base),
+        channels=ChannelPorts(
+            base.open_peer, config.inter_broker_listener, local.deliver, config.control_plane_listener
+        ),
+        record=base.record,
+        input_recorder=serving.recorder,
+        now_ms=ports.wall_ms,
+        rng=ports.random,
+        on_controller_changed=on_controller_changed,
+    )
+    return Control(local, controller_link, isr_link, following, state_changes, controller)
+
+
+def _new_controller_link(base: Base, metadata: MetadataCache, local: LocalRequests) -> ControllerLink:
+    return ControllerLink(
+        base.ports.network,
+        metadata,
+        broker_id=base.broker_id,
+        listener_name=base.config.inter_broker_listener,
+        answer_locally=local.answer,
+    )
+
+
+def _controller_settings(base: Base) -> ControllerSettings:
+    config, configs = base.config, base.configs
+    return ControllerSettings(
+        TopicRules(
+            config.num_partitions,
+            config.default_replication_factor,
+            lambda overrides: validate_overrides(overrides, configs.broker),
+        ),
+        unclean_allowed=lambda topic: configs.topic(topic).unclean_leader_election_enable,
+        min_insync_replicas=(
+            (lambda topic: configs.topic(topic).min_insync_replicas)
+            if config.kavka_eligible_leader_replicas_enable
+            else None
+        ),
+        deletion_enabled=config.delete_topic_enable,
+        fast_failover=config.kavka_controller_fast_failover,
+        auto_rebalance=config.auto_leader_rebalance_enable,
+        rebalance_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+        rebalance_limit_percent=lambda: configs.broker.leader_imbalance_per_broker_percentage,
+        limits=ChannelLimits(socket_timeout_ms=config.controller_socket_timeout_ms),
+    )
+
+
+def _new_fetchers(base: Base, opened: Opened, replicas: ReplicaManager) -> FetcherManager:
+    """What fetches the partitions that this broker follows."""
+    from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, LocalPorts, fetcher_settings
+
+    local = LocalPorts(
+        logs=opened.logs,
+        broker_id=base.broker_id,
+        broker_epoch=lambda: opened.registrar.broker_epoch,
+        wall_ms=base.ports.wall_ms,
+        throttle=base.throttles.follower,
+        on_high_watermark_advanced=replicas.on_follower_advanced,
+        on_storage_error=base.on_storage_error,
+        record=base.record,
+    )
+    ports = FetcherPorts(asyncio.get_running_loop(), base.ports.network, local, on_bug=base.tasks.on_bug)
+    return FetcherManager(ports, fetcher_settings(base.configs.broker))
+
+
+# -- upkeep, and what is written down of decisions
+
+
+def _new_directory_failures(base: Base, opened: Opened, serving: Serving, control: Control) -> DirectoryFailures:
+    ports = base.ports
+    return DirectoryFailures(
+        base.broker_id,
+        opened.logs,
+        serving.replicas,
+        DirectoryFailurePorts(
+            ports.zookeeper,
+            ports.wall_ms,
+            take_offline=control.state_changes.take_offline,
+            on_directory_failed=opened.registrar.on_directory_failed,
+            halt=ports.halt,
+            spawn=base.tasks.spawn,
+            record=base.record,
+        ),
+    )
+
+
+def _new_maintenance(base: Base, logs: LogManager) -> LogMaintenance:
+    ports, configs = base.ports, base.configs
+    cleaner = None
+    if base.config.log_cleaner_enable:
+        cleaner = LogCleaner(
+            logs,
+            ports.filesystem,
+            lambda: configs.broker,
+            wall_ms=ports.wall_ms,
+            run_blocking=ports.run_blocking,
+        )
+    return LogMaintenance(
+        logs,
+        configs.broker,
+        cleaner=cleaner,
+        wall_ms=ports.wall_ms,
+        on_storage_error=base.on_storage_error,
+        on_bug=base.tasks.on_bug,
+        run_blocking=ports.run_blocking,
+    )
+
+
+def _new_moves(base: Base, logs: LogManager) -> LogMoves:
+    return LogMoves(
+        logs,
+        rate=lambda: base.throttles.move_rate,
+        wall_ms=base.ports.wall_ms,
+        run_blocking=base.ports.run_blocking,
+        on_storage_error=base.on_storage_error,
+        spawn=base.tasks.spawn,
+    )
+
+
+def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -> ReplicatedDecisionTopic:
+    return ReplicatedDecisionTopic(
+        base.ports.network,
+        serving.metadata,
+        serving.replicas,
+        broker_id=base.broker_id,
+        listener_name=base.config.inter_broker_listener,
+        config=lambda: base.configs.broker,
+        create_topic=creation.create_one,
+        wall_ms=base.ports.wall_ms,
+    )
+
+
+def _new_decision_log(base: Base, topic: ReplicatedDecisionTopic, recorder: FlightRecorder | None) -> DecisionLog:
+    config, ports = base.config, base.ports
+    on_decision = Listeners[Decision]()
+    if recorder is not None:
+        on_decision.add(recorder.on_decision)
+    on_decision.add(ports.on_decision)
+    return DecisionLog(
+        topic,
+        ports.filesystem,
+        config.log_directories[0],
+        id_prefix=f"{base.broker_id}-{base.began_ms:x}",
+        ring_bytes=config.kavka_decisions_ring_bytes,
+        quiet=(DecisionKind.CONTROLLER_ELECTED, DecisionKind.BROKER_CAME) if ports.is_alone else (),
+        on_decision=on_decision,
+    )
+
+
+async def _patiently(work: Awaitable[None]) -> bool:
+    """Whether `work` came to its end within STOP_PATIENCE_S; if not, it is given up."""
+    try:
+        async with asyncio.timeout(STOP_PATIENCE_S):
+            await work
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,162 @@
+"""start_broker: reads what was there before, makes the parts of a broker, joins and starts them.
+
+Start   znodes, topics of an earlier life (adoption, where this broker is alone), cluster id, settings - logs (recovered
+        where the last stop was not clean) - the parts are made and joined (parts.py) - registration - controller
+        election; if it is won, what this broker leads is led and published - upkeep. The listeners open after that: the
+        controller reaches this broker through them. Clients that ask about a cluster of which nobody has informed this
+        broker yet wait a moment.
+Stop    what this broker leads is handed over (controlled shutdown) - waiting requests are answered - and all ends in
+        the order of `Stage` (ends.py): logs are flushed and marked clean, then the session ends.
+
+    I1  a start that fails, at whatever step, has ended all that it began, as an abort does: no lock is held, no task
+        runs, nothing was written that says the logs are clean. The session is the host's to end
+    I2  a host whose process is gone (a coroutine that is thrown away, not cancelled) ends nothing more
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kavka.broker.assembly.broker import Broker
+from kavka.broker.assembly.ends import Ends, Stage
+from kavka.broker.assembly.parts import Base, Opened, Running, join, new_base
+from kavka.broker.assembly.ports import Ports
+from kavka.broker.membership.adoption import Claims, adopt
+from kavka.broker.membership.log_directory_check import remember_directories, require_logs_here
+from kavka.broker.membership.registrar import Registrar, RegistrarPorts
+from kavka.broker.membership.registration import cluster_id, make_persistent_paths
+from kavka.broker.metadata.metadata_cache import Endpoint
+from kavka.broker.settings.topic_settings import log_config
+from kavka.config.broker import BrokerConfig
+from kavka.log.log_manager import LogManager, LogManagerSettings
+from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
+from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
+from kavka.zookeeper.znodes import TOPICS_PATH
+
+
+async def start_broker(config: BrokerConfig, ports: Ports, advertised: Mapping[str, Endpoint]) -> Broker:
+    """A broker that has started. `advertised` is where clients of each listener reach it.
+
+    Raises ConfigError, StorageError (LogDirectoryLocked, InconsistentMetadata) or ZooKeeperError; what was begun has
+    ended then (I1).
+    """
+    ends = Ends()
+    try:
+        base = new_base(config, ports, ends)
+        found = await _read_cluster(base)
+        opened = _open_logs(base, found, advertised)
+        running = join(base, opened)
+        ports.on_made(running.broker)
+        await _run(base, found, opened, running)
+    except (Exception, asyncio.CancelledError):
+        ends.abort()
+        raise
+    return running.broker
+
+
+class _Found(NamedTuple):
+    """What ZooKeeper has. `log_directories` are those that this broker had when it last started."""
+
+    cluster_id: str
+    topics: list[str]
+    claims: Claims
+    log_directories: tuple[str, ...]
+
+
+async def _read_cluster(base: Base) -> _Found:
+    """Takes part in the settings' changes, and reads the cluster's id, its topics and their settings."""
+    config, ports, configs = base.config, base.ports, base.configs
+    zookeeper = ports.zookeeper
+    await make_persistent_paths(zookeeper)
+    if ports.is_alone:
+        await adopt(zookeeper, ports.filesystem, config, base.broker_id, ports.random)
+    found_id = await cluster_id(zookeeper, ports.random)
+    await configs.start()
+    await configs.load_broker()
+    topics = await zookeeper.children(TOPICS_PATH)
+    await configs.load_topics(topics)
+    claims = await Claims.read(zookeeper, base.broker_id, topics)
+    former = await require_logs_here(zookeeper, ports.filesystem, config, broker_id=base.broker_id, claims=claims)
+    return _Found(found_id, topics, claims, former)
+
+
+def _open_logs(base: Base, found: _Found, advertised: Mapping[str, Endpoint]) -> Opened:
+    """Locks the log directories, and opens or recovers the logs in them."""
+    config, ports, configs = base.config, base.ports, base.configs
+    logs = LogManager(
+        ports.filesystem,
+        config.log_directories,
+        LogManagerSettings(
+            broker_id=base.broker_id,
+            cluster_id=found.cluster_id,
+            producer_id_expiration_ms=configs.broker.producer_id_expiration_ms,
+            recovery_threads=configs.broker.num_recovery_threads_per_data_dir,
+            max_open_segments=ports.max_open_segments,
+        ),
+        lambda topic: log_config(configs.topic(topic)),
+        draw=ports.random.randrange,
+        is_claimed=found.claims.include,
+        run_all=ports.run_all,
+    )
+    registrar = Registrar(
+        config,
+        RegistrarPorts(
+            ports.zookeeper,
+            ports.filesystem,
+            ports.wall_ms,
+            ports.place,
+            ports.halt,
+            base.tasks.spawn,
+            base.record,
+        ),
+        logs,
+        advertised,
+    )
+    base.ends.add_instant(
+        Stage.STORES,
+        stop=lambda: logs.close(ports.wall_ms(), broker_epoch=registrar.broker_epoch),
+        abort=logs.release,
+    )
+    report = logs.load(ports.wall_ms())
+    return Opened(found.cluster_id, bool(found.topics), logs, report, registrar)
+
+
+async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> None:
+    """Registers the broker, and starts its parts."""
+    config, zookeeper, registrar = base.config, base.ports.zookeeper, opened.registrar
+    await registrar.look_back(opened.report)
+    if running.recorder is not None:
+        running.recorder.start()
+    await registrar.register_first()
+    if found.log_directories != config.log_directories:
+        await remember_directories(zookeeper, base.broker_id, config.log_directories)
+    base.ends.add_instant(Stage.INPUTS, stop=zookeeper.subscribe(registrar.on_session_event))
+    broker = running.broker
+    await broker.controller.start()
+    await broker.features.start()
+    running.maintenance.start()
+    base.tasks.spawn(
+        broker.groups.keep_expiring(
+            config.offsets_retention_check_interval_ms, config.offsets_retention_minutes * 60_000
+        )
+    )
+    _watch_isrs(base, running)
+    running.transaction_room.start(base.tasks.spawn)
+    running.decisions.start()
+    await broker.controller.carried_out_here()
+    broker.inner.first_metadata.on_started()
+
+
+def _watch_isrs(base: Base, running: Running) -> None:
+    """Has followers that lag taken out of the ISRs, and those that caught up taken in."""
+    broker, spawn = running.broker, base.tasks.spawn
+    if stores_isr_through_controller(base.config.inter_broker_protocol_version):
+        alter_partition = AlterPartitionWriter(running.isr_link.send, broker.broker_id, lambda: broker.broker_epoch)
+        spawn(broker.replicas.run_isr_changes(alter_partition))
+    else:
+        writer = ZooKeeperIsrWriter(base.ports.zookeeper)
+        spawn(broker.replicas.run_isr_changes(writer))
+        spawn(writer.propagation.run())
+    spawn(broker.replicas.run_isr_expiration(base.config.replica_lag_time_max_ms))
