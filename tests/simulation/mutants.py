@@ -430,7 +430,7 @@ MUTANTS = [
     Mutant(
         "any registration under the own id is the own one",
         "KAFKA-1387: a second broker with an id that is taken takes it",
-        (Change("kavka.broker.assembly.broker:register", "if stat.ephemeral_owner in former_sessions:", "if True:"),),
+        (Change("kavka.broker.membership.registrar:register", "if stat.ephemeral_owner in former_sessions:", "if True:"),),
         ("S36",),
     ),
     Mutant(
@@ -442,7 +442,7 @@ MUTANTS = [
     Mutant(
         "a lost session stays lost",
         "KAFKA-1029's family: a broker whose session ended goes on without being registered",
-        (Change("kavka.broker.assembly.broker:Broker._rejoin", "await self._register()", "pass"),),
+        (Change("kavka.broker.membership.registrar:Registrar._rejoin", "await self._register()", "pass"),),
         ("S28",),
     ),
     Mutant(

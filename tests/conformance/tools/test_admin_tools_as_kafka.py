@@ -172,7 +172,7 @@ def test_levels_of_loggers_are_shown_changed_and_restored(both: Both, release: s
     before = [level(place, "root") for place in (both.kavka, both.apache)]
     altered = both.run(release, "configs", "--alter", *loggers, "--add-config", "root=ERROR")
     assert altered.strip() == "Completed updating config for broker-logger 1."
-    for place, one in ((both.kavka, "kavka.broker.assembly.broker"), (both.apache, "kafka.server.ReplicaManager")):
+    for place, one in ((both.kavka, "kavka.broker.membership.registrar"), (both.apache, "kafka.server.ReplicaManager")):
         assert level(place, one) == "ERROR"
         both.alone(place, release, "configs", "--alter", *loggers, "--add-config", f"{one}=TRACE")
         assert (level(place, one), level(place, "root")) == ("TRACE", "ERROR")
