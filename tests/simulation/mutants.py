@@ -430,7 +430,11 @@ MUTANTS = [
     Mutant(
         "any registration under the own id is the own one",
         "KAFKA-1387: a second broker with an id that is taken takes it",
-        (Change("kavka.broker.membership.registrar:register", "if stat.ephemeral_owner in former_sessions:", "if True:"),),
+        (
+            Change(
+                "kavka.broker.membership.registrar:register", "if stat.ephemeral_owner in former_sessions:", "if True:"
+            ),
+        ),
         ("S36",),
     ),
     Mutant(
@@ -540,7 +544,9 @@ MUTANTS = [
         "KAFKA-8803's family: a clock that is set throws followers out",
         (
             Change(
-                f"{STATE_CHANGES}.__init__", "self._wall_ms = wall_ms", "self._wall_ms = replicas.wall_ms = wall_ms"
+                f"{STATE_CHANGES}.__init__",
+                "self._wall_ms = ports.wall_ms",
+                "self._wall_ms = replicas.wall_ms = ports.wall_ms",
             ),
             Change(
                 "kavka.replication.replica_manager:ReplicaManager.now_ms",

@@ -11,8 +11,9 @@ import pytest
 
 from group_surroundings import group_surroundings
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.metadata.controller_messages import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
-from kavka.broker.metadata.state_changes import EPOCH_DURING_DELETE, FULL_UPDATE, LEADER_DURING_DELETE, StateChanges
+from kavka.broker.metadata.state_changes import FULL_UPDATE, Hosted, StateChangePorts, StateChanges
 from kavka.broker.settings.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
@@ -150,18 +151,16 @@ class Room:
         self.settings = Settings(config)
         self.changes = StateChanges(
             BrokerId(OWN),
-            metadata=self.metadata,
-            replicas=self.replicas,
-            logs=self.logs,
-            groups=self.groups,
-            transactions=self.transactions,
-            topics=self.settings,
-            new_fetchers=lambda: self.fetching,
-            inter_broker_listener="PLAINTEXT",
-            broker_epoch=lambda: BROKER_EPOCH,
-            wall_ms=lambda: NOW_MS,
-            on_storage_error=self.storage_errors.append,
-            spawn=self._spawn,
+            "PLAINTEXT",
+            Hosted(self.metadata, self.replicas, self.logs, self.groups, self.transactions),
+            StateChangePorts(
+                topics=self.settings,
+                new_fetchers=lambda: self.fetching,
+                broker_epoch=lambda: BROKER_EPOCH,
+                wall_ms=lambda: NOW_MS,
+                on_storage_error=self.storage_errors.append,
+                spawn=self._spawn,
+            ),
         )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

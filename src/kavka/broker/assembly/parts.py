@@ -29,7 +29,7 @@ from kavka.broker.metadata.controller_link import ControllerLink
 from kavka.broker.metadata.features import Features
 from kavka.broker.metadata.first_metadata import FirstMetadata
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
-from kavka.broker.metadata.state_changes import StateChanges
+from kavka.broker.metadata.state_changes import Hosted, StateChangePorts, StateChanges
 from kavka.broker.quotas.throttles import Throttles
 from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.broker.reads.timestamp_lookups import TimestampLookups
@@ -417,21 +417,19 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
     following = Following(lambda: _new_fetchers(base, opened, serving.replicas))
     state_changes = StateChanges(
         base.broker_id,
-        metadata=metadata,
-        replicas=serving.replicas,
-        logs=opened.logs,
-        groups=serving.groups,
-        transactions=serving.transaction_room.coordinator,
-        topics=base.configs,
-        new_fetchers=following.begin,
-        inter_broker_listener=config.inter_broker_listener,
-        broker_epoch=lambda: opened.registrar.broker_epoch,
-        wall_ms=ports.wall_ms,
-        on_storage_error=base.on_storage_error,
-        spawn=base.tasks.spawn,
+        config.inter_broker_listener,
+        Hosted(metadata, serving.replicas, opened.logs, serving.groups, serving.transaction_room.coordinator),
+        StateChangePorts(
+            topics=base.configs,
+            new_fetchers=following.begin,
+            broker_epoch=lambda: opened.registrar.broker_epoch,
+            wall_ms=ports.wall_ms,
+            on_storage_error=base.on_storage_error,
+            spawn=base.tasks.spawn,
+        ),
         recorder=serving.recorder,
+        expects_topics=opened.has_topics,
     )
-    state_changes.expects_topics = opened.has_topics
 
     def on_controller_changed(controller_id: BrokerId) -> None:
         metadata.controller_id = controller_id

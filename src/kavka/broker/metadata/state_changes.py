@@ -32,19 +32,28 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kavka.broker.metadata.controller_messages import (
+    LEADER_DURING_DELETE,
+    Order,
+    Stop,
+    broker_of,
+    orders_of,
+    partition_of,
+    stops_of,
+    topics_of,
+)
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
-    NO_TOPIC_ID,
     TRANSACTION_STATE_TOPIC,
-    BrokerMetadata,
     Endpoint,
     MetadataCache,
     PartitionMetadata,
     TopicMetadata,
 )
+from kavka.broker.metadata.published_metadata import PublishedMetadata
 from kavka.broker.settings.topic_settings import log_config
 from kavka.config.topic import TopicConfig
 from kavka.coordinator.groups.coordinator import GroupCoordinator
@@ -59,10 +68,9 @@ from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
     from kavka.flight.recorder import FlightRecorder
-    from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+    from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
     from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
     from kavka.protocol.messages.update_metadata_request import (
-        UpdateMetadataBroker,
         UpdateMetadataPartitionState,
         UpdateMetadataRequest,
     )
@@ -74,13 +82,6 @@ PARTITIONS_AT_ONCE: Final = 100
 """Partitions that are made or removed before clients have their turn: 10 ms."""
 FULL_UPDATE: Final = 2
 """`type` of an UpdateMetadata that names all topics that there are. A controller of Apache Kafka never says so here."""
-LEADER_DURING_DELETE: Final = -2
-"""As a leader in UpdateMetadata: the partition's topic is being deleted."""
-EPOCH_DURING_DELETE: Final = -2
-"""As a leader epoch in StopReplica: the topic is being deleted, whatever epoch its leaders had reached."""
-_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""Kafka's numbers of them. Before version 3 of UpdateMetadata they were the names of the listeners too."""
-
 Errors = dict[TopicPartition, ErrorCode]
 
 
@@ -127,24 +128,26 @@ class Coordinator(Protocol):
     def forget(self, partition: int) -> None: ...
 
 
-class _Order(NamedTuple):
-    """What LeaderAndIsr says of one partition."""
+class Hosted(NamedTuple):
+    """What the controller's messages change on this broker."""
 
-    topic_partition: TopicPartition
-    topic_id: uuid.UUID
-    state: LeaderAndIsr
-    replicas: tuple[BrokerId, ...]
-    adding: tuple[BrokerId, ...]
-    removing: tuple[BrokerId, ...]
-    is_new: bool
+    metadata: MetadataCache
+    replicas: ReplicaManager
+    logs: LogManager
+    groups: GroupCoordinator
+    transactions: Coordinator
 
 
-class _Stop(NamedTuple):
-    """What StopReplica says of one partition. `leader_epoch` -1: a controller that does not tell."""
+class StateChangePorts(NamedTuple):
+    """What the broker gives. `new_fetchers` makes what fetches from other brokers, when the first partition is to be
+    followed. `broker_epoch` is that of the present registration. `spawn` runs a task that ends with the broker."""
 
-    topic_partition: TopicPartition
-    leader_epoch: LeaderEpoch
-    delete: bool
+    topics: Topics
+    new_fetchers: Callable[[], Fetchers]
+    broker_epoch: Callable[[], int]
+    wall_ms: Callable[[], int]
+    on_storage_error: Callable[[StorageError], None]
+    spawn: Callable[[Coroutine[None, None, None]], None]
 
 
 class StateChanges:
@@ -153,50 +156,40 @@ class StateChanges:
     def __init__(
         self,
         broker_id: BrokerId,
-        *,
-        metadata: MetadataCache,
-        replicas: ReplicaManager,
-        logs: LogManager,
-        groups: GroupCoordinator,
-        transactions: Coordinator,
-        topics: Topics,
-        new_fetchers: Callable[[], Fetchers],
         inter_broker_listener: str,
-        broker_epoch: Callable[[], int],
-        wall_ms: Callable[[], int],
-        on_storage_error: Callable[[StorageError], None],
-        spawn: Callable[[Coroutine[None, None, None]], None],
+        hosted: Hosted,
+        ports: StateChangePorts,
+        *,
         recorder: FlightRecorder | None = None,
+        expects_topics: bool = False,
     ) -> None:
-        """`recorder` is told what the controller says. `new_fetchers` makes what fetches from other brokers, when the
-        first partition is to be followed. `broker_epoch` is that of the present registration.
-        """
+        """`recorder` records what the controller says. `expects_topics`: ZooKeeper had topics when this broker
+        started."""
+        metadata, replicas = hosted.metadata, hosted.replicas
         self._broker_id = broker_id
+        self._inter_broker_listener = inter_broker_listener
         self._metadata = metadata
         self._replicas = replicas
-        self._logs = logs
-        self._groups = groups
+        self._logs = hosted.logs
+        self._groups = hosted.groups
         self._coordinators: Mapping[str, Coordinator] = {
-            GROUP_METADATA_TOPIC: groups,
-            TRANSACTION_STATE_TOPIC: transactions,
+            GROUP_METADATA_TOPIC: hosted.groups,
+            TRANSACTION_STATE_TOPIC: hosted.transactions,
         }
-        self._topics = topics
-        self._new_fetchers = new_fetchers
+        self._topics = ports.topics
+        self._new_fetchers = ports.new_fetchers
         self._fetchers: Fetchers | None = None
-        self._inter_broker_listener = inter_broker_listener
-        self._broker_epoch = broker_epoch
-        self._wall_ms = wall_ms
-        self._on_storage_error = on_storage_error
-        self._spawn = spawn
+        self._broker_epoch = ports.broker_epoch
+        self._wall_ms = ports.wall_ms
+        self._on_storage_error = ports.on_storage_error
+        self._spawn = ports.spawn
         self._recorder = recorder
+        self._expects_topics = expects_topics
         self._turn = asyncio.Lock()
-        self._held_back: dict[TopicPartition, PartitionMetadata] = {}
-        """Partitions published without a leader until they are served here (I1): what is published then."""
+        self._published = PublishedMetadata(broker_id, metadata, replicas)
         self._arrivals: dict[str, asyncio.Event] = {}
         self.controller_epoch = -1
         """The highest that a message came with."""
-        self.expects_topics = False
-        """Whether ZooKeeper had topics when this broker started."""
         self.informed = asyncio.Event()
         """Set with the first UpdateMetadata that says how the cluster stands: who is alive, and, where there are
         topics, who leads."""
@@ -222,7 +215,7 @@ class StateChanges:
 
         Clients are served in between: to lead ten thousand new partitions takes a second.
         """
-        orders = list(_orders(request))
+        orders = list(orders_of(request))
         async with self._turn:
             refusal = self._refusal(request.controller_epoch, request.broker_epoch)
             if refusal is not ErrorCode.NONE:
@@ -235,7 +228,7 @@ class StateChanges:
                 await asyncio.sleep(0)
             return ErrorCode.NONE, errors
 
-    def _take_roles(self, orders: Sequence[_Order], errors: Errors) -> None:
+    def _take_roles(self, orders: Sequence[Order], errors: Errors) -> None:
         now_ms = self._wall_ms()
         followed: list[Partition] = []
         for order in orders:
@@ -254,7 +247,7 @@ class StateChanges:
         if followed:
             self._fetch(followed)
 
-    def _host(self, order: _Order, now_ms: int) -> tuple[ErrorCode, Partition | None]:
+    def _host(self, order: Order, now_ms: int) -> tuple[ErrorCode, Partition | None]:
         """The partition that the order is for, made if it is new here; None, and why, where it is not obeyed."""
         topic_partition = order.topic_partition
         # The logs may be closed between two parts of one message.
@@ -296,7 +289,7 @@ class StateChanges:
         self._replicas.host(partition)
         return ErrorCode.NONE, partition
 
-    def _log(self, order: _Order, config: LogConfig, now_ms: int) -> UnifiedLog:
+    def _log(self, order: Order, config: LogConfig, now_ms: int) -> UnifiedLog:
         topic_partition, topic_id = order.topic_partition, order.topic_id if order.topic_id.int else None
         try:
             return self._logs.get_or_create(topic_partition, topic_id, now_ms, is_new=order.is_new, config=config)
@@ -306,7 +299,7 @@ class StateChanges:
             self._logs.set_aside(topic_partition)
             return self._logs.get_or_create(topic_partition, topic_id, now_ms, config=config)
 
-    def _lead(self, partition: Partition, order: _Order) -> ErrorCode:
+    def _lead(self, partition: Partition, order: Order) -> ErrorCode:
         change = self._replicas.lead(
             partition,
             order.state,
@@ -319,16 +312,14 @@ class StateChanges:
             return _stale(partition, order)
         if change.is_new_epoch:
             self._unfollow([order.topic_partition])
-        held_back = self._held_back.get(order.topic_partition)
-        if held_back is not None and held_back.state.leader_epoch <= partition.leader_epoch:
-            self._publish_partition(order.topic_partition, held_back)
+        self._published.on_leading(order.topic_partition, partition.leader_epoch)
         topic, index = order.topic_partition
         coordinator = self._coordinators.get(topic)
         if coordinator is not None:
             self._spawn(coordinator.load(index, order.state.leader_epoch))
         return ErrorCode.NONE
 
-    def _follow(self, partition: Partition, order: _Order, followed: list[Partition]) -> ErrorCode:
+    def _follow(self, partition: Partition, order: Order, followed: list[Partition]) -> ErrorCode:
         """Follows from now on; `followed` gets the partition if it is to be fetched."""
         topic, index = order.topic_partition
         change = self._replicas.follow(
@@ -371,24 +362,24 @@ class StateChanges:
                 return refusal
             metadata = self._metadata
             metadata.controller_id = BrokerId(max(request.controller_id, NO_LEADER))
-            metadata.set_brokers(_broker(broker) for broker in request.live_brokers)
+            metadata.set_brokers(broker_of(broker) for broker in request.live_brokers)
             if self._recorder is not None:
                 self._recorder.on_live_brokers(BrokerId(broker.id) for broker in request.live_brokers)
             if self._fetchers is not None:
                 self._fetchers.set_endpoints(self._endpoints())
-            await self._topics.require_topics(name for name, _topic_id, _states in _metadata_topics(request))
+            await self._topics.require_topics(name for name, _topic_id, _states in topics_of(request))
             deleted = []
-            for name, topic_id, states in _metadata_topics(request):
+            for name, topic_id, states in topics_of(request):
                 if await self._update_topic(name, topic_id, states):
                     deleted.append(name)
             if request.type == FULL_UPDATE:
                 # What is not in it was deleted by a controller that did not live to say so.
-                named = {name for name, _topic_id, _states in _metadata_topics(request)}
+                named = {name for name, _topic_id, _states in topics_of(request)}
                 gone = [topic.name for topic in self._metadata.topics() if topic.name not in named]
                 for name in gone:
                     self._forget_topic(name)
                 deleted += gone
-            if not self.expects_topics or request.topic_states or request.ungrouped_partition_states:
+            if not self._expects_topics or request.topic_states or request.ungrouped_partition_states:
                 self.informed.set()
             if deleted:
                 # Beside: to forget the topics' committed offsets is to write, which may need the next message first.
@@ -431,9 +422,9 @@ class StateChanges:
             topic_partition = TopicPartition(name, state.partition_index)
             if state.leader == LEADER_DURING_DELETE:
                 partitions.pop(state.partition_index, None)
-                self._held_back.pop(topic_partition, None)
+                self._published.forget(topic_partition)
             else:
-                partitions[state.partition_index] = self._published(topic_partition, _partition_metadata(state))
+                partitions[state.partition_index] = self._published.shown(topic_partition, partition_of(state))
             if not number % PARTITIONS_AT_ONCE:
                 await asyncio.sleep(0)
         if not partitions:
@@ -461,8 +452,7 @@ class StateChanges:
 
     def _forget_topic(self, name: str) -> None:
         self._metadata.remove_topic(name)
-        for held in [held for held in self._held_back if held.topic == name]:
-            del self._held_back[held]
+        self._published.forget_topic(name)
         self._topics.forget_topic(name)
         if name in self._coordinators:
             self._coordinators[name].set_partition_count(0)
@@ -491,39 +481,11 @@ class StateChanges:
             self._coordinators[name].set_partition_count(count)
             self._on_arrival(name)
 
-    def _published(self, topic_partition: TopicPartition, published: PartitionMetadata) -> PartitionMetadata:
-        self._held_back.pop(topic_partition, None)
-        if topic_partition in self._replicas.offline_partitions:
-            return self._without_this_broker(published)
-        if published.state.leader == self._broker_id:
-            hosted = self._replicas.partition(*topic_partition)
-            if hosted is None or not hosted.is_leader or hosted.leader_epoch < published.state.leader_epoch:
-                self._held_back[topic_partition] = published
-                return published._replace(state=published.state._replace(leader=NO_LEADER))
-        return published
-
-    def _without_this_broker(self, published: PartitionMetadata) -> PartitionMetadata:
-        state = published.state
-        if state.leader == self._broker_id:
-            state = state._replace(leader=NO_LEADER)
-        offline = dict.fromkeys([*published.offline_replicas, self._broker_id])
-        return published._replace(state=state, offline_replicas=tuple(offline))
-
-    def _publish_partition(self, topic_partition: TopicPartition, published: PartitionMetadata) -> None:
-        """Replaces what is told of one partition that is known."""
-        self._held_back.pop(topic_partition, None)
-        name, index = topic_partition
-        topic = self._metadata.topic(name)
-        if topic is not None and index < len(topic.partitions):
-            partitions = list(topic.partitions)
-            partitions[index] = published
-            self._metadata.set_topic(topic._replace(partitions=tuple(partitions)))
-
     # -- StopReplica
 
     async def stop_replica(self, request: StopReplicaRequest) -> tuple[ErrorCode, Errors]:
         """Stops replicas, and deletes those that are to be deleted: the error of the whole, and one per partition."""
-        stops = list(_stops(request))
+        stops = list(stops_of(request))
         async with self._turn:
             refusal = self._refusal(request.controller_epoch, request.broker_epoch)
             if refusal is not ErrorCode.NONE:
@@ -536,7 +498,7 @@ class StateChanges:
                     await asyncio.sleep(0)
             return ErrorCode.NONE, errors
 
-    def _stop(self, stop: _Stop) -> ErrorCode:
+    def _stop(self, stop: Stop) -> ErrorCode:
         topic_partition = stop.topic_partition
         if topic_partition in self._replicas.offline_partitions:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -578,9 +540,7 @@ class StateChanges:
             name, index = topic_partition
             if name in self._coordinators:
                 self._coordinators[name].unload(index)
-            published = self._held_back.get(topic_partition) or self._metadata.partition(name, index)
-            if published is not None:
-                self._publish_partition(topic_partition, self._without_this_broker(published))
+            self._published.on_offline(topic_partition)
 
     # -- configuration
 
@@ -619,7 +579,7 @@ UNKNOWN_PARTITION: Final = PartitionMetadata((), LeaderAndIsr(NO_LEADER, NO_EPOC
 """A partition below the highest known one that nothing was heard of yet."""
 
 
-def _stale(partition: Partition, order: _Order) -> ErrorCode:
+def _stale(partition: Partition, order: Order) -> ErrorCode:
     """What is answered to an order that changed nothing: one that is known already is no error."""
     is_known = order.state.leader_epoch == partition.leader_epoch
     return ErrorCode.NONE if is_known else ErrorCode.STALE_CONTROLLER_EPOCH
@@ -633,74 +593,3 @@ def _log_refusal(message: str, controller_id: int, controller_epoch: int, refusa
         controller_epoch=controller_epoch,
         why=refusal.name,
     )
-
-
-# -- from messages, in all their versions
-
-
-def _orders(request: LeaderAndIsrRequest) -> Iterator[_Order]:
-    for state in request.ungrouped_partition_states:  # versions 0-1
-        yield _order(state.topic_name, NO_TOPIC_ID, state)
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            yield _order(topic.topic_name, topic.topic_id, state)
-
-
-def _order(topic: str, topic_id: uuid.UUID, state: LeaderAndIsrPartitionState) -> _Order:
-    return _Order(
-        TopicPartition(topic, state.partition_index),
-        topic_id,
-        LeaderAndIsr(BrokerId(state.leader), state.leader_epoch, _broker_ids(state.isr), state.partition_epoch),
-        _broker_ids(state.replicas),
-        _broker_ids(state.adding_replicas),
-        _broker_ids(state.removing_replicas),
-        state.is_new,
-    )
-
-
-def _broker_ids(ids: Iterable[int]) -> tuple[BrokerId, ...]:
-    return cast("tuple[BrokerId, ...]", tuple(ids))
-
-
-def _broker(broker: UpdateMetadataBroker) -> BrokerMetadata:
-    endpoints = {
-        endpoint.listener or _SECURITY_PROTOCOLS[endpoint.security_protocol]: Endpoint(endpoint.host, endpoint.port)
-        for endpoint in broker.endpoints
-    }
-    if not endpoints:  # version 0
-        endpoints = {_SECURITY_PROTOCOLS[0]: Endpoint(broker.v0_host, broker.v0_port)}
-    return BrokerMetadata(BrokerId(broker.id), endpoints, broker.rack or None)
-
-
-def _metadata_topics(
-    request: UpdateMetadataRequest,
-) -> Iterator[tuple[str, uuid.UUID, Sequence[UpdateMetadataPartitionState]]]:
-    by_name: dict[str, list[UpdateMetadataPartitionState]] = {}
-    for state in request.ungrouped_partition_states:  # versions 0-4
-        by_name.setdefault(state.topic_name, []).append(state)
-    for name, states in by_name.items():
-        yield name, NO_TOPIC_ID, states
-    for topic in request.topic_states:
-        yield topic.topic_name, topic.topic_id, topic.partition_states
-
-
-def _partition_metadata(state: UpdateMetadataPartitionState) -> PartitionMetadata:
-    return PartitionMetadata(
-        _broker_ids(state.replicas),
-        LeaderAndIsr(BrokerId(state.leader), state.leader_epoch, _broker_ids(state.isr), state.zk_version),
-        _broker_ids(state.offline_replicas),
-    )
-
-
-def _stops(request: StopReplicaRequest) -> Iterator[_Stop]:
-    for partition in request.ungrouped_partitions:  # version 0
-        yield _Stop(
-            TopicPartition(partition.topic_name, partition.partition_index), NO_EPOCH, request.delete_partitions
-        )
-    for topic in request.topics:  # versions 1-2
-        for index in topic.partition_indexes:
-            yield _Stop(TopicPartition(topic.name, index), NO_EPOCH, request.delete_partitions)
-    for state in request.topic_states:
-        for stop in state.partition_states:
-            topic_partition = TopicPartition(state.topic_name, stop.partition_index)
-            yield _Stop(topic_partition, stop.leader_epoch, stop.delete_partition)
