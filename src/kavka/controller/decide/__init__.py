@@ -9,6 +9,7 @@ isr_proposals         whether the ISR that a leader proposes is accepted
 controlled_shutdown   what becomes of a partition when a broker that has a replica of it is about to stop
 requested_election    an election that an operator asks for: is it needed, and how does it come out
 leader_balance        which partitions are given back to the replica that should lead them
+dropped_replicas      which brokers are ordered again to delete a replica that a reassignment dropped
 assignment            which brokers get the replicas of new partitions
 topic_plans           which topics may be created, grown or deleted, and which znodes that takes
 feature_levels        which level of each feature is in force, and which change is allowed

@@ -6,12 +6,30 @@ Pure: values in, `Decision` out. It decides nothing and records nothing itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kavka.controller.decide.election import Elected, ElectionResult, NotElected, PartitionChange
+from kavka.controller.decide.reassignment import ReplicaAssignment, dropped
 from kavka.controller.decide.state_machines import K, RefusedMove, Replica, S
 from kavka.decisions import Decision, DecisionKind, Facts
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import PartitionState, TopicAssignment
+
+
+class Stamp(NamedTuple):
+    """Who decided, and when: a broker, as the controller of that epoch."""
+
+    at_ms: int
+    broker_id: BrokerId
+    controller_epoch: int
+
+
+class PartitionView(NamedTuple):
+    """A partition as the controller knows it, None without a state; `live` are the brokers that could lead."""
+
+    partition: TopicPartition
+    state: PartitionState | None
+    live: tuple[BrokerId, ...]
 
 
 def partition_change_decision(
@@ -88,46 +106,31 @@ def refused_move_decision(move: RefusedMove[K, S], *, at_ms: int, broker_id: Bro
     )
 
 
-def broker_decision(
-    kind: DecisionKind,
-    about: BrokerId,
-    why: str,
-    *,
-    at_ms: int,
-    broker_id: BrokerId,
-    controller_epoch: int,
-    evidence: Facts,
-) -> Decision:
+def broker_decision(stamp: Stamp, kind: DecisionKind, about: BrokerId, why: str, evidence: Facts) -> Decision:
     """A broker came, went, or turned out to be unreachable or leaving."""
     return Decision(
         kind,
-        at_ms,
-        broker_id,
+        stamp.at_ms,
+        stamp.broker_id,
         why,
         about_broker=about,
-        controller_epoch=controller_epoch,
+        controller_epoch=stamp.controller_epoch,
         evidence=evidence,
     )
 
 
 def topic_decision(
-    kind: DecisionKind,
-    assignment: TopicAssignment,
-    added: Sequence[TopicPartition],
-    *,
-    at_ms: int,
-    broker_id: BrokerId,
-    controller_epoch: int,
+    stamp: Stamp, kind: DecisionKind, assignment: TopicAssignment, added: Sequence[TopicPartition]
 ) -> Decision:
     """A topic that was created, or partitions that were added to it."""
     factor = len(assignment.partitions[added[0].partition]) if added else 0
     return Decision(
         kind,
-        at_ms,
-        broker_id,
+        stamp.at_ms,
+        stamp.broker_id,
         f"topic {assignment.topic}: {len(added)} of {len(assignment.partitions)} partitions are new, "
         f"replication factor {factor}",
-        controller_epoch=controller_epoch,
+        controller_epoch=stamp.controller_epoch,
         evidence={
             "topic": assignment.topic,
             "added": len(added),
@@ -135,3 +138,56 @@ def topic_decision(
             "replication_factor": factor,
         },
     )
+
+
+def reassignment_decision(
+    stamp: Stamp, view: PartitionView, before: ReplicaAssignment, after: ReplicaAssignment
+) -> Decision:
+    """A reassignment that began, ended or was cancelled."""
+    if after.is_being_reassigned:
+        kind = DecisionKind.REASSIGNMENT_STARTED
+        why = f"it moves from {id_list(after.origin)} to {id_list(after.target)}"
+        if before.is_being_reassigned:
+            why += f", no longer to {id_list(before.target)}"
+    elif before.is_being_reassigned and after.replicas == before.origin != before.target:
+        kind = DecisionKind.REASSIGNMENT_CANCELLED
+        why = f"it stays on {id_list(after.replicas)}; what {id_list(before.adding)} had fetched is deleted"
+    else:
+        kind = DecisionKind.REASSIGNMENT_FINISHED
+        why = f"all of {id_list(after.replicas)} are in sync"
+        if dropped(before, after):
+            why += f"; the replicas on {id_list(dropped(before, after))} are deleted"
+    return _reassignment(stamp, view, kind, why, before, after.replicas)
+
+
+def reassignment_refused_decision(stamp: Stamp, view: PartitionView, current: ReplicaAssignment, why: str) -> Decision:
+    """A reassignment that was asked for and not begun."""
+    return _reassignment(stamp, view, DecisionKind.REASSIGNMENT_REFUSED, why, current, current.replicas)
+
+
+def _reassignment(
+    stamp: Stamp,
+    view: PartitionView,
+    kind: DecisionKind,
+    why: str,
+    before: ReplicaAssignment,
+    replicas: Sequence[BrokerId],
+) -> Decision:
+    state = view.state
+    return Decision(
+        kind,
+        stamp.at_ms,
+        stamp.broker_id,
+        why,
+        partition=view.partition,
+        leader_epoch=-1 if state is None else state.leader_epoch,
+        controller_epoch=stamp.controller_epoch,
+        before={"replicas": before.replicas, "adding": before.adding, "removing": before.removing},
+        after={"replicas": tuple(replicas)},
+        evidence={"isr": () if state is None else state.isr, "live": view.live},
+    )
+
+
+def id_list(replicas: Sequence[int]) -> str:
+    """Broker ids as records name them: (1, 2)."""
+    return f"({', '.join(map(str, replicas))})"

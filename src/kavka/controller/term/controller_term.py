@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from kavka.controller.decide.context import ControllerContext
 from kavka.controller.decide.election import ElectionResult
+from kavka.controller.decide.reasons import Stamp
 from kavka.controller.decide.topic_plans import guarded_multis
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder
@@ -102,6 +103,10 @@ class ControllerTerm:
                 self.end(f"controller epoch {self.context.epoch} is over")
                 raise NotController(f"controller epoch {self.context.epoch} is over: {rejected}") from rejected
         return results
+
+    def stamp(self) -> Stamp:
+        """Who decides, and when, for a why-record."""
+        return Stamp(self.now_ms(), self.broker_id, self.context.epoch)
 
     async def order(self, change: ClusterChange) -> Delivery:
         """Has the brokers carry out what was written; returns when it is on its way to them."""

@@ -274,17 +274,7 @@ class BrokerChanges:
 
     def _note(self, kind: DecisionKind, about: BrokerId, why: str, epoch: int) -> None:
         evidence: Facts = {"broker_epoch": epoch, "registered": tuple(sorted(self._context.brokers))}
-        self._term.record(
-            broker_decision(
-                kind,
-                about,
-                f"broker {about}: {why}",
-                at_ms=self._term.now_ms(),
-                broker_id=self._term.broker_id,
-                controller_epoch=self._context.epoch,
-                evidence=evidence,
-            )
-        )
+        self._term.record(broker_decision(self._term.stamp(), kind, about, f"broker {about}: {why}", evidence))
 
 
 MAX_NAMED = 20

@@ -100,14 +100,12 @@ class ControlledShutdown:
     def _record(self, broker_id: BrokerId, remaining: Sequence[TopicPartition]) -> None:
         self._term.record(
             broker_decision(
+                self._term.stamp(),
                 DecisionKind.BROKER_SHUTTING_DOWN,
                 broker_id,
                 f"broker {broker_id} asked for its controlled shutdown; it still leads {len(remaining)} partitions "
                 "that others have replicas of",
-                at_ms=self._term.now_ms(),
-                broker_id=self._term.broker_id,
-                controller_epoch=self._context.epoch,
-                evidence={
+                {
                     "broker_epoch": self._context.shutting_down[broker_id],
                     "remaining": tuple(map(str, remaining[:MAX_NAMED])),
                 },

@@ -16,20 +16,21 @@ Beginning is 2 and 3, completing and cancelling are 1 and 2, an override may be 
 after 1 or 2 and the znode says that replicas come or go, the next one begins with 3.
 
 What moves it on is a change of the ISR, which the leader writes: the state znodes of partitions under reassignment are
-watched, whoever writes them (`note_changed`, `advance`). Old tools write their wishes to /admin/reassign_partitions; a
-partition stays there until it is done, and the znode goes with the last.
+watched, whoever writes them (`note_changed`, `advance`). What old tools ask for is read by `submitted_reassignments`.
 
-Source: Kafka's KafkaController, KIP-455; for the znode KIP-4's predecessor, `kafka-reassign-partitions --zookeeper`.
+Source: Kafka's KafkaController, KIP-455.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from kavka.controller.decide.context import NO_BROKER_EPOCH, KnownState, KnownTopic
+from kavka.controller.decide.context import KnownState, KnownTopic
+from kavka.controller.decide.dropped_replicas import DroppedReplicas
 from kavka.controller.decide.election import PartitionChange
+from kavka.controller.decide.reasons import PartitionView, id_list, reassignment_decision, reassignment_refused_decision
 from kavka.controller.decide.reassignment import (
     Beginning,
     Refused,
@@ -46,15 +47,14 @@ from kavka.controller.decide.state_machines import Replica, ReplicaStatus
 from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
-from kavka.decisions import Decision, DecisionKind
+from kavka.controller.work.submitted_reassignments import SubmittedReassignments
 from kavka.errors import ErrorCode, ZooKeeperError
-from kavka.model import BrokerId, LeaderEpoch, TopicPartition
-from kavka.zookeeper.port import BadVersion, Delete, NoNode, OutcomeUnknown, SetData, Stat
+from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.port import BadVersion, NoNode, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (
     REASSIGN_PARTITIONS_PATH,
     TOPICS_PATH,
     MalformedZNode,
-    ReassignPartitions,
     TopicAssignment,
     partition_state_path,
     topic_path,
@@ -68,14 +68,6 @@ WATCHES_AT_ONCE: Final = 100
 _GONE: Final = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
 _UNSETTLED: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-class _Leaving(NamedTuple):
-    """A replica whose broker was told to delete it, and has not said that it did."""
-
-    leader_epoch: LeaderEpoch
-    broker_epoch: int
-    """Of the broker when it was told; NO_BROKER_EPOCH where it was away."""
 
 
 Outcomes = dict[TopicPartition, Refused | None]
@@ -105,10 +97,9 @@ class Reassignments:
         """Written, but not every replica was told, as far as this controller knows."""
         self._uncertain: dict[str, None] = {}
         """Topics whose znode may hold another assignment than the context: a write failed, or its answer was lost."""
-        self._submitted: dict[TopicPartition, None] = {}
-        """What /admin/reassign_partitions holds, as far as it was taken in."""
+        self._submitted = SubmittedReassignments(term)
         self._take_again = False
-        self._leaving: dict[Replica, _Leaving] = {}
+        self._dropped = DroppedReplicas(term.context)
         self._decided_with: list[BrokerId] = []
         """Brokers that could lead when all partitions were looked at last."""
 
@@ -136,7 +127,7 @@ class Reassignments:
         async with self._term.turn:
             try:
                 # A later wish takes the place of one that lies in the znode.
-                await self._take_from_submitted(wishes)
+                await self._submitted.remove(wishes)
             except ZooKeeperError:
                 pass  # What stays there is taken for done when the partition gets where it is to be.
             return await self._alter(wishes, may_change_factor=may_change_factor)
@@ -169,8 +160,7 @@ class Reassignments:
 
     def note_stopped(self, broker_id: BrokerId, partitions: Iterable[TopicPartition]) -> None:
         """The broker deleted its replicas of these."""
-        for partition in partitions:
-            self._leaving.pop(Replica(partition, broker_id), None)
+        self._dropped.on_deleted(broker_id, partitions)
 
     async def advance(self) -> None:
         """Brings every partition under reassignment as far as it gets: after changes of ISRs, and of brokers."""
@@ -300,9 +290,7 @@ class Reassignments:
             )
             for broker_id in dropped(old, new):
                 stops.append(StopOrder(order.topic_partition, broker_id, order.state.leader_epoch, delete=True))
-                self._leaving[Replica(order.topic_partition, broker_id)] = _Leaving(
-                    order.state.leader_epoch, self._context.broker_epoch(broker_id)
-                )
+                self._dropped.on_dropped(Replica(order.topic_partition, broker_id), order.state.leader_epoch)
         await self._term.order(ClusterChange(partitions=tuple(staying), stops=tuple(stops)))
 
     async def _write_assignments(
@@ -386,23 +374,9 @@ class Reassignments:
             raise
 
     async def _stop_again(self) -> None:
-        """Brokers that were away when they were to delete a replica, or went before they said so, are told again.
-
-        A broker that only lost its session still has the replica, and would ask its leader for records for ever.
-        """
-        stops = []
-        for replica, leaving in list(self._leaving.items()):
-            partition, broker_id = replica
-            topic = self._context.topics.get(partition.topic)
-            replicas = topic.assignment.partitions.get(partition.partition) if topic is not None else None
-            if replicas is None or broker_id in replicas:
-                del self._leaving[replica]  # It was deleted with its topic, or is wanted again.
-                continue
-            broker_epoch = self._context.broker_epoch(broker_id)
-            if broker_epoch not in (leaving.broker_epoch, NO_BROKER_EPOCH):
-                self._leaving[replica] = leaving._replace(broker_epoch=broker_epoch)
-                stops.append(StopOrder(partition, broker_id, leaving.leader_epoch, delete=True))
-        await self._term.order(ClusterChange(stops=tuple(stops)))
+        """Brokers that were away when they were to delete a replica, or went before they said so, are told again."""
+        stops = tuple(StopOrder(*due.replica, due.leader_epoch, delete=True) for due in self._dropped.take_due())
+        await self._term.order(ClusterChange(stops=stops))
 
     def _candidates(self) -> list[TopicPartition]:
         """Partitions for which something is new. Ten thousand that wait are not looked at for each that moves on."""
@@ -424,7 +398,7 @@ class Reassignments:
         for partition in done:
             self._note_moved(partition, before[partition], self._assigned(partition))
         self._uncertain = {}
-        await self._take_from_submitted(done)
+        await self._submitted.remove(done)
 
     def _find(self, names: Iterable[str]) -> None:
         """Partitions under reassignment in these topics: nobody knows whether their new replicas follow."""
@@ -488,7 +462,7 @@ class Reassignments:
             self._end(partition)
             if partition not in gone:
                 self._note_moved(partition, before[partition], after[partition])
-        await self._take_from_submitted(done)
+        await self._submitted.remove(done)
 
     def _step(self, partition: TopicPartition) -> Step | None:
         """None: it has no state, or nothing is to be done for it."""
@@ -518,59 +492,23 @@ class Reassignments:
     # ------------------------------------------------------------------------------------------ the old tools' znode
 
     async def _take_submitted(self) -> None:
-        if await self._zookeeper.exists(REASSIGN_PARTITIONS_PATH, watch=True) is None:
-            self._submitted = {}
+        submitted = await self._submitted.read()
+        if submitted is None:
             return
-        try:
-            data, _ = await self._zookeeper.get(REASSIGN_PARTITIONS_PATH)
-            wanted = ReassignPartitions.decode(data).replicas
-        except NoNode:
-            return  # The watch says so, too.
-        except MalformedZNode as malformed:
-            self._context.found_malformed(malformed)
-            return
-        self._context.malformed.pop(REASSIGN_PARTITIONS_PATH, None)
-        known, self._submitted = self._submitted, dict.fromkeys(wanted)
+        wanted = submitted.replicas
         new = {key: replicas for key, replicas in wanted.items() if not self._is_on_its_way(key, replicas)}
         outcomes = await self._alter(new)
         for partition, refused in outcomes.items():
-            if refused is not None and partition not in known:
+            if refused is not None and partition not in submitted.seen_before:
                 self._note_refused(partition, new[partition], refused)
         unsettled = [key for key, refused in outcomes.items() if refused is not None and refused.code in _UNSETTLED]
         self._take_again = bool(unsettled)
-        await self._take_from_submitted(
+        await self._submitted.remove(
             [partition for partition in wanted if partition not in self._under_way and partition not in unsettled]
         )
 
     def _is_on_its_way(self, partition: TopicPartition, replicas: Sequence[int]) -> bool:
         return partition in self._under_way and self._assigned(partition).target == tuple(replicas)
-
-    async def _take_from_submitted(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are done, refused, or asked for in another way: the znode holds them no more."""
-        leaving = [partition for partition in partitions if partition in self._submitted]
-        if not leaving:
-            return
-        for attempt in range(MAX_WRITE_ATTEMPTS):
-            try:
-                data, stat = await self._zookeeper.get(REASSIGN_PARTITIONS_PATH)
-                wanted = ReassignPartitions.decode(data).replicas
-                remaining = {key: replicas for key, replicas in wanted.items() if key not in leaving}
-                await self._term.write(
-                    [
-                        SetData(REASSIGN_PARTITIONS_PATH, ReassignPartitions(remaining).encode(), stat.version)
-                        if remaining
-                        else Delete(REASSIGN_PARTITIONS_PATH, stat.version)
-                    ]
-                )
-            except (NoNode, MalformedZNode):
-                pass  # It is gone, or somebody put garbage in its place.
-            except (BadVersion, OutcomeUnknown):
-                if attempt == MAX_WRITE_ATTEMPTS - 1:
-                    raise
-                continue
-            break
-        for partition in leaving:
-            self._submitted.pop(partition, None)
 
     # ------------------------------------------------------------------------------------------------------------ notes
 
@@ -584,57 +522,17 @@ class Reassignments:
             ReplicaStatus.NON_EXISTENT,
         ):
             self._context.replicas.move(gone, status)
-        if before == after:
-            return
-        if after.is_being_reassigned:
-            kind = DecisionKind.REASSIGNMENT_STARTED
-            why = f"it moves from {_ids(after.origin)} to {_ids(after.target)}"
-            if before.is_being_reassigned:
-                why += f", no longer to {_ids(before.target)}"
-        elif before.is_being_reassigned and after.replicas == before.origin != before.target:
-            kind = DecisionKind.REASSIGNMENT_CANCELLED
-            why = f"it stays on {_ids(after.replicas)}; what {_ids(before.adding)} had fetched is deleted"
-        else:
-            kind = DecisionKind.REASSIGNMENT_FINISHED
-            why = f"all of {_ids(after.replicas)} are in sync"
-            if dropped(before, after):
-                why += f"; the replicas on {_ids(dropped(before, after))} are deleted"
-        self._note(kind, partition, why, before, after.replicas)
+        if before != after:
+            self._term.record(reassignment_decision(self._term.stamp(), self._view(partition), before, after))
 
     def _note_refused(self, partition: TopicPartition, target: Sequence[int], refused: Refused) -> None:
         known = self._context.topics.get(partition.topic)
         there = known is not None and partition.partition in known.assignment.partitions
-        before = self._assigned(partition) if there else ReplicaAssignment(())
-        why = f"{REASSIGN_PARTITIONS_PATH} wants it on {_ids(target)}: {refused.message}"
-        self._note(DecisionKind.REASSIGNMENT_REFUSED, partition, why, before, before.replicas)
+        current = self._assigned(partition) if there else ReplicaAssignment(())
+        why = f"{REASSIGN_PARTITIONS_PATH} wants it on {id_list(target)}: {refused.message}"
+        self._term.record(reassignment_refused_decision(self._term.stamp(), self._view(partition), current, why))
 
-    def _note(
-        self,
-        kind: DecisionKind,
-        partition: TopicPartition,
-        why: str,
-        before: ReplicaAssignment,
-        replicas: Sequence[BrokerId],
-    ) -> None:
+    def _view(self, partition: TopicPartition) -> PartitionView:
         known = self._context.states.get(partition)
-        self._term.record(
-            Decision(
-                kind,
-                self._term.now_ms(),
-                self._term.broker_id,
-                why,
-                partition=partition,
-                leader_epoch=known.state.leader_epoch if known is not None else -1,
-                controller_epoch=self._context.epoch,
-                before={"replicas": before.replicas, "adding": before.adding, "removing": before.removing},
-                after={"replicas": tuple(replicas)},
-                evidence={
-                    "isr": known.state.isr if known is not None else (),
-                    "live": tuple(self._context.electable_broker_ids()),
-                },
-            )
-        )
-
-
-def _ids(replicas: Sequence[int]) -> str:
-    return f"({', '.join(map(str, replicas))})"
+        live = tuple(self._context.electable_broker_ids())
+        return PartitionView(partition, None if known is None else known.state, live)

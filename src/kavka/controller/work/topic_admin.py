@@ -279,17 +279,7 @@ class TopicAdmin:
         return self._leaders.adopt(written, is_new=True)
 
     def _note(self, kind: DecisionKind, assignment: TopicAssignment, added: Sequence[TopicPartition]) -> None:
-        term = self._term
-        term.record(
-            topic_decision(
-                kind,
-                assignment,
-                added,
-                at_ms=term.now_ms(),
-                broker_id=term.broker_id,
-                controller_epoch=self._context.epoch,
-            )
-        )
+        self._term.record(topic_decision(self._term.stamp(), kind, assignment, added))
 
     async def _complete(self, planned: TopicAssignment) -> list[PartitionOrder] | None:
         """After a failed write: if the topic's znode is as planned, completes what is below it; else None."""

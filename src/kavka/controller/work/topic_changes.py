@@ -175,14 +175,4 @@ class TopicChanges:
             return []
 
     def _note(self, kind: DecisionKind, name: str, added: Iterable[TopicPartition]) -> None:
-        term = self._term
-        term.record(
-            topic_decision(
-                kind,
-                self._context.topics[name].assignment,
-                list(added),
-                at_ms=term.now_ms(),
-                broker_id=term.broker_id,
-                controller_epoch=self._context.epoch,
-            )
-        )
+        self._term.record(topic_decision(self._term.stamp(), kind, self._context.topics[name].assignment, list(added)))
