@@ -60,24 +60,20 @@ class DecisionTail:
         *,
         limit: int = 200,
         since_ms: int = 0,
-        until_ms: int | None = None,
         partition: TopicPartition | None = None,
         topic: str | None = None,
-        broker: int | None = None,
         group: str | None = None,
         matches: Callable[[RecordedDecision], bool] | None = None,
     ) -> list[RecordedDecision]:
-        """The newest `limit` of those asked for, the newest first. `broker`: about it, or decided by it."""
+        """The newest `limit` of those asked for, the newest first."""
         found: list[RecordedDecision] = []
         for at_ms, _, recorded in reversed(self._by_time):
             if at_ms < since_ms or len(found) >= limit:
                 break
             decision = recorded.decision
             if (
-                (until_ms is None or at_ms <= until_ms)
-                and (partition is None or decision.partition == partition)
+                (partition is None or decision.partition == partition)
                 and (topic is None or topic == topic_of(decision))
-                and (broker is None or broker in (decision.about_broker, decision.broker_id))
                 and (group is None or decision.group == group)
                 and (matches is None or matches(recorded))
             ):

@@ -1,4 +1,4 @@
-"""GroupPicture: what has been read of a cluster's groups, put together into views.
+"""GroupAssembly: what has been read of a cluster's groups, put together into views.
 
 Decides how old a group's position is, whether a group is stuck, and how often it rebalanced. Values and `now_ms` in,
 views out.
@@ -44,7 +44,7 @@ class _Followed:
     read_at_ms: int = 0
 
 
-class GroupPicture:
+class GroupAssembly:
     """One cluster's groups."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Picture: what has been read of a cluster's brokers and topics so far, put together into snapshots.
+"""SnapshotAssembly: what has been read of a cluster's brokers and topics so far, put together into snapshots.
 
 Decides what each reading changes, since when something is so (a replica missing, a broker gone), and how fast logs
 grow. Values and `now_ms` in, views out: no clock, no socket.
@@ -104,7 +104,7 @@ class _Tally:
     out_of_sync: int = 0
 
 
-class Picture:
+class SnapshotAssembly:
     """One cluster's brokers and topics."""
 
     def __init__(self) -> None:

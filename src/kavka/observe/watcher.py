@@ -30,7 +30,7 @@ from kavka.observe.broker_metrics import MetricsScraper
 from kavka.observe.changes import Changes
 from kavka.observe.controllers import Controllers, read_quorum
 from kavka.observe.decision_tail import DecisionTail
-from kavka.observe.group_assembly import GroupPicture
+from kavka.observe.group_assembly import GroupAssembly
 from kavka.observe.group_readings import list_groups, read_groups
 from kavka.observe.readings import (
     BROKER_PATIENCE_S,
@@ -44,7 +44,7 @@ from kavka.observe.readings import (
     read_topic_configs,
 )
 from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part, Reading, TransactionView, ZooKeeperView
-from kavka.observe.snapshot_assembly import Picture
+from kavka.observe.snapshot_assembly import SnapshotAssembly
 from kavka.observe.transaction_readings import TransactionReader
 from kavka.observe.zookeeper_readings import read_zookeeper
 from kavka.runtime.network import SocketNetwork
@@ -102,8 +102,8 @@ class Watcher:
         self.on_snapshot: list[Callable[[ClusterSnapshot, ClusterSnapshot], None]] = []
         """Called with the snapshot before and the new one, at once; must not block."""
         self._poll_s = poll_ms / 1000
-        self._picture = Picture()
-        self._groups = GroupPicture()
+        self._assembly = SnapshotAssembly()
+        self._groups = GroupAssembly()
         self._controllers = Controllers()
         self._transactions = TransactionReader(self.cluster)
         self._metrics = MetricsScraper(settings.metrics)
@@ -188,7 +188,7 @@ class Watcher:
                 self._enter(ClusterState.UNREACHABLE)
             self._why = why
         else:
-            self._picture.take_metadata(described, now_ms())
+            self._assembly.take_metadata(described, now_ms())
             self._note(Part.METADATA, began)
             if self._state is not ClusterState.REACHABLE:
                 self._enter(ClusterState.REACHABLE)
@@ -219,7 +219,7 @@ class Watcher:
                 # A reading that was under way when somebody asked for all anew may be of the time before: once more.
                 if refreshes == self._refreshes:
                     task.due_s = time.monotonic() + max(task.every * self._poll_s, (SHARE - 1) * took)
-                for _ in self._picture.prepare():
+                for _ in self._assembly.prepare():
                     await asyncio.sleep(0)
                 self._publish_soon()
             # The least that a poll takes, so that parts that are due one after another are read together.
@@ -244,38 +244,38 @@ class Watcher:
 
     async def _read_controller(self) -> None:
         quorum = await read_quorum(self.cluster)
-        self._picture.take_controller(quorum, self.cluster.controller_id)
-        self._controllers.take(self._picture.controller_id, quorum, now_ms())
+        self._assembly.take_controller(quorum, self.cluster.controller_id)
+        self._controllers.take(self._assembly.controller_id, quorum, now_ms())
 
     async def _read_offsets(self) -> None:
-        by_leader = self._picture.by_leader()
-        self._picture.take_high_watermarks(await read_high_watermarks(self.cluster, by_leader), now_ms())
-        self._groups.sample(self._picture.high_watermark, now_ms())
+        by_leader = self._assembly.by_leader()
+        self._assembly.take_high_watermarks(await read_high_watermarks(self.cluster, by_leader), now_ms())
+        self._groups.sample(self._assembly.high_watermark, now_ms())
 
     async def _read_replica_ends(self) -> None:
-        ends = await read_log_ends(self.cluster, self._picture.by_replica())
+        ends = await read_log_ends(self.cluster, self._assembly.by_replica())
         for broker, found in ends.found.items():
-            self._picture.take_log_ends(ByBroker({broker: found}))
+            self._assembly.take_log_ends(ByBroker({broker: found}))
             await asyncio.sleep(0)  # Ten thousand of one broker take 30 ms; a page may come between two brokers.
-        self._picture.take_log_ends(ByBroker({}, ends.silent))
-        self._picture.take_log_starts(await read_log_starts(self.cluster, self._picture.by_leader()))
+        self._assembly.take_log_ends(ByBroker({}, ends.silent))
+        self._assembly.take_log_starts(await read_log_starts(self.cluster, self._assembly.by_leader()))
 
     async def _read_topic_configs(self) -> None:
-        self._picture.take_topic_configs(await read_topic_configs(self.cluster, self._picture.topic_names))
+        self._assembly.take_topic_configs(await read_topic_configs(self.cluster, self._assembly.topic_names))
 
     async def _read_broker_configs(self) -> None:
-        found = await read_broker_configs(self.cluster, self._picture.broker_ids)
-        self._picture.take_broker_configs(found, now_ms())
+        found = await read_broker_configs(self.cluster, self._assembly.broker_ids)
+        self._assembly.take_broker_configs(found, now_ms())
 
     async def _read_log_directories(self) -> None:
-        found = await read_log_directories(self.cluster, self._picture.broker_ids)
-        self._picture.take_log_directories(found, now_ms())
+        found = await read_log_directories(self.cluster, self._assembly.broker_ids)
+        self._assembly.take_log_directories(found, now_ms())
         if found.silent and not found.found:
             raise KavkaError("; ".join(found.silent.values()))
 
     async def _read_reassignments(self) -> None:
         async with asyncio.timeout(BROKER_PATIENCE_S):
-            self._picture.take_reassignments(await Admin(self.cluster).list_partition_reassignments())
+            self._assembly.take_reassignments(await Admin(self.cluster).list_partition_reassignments())
 
     async def _read_features(self) -> None:
         async with asyncio.timeout(BROKER_PATIENCE_S):
@@ -284,17 +284,17 @@ class Watcher:
     async def _read_groups(self) -> None:
         listed = await list_groups(self.cluster)
         readings = await read_groups(self.cluster, listed, self._groups.readings, now_ms=now_ms())
-        self._groups.take(readings, self._picture.high_watermark)
+        self._groups.take(readings, self._assembly.high_watermark)
 
     async def _read_transactions(self) -> None:
-        self._shown_transactions = await self._transactions.read(self._picture.by_leader(), now_ms())
+        self._shown_transactions = await self._transactions.read(self._assembly.by_leader(), now_ms())
 
     async def _read_broker_metrics(self) -> None:
         addresses = {
-            broker.broker_id: (broker.host, self._picture.configs_of(broker.broker_id))
+            broker.broker_id: (broker.host, self._assembly.configs_of(broker.broker_id))
             for broker in self.snapshot.alive_brokers
         }
-        self._picture.take_broker_metrics(await self._metrics.read(addresses), now_ms())
+        self._assembly.take_broker_metrics(await self._metrics.read(addresses), now_ms())
         if not any(self._metrics.address_of(each, *place) for each, place in addresses.items()):
             raise KavkaError(
                 "no broker exposes its metrics: start brokers with --metrics-port (kavka), or set the address of "
@@ -316,8 +316,8 @@ class Watcher:
             self._publish()
 
     def _publish(self) -> None:
-        before, at_ms, picture = self.snapshot, now_ms(), self._picture
-        topics, brokers, counts = picture.views()
+        before, at_ms, assembly = self.snapshot, now_ms(), self._assembly
+        topics, brokers, counts = assembly.views()
         self._readings[Part.DECISIONS] = self.decisions.reading
         self.snapshot = ClusterSnapshot(
             name=self.settings.name,
@@ -328,19 +328,19 @@ class Watcher:
             state_since_ms=self._state_since_ms,
             why=self._why,
             kind=self._kind(),
-            cluster_id=picture.cluster_id,
-            controller_id=picture.controller_id,
-            quorum=picture.quorum,
+            cluster_id=assembly.cluster_id,
+            controller_id=assembly.controller_id,
+            quorum=assembly.quorum,
             controllers=self._controllers.view(self.decisions, at_ms),
             brokers=brokers,
             topics=topics,
-            groups=self._groups.views(picture.high_watermark, at_ms),
-            reassignments=picture.reassignments,
+            groups=self._groups.views(assembly.high_watermark, at_ms),
+            reassignments=assembly.reassignments,
             feature_levels=self._features,
             transactions=self._shown_transactions,
             zookeeper=self._zookeeper,
-            in_records_per_s=picture.records_per_s,
-            in_bytes_per_s=picture.bytes_per_s,
+            in_records_per_s=assembly.records_per_s,
+            in_bytes_per_s=assembly.bytes_per_s,
             readings=dict(self._readings),
             counts=counts,
         )
@@ -351,8 +351,8 @@ class Watcher:
 
     def _kind(self) -> str:
         """kavka's brokers have settings that begin with its name."""
-        for broker in self._picture.broker_ids:
-            configs = self._picture.configs_of(broker)
+        for broker in self._assembly.broker_ids:
+            configs = self._assembly.configs_of(broker)
             if configs:
                 return "kavka" if any(name.startswith("kavka.") for name in configs) else "Apache Kafka"
         return ""

@@ -24,7 +24,7 @@ from kavka.console.actions.action import (
     settings,
     whole,
 )
-from kavka.console.actions.groups import Way, targets, time_ms
+from kavka.console.actions.groups import Position, Way, targets, time_ms
 from kavka.console.actions.produce import as_bytes, headers_of
 from kavka.console.actions.topics import CreateTopic, DeleteTopic
 from kavka.console.messages.decoding import decode
@@ -151,10 +151,7 @@ class TestOffsets:
     ) -> tuple[int, int | None]:
         (found,) = targets(
             way,
-            [self.place],
-            {} if committed is None else {self.place: committed},
-            {self.place: 10},
-            {self.place: 100},
+            {self.place: Position(committed, 10, 100)},
             number=number,
             at_time=None if at_time is None else {self.place: at_time},
         )

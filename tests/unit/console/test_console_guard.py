@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from asgi_client import AsgiClient
 from kavka.console.access import auth, csrf, guard
-from kavka.console.access.audit import AlreadyDone, AuditLog, Deed, Outcome
+from kavka.console.access.audit import AlreadyDone, AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import Role, Users, require
 from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.ledger import open_ledger
@@ -289,11 +289,11 @@ class TestAudit:
     def log(self, tmp_path: Path) -> AuditLog:
         return AuditLog(open_ledger(tmp_path / "ledger.sqlite"))
 
-    def deed(self, key: str, **changes: str) -> Deed:
-        return Deed(key, "ada", "10.0.0.1", "main", "delete-topic", "orders")._replace(**changes)
+    def record(self, key: str, **changes: str) -> AuditRecord:
+        return AuditRecord(key, "ada", "10.0.0.1", "main", "delete-topic", "orders")._replace(**changes)
 
     def test_an_action_is_there_before_and_after_its_outcome(self, log: AuditLog) -> None:
-        number = log.begin(self.deed("k1", before="6 partitions"), 1000)
+        number = log.begin(self.record("k1", before="6 partitions"), 1000)
         assert log.find(number).outcome is None
         log.end(number, Outcome.COMMITTED, 1100, after="gone")
         found = log.find(number)
@@ -305,14 +305,14 @@ class TestAudit:
         )
 
     def test_the_same_confirmation_twice_is_one_action(self, log: AuditLog) -> None:
-        number = log.begin(self.deed("k1"), 1000)
+        number = log.begin(self.record("k1"), 1000)
         log.end(number, Outcome.UNKNOWN, 1001)
         with pytest.raises(AlreadyDone) as again:
-            log.begin(self.deed("k1"), 2000)
+            log.begin(self.record("k1"), 2000)
         assert (again.value.entry.number, again.value.entry.outcome) == (number, Outcome.UNKNOWN)
 
     def test_nothing_is_changed_or_removed(self, log: AuditLog) -> None:
-        log.end(log.begin(self.deed("k1"), 1000), Outcome.COMMITTED, 1001)
+        log.end(log.begin(self.record("k1"), 1000), Outcome.COMMITTED, 1001)
         for statement in (
             "UPDATE audit_begun SET user = 'eve'",
             "DELETE FROM audit_begun",
@@ -324,7 +324,7 @@ class TestAudit:
 
     def test_text_that_sql_would_read_is_text(self, log: AuditLog) -> None:
         hostile = "x'; DROP TABLE audit_begun; --"
-        number = log.begin(self.deed("k1", target=hostile), 1000)
+        number = log.begin(self.record("k1", target=hostile), 1000)
         assert log.find(number).target == hostile
         assert [entry.target for entry in log.entries(text="'; drop")] == [hostile]
         assert log.entries(text="%") == []
@@ -332,18 +332,20 @@ class TestAudit:
 
     def test_entries_are_found_by_cluster_user_text_and_page(self, log: AuditLog) -> None:
         for number in range(5):
-            log.begin(self.deed(str(number), cluster="a" if number < 3 else "b", user=f"u{number % 2}"), 1000 + number)
+            log.begin(
+                self.record(str(number), cluster="a" if number < 3 else "b", user=f"u{number % 2}"), 1000 + number
+            )
         assert [entry.number for entry in log.entries()] == [5, 4, 3, 2, 1]
         assert [entry.number for entry in log.entries(cluster="a", user="u0")] == [3, 1]
         assert [entry.number for entry in log.entries(before_number=4, limit=2)] == [3, 2]
 
     def test_what_was_done_to_a_thing_since(self, log: AuditLog) -> None:
-        log.begin(self.deed("1"), 1000)
-        log.begin(self.deed("2"), 2000)
-        log.begin(self.deed("3", target="others"), 3000)
+        log.begin(self.record("1"), 1000)
+        log.begin(self.record("2"), 2000)
+        log.begin(self.record("3", target="others"), 3000)
         assert [entry.at_ms for entry in log.since("main", "orders", 1500)] == [2000]
 
     def test_a_long_text_is_cut_and_says_so(self, log: AuditLog) -> None:
-        number = log.begin(self.deed("k1", wanted="x" * 50_000), 1000)
+        number = log.begin(self.record("k1", wanted="x" * 50_000), 1000)
         assert "characters more" in log.find(number).wanted
         assert len(log.find(number).wanted) < 21_000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kavka.client.admin import Reassignment
 from kavka.client.cluster import PartitionMetadata
 from kavka.console.jobs import throttle
-from kavka.console.jobs.inventory import Standing
+from kavka.console.jobs.inventory import PartitionStates
 from kavka.console.jobs.placement import evacuate, with_factor
 from kavka.console.jobs.plan import (
     BrokerFacts,
@@ -191,8 +191,8 @@ class Side:
         self.live = {1, 2, 3, 4}
         self.copied = 0
 
-    def standing(self) -> Standing:
-        return Standing(
+    def states(self) -> PartitionStates:
+        return PartitionStates(
             {
                 partition: PartitionMetadata(partition.partition, held[0], 0, held, held, ())
                 for partition, held in self.replicas.items()
@@ -226,7 +226,7 @@ def side(number: int = 0) -> Side:
 
 class TestProgress:
     def look(self, rows: list[MoveRow], cluster: Side, now_ms: int = 1000, **more: object):  # type: ignore[no-untyped-def]
-        return step(rows, cluster.standing(), now_ms=now_ms, away_since_ms=more.pop("away", {}), **more)
+        return step(rows, cluster.states(), now_ms=now_ms, away_since_ms=more.pop("away", {}), **more)
 
     def settle(self, moved: MoveRow, cluster: Side) -> MoveRow:
         """What becomes of it when it looks the same for long enough; nothing is sent meanwhile."""

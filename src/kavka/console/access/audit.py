@@ -50,7 +50,7 @@ class Entry(NamedTuple):
     remark: str
 
 
-class Deed(NamedTuple):
+class AuditRecord(NamedTuple):
     """What is about to be done. `key` is unique for each confirmation."""
 
     key: str
@@ -94,16 +94,16 @@ class AuditLog:
                     "BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END"
                 )
 
-    def begin(self, deed: Deed, now_ms: int) -> int:
+    def begin(self, record: AuditRecord, now_ms: int) -> int:
         """Writes that it is about to be done; returns its number. Raises AlreadyDone."""
         try:
             cursor = self._database.execute(
                 "INSERT INTO audit_begun (key, at_ms, user, address, cluster, action, target, before, wanted, command) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (deed.key, now_ms, *deed[1:6], *map(_short, deed[6:])),
+                (record.key, now_ms, *record[1:6], *map(_short, record[6:])),
             )
         except sqlite3.IntegrityError:
-            known = self._select("WHERE b.key = ?", (deed.key,))
+            known = self._select("WHERE b.key = ?", (record.key,))
             if not known:
                 raise
             raise AlreadyDone(known[0]) from None
@@ -117,9 +117,9 @@ class AuditLog:
             (number, now_ms, outcome.value, _short(after), _short(remark)),
         )
 
-    def record(self, deed: Deed, outcome: Outcome, now_ms: int, *, remark: str = "") -> None:
+    def record(self, record: AuditRecord, outcome: Outcome, now_ms: int, *, remark: str = "") -> None:
         """Both at once, for what is nothing remote: a login, a logout, a refusal."""
-        self.end(self.begin(deed, now_ms), outcome, now_ms, remark=remark)
+        self.end(self.begin(record, now_ms), outcome, now_ms, remark=remark)
 
     def find(self, number: int) -> Entry | None:
         found = self._select("WHERE b.number = ?", (number,))

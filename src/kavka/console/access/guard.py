@@ -30,7 +30,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kavka.console.access import csrf
-from kavka.console.access.audit import AuditLog, Deed, Outcome
+from kavka.console.access.audit import AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import LOCAL_USER, LoginThrottle, User, Users
 from kavka.console.access.sessions import ABSOLUTE_MS, COOKIE, Session, Sessions
 from kavka.errors import ConfigError
@@ -224,8 +224,10 @@ class _Answer:
         request = Request(self._scope)
         now_ms = self._guard.now_ms()
         key = f"denied {now_ms} {time.perf_counter_ns()}"
-        deed = Deed(key, user.name, address_of(request), "", "denied", f"{request.method} {request.url.path}"[:500])
-        self._guard.audit.record(deed, Outcome.DENIED, now_ms)
+        record = AuditRecord(
+            key, user.name, address_of(request), "", "denied", f"{request.method} {request.url.path}"[:500]
+        )
+        self._guard.audit.record(record, Outcome.DENIED, now_ms)
 
 
 async def _checked_body(request: Request) -> Receive:

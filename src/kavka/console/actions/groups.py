@@ -47,12 +47,17 @@ class Target(NamedTuple):
     moved_from: int | None = None
 
 
+class Position(NamedTuple):
+    """What a group committed in a partition, and from where to where its log goes."""
+
+    committed: int | None
+    log_start: int
+    log_end: int
+
+
 def targets(
     way: Way,
-    places: Sequence[TopicPartition],
-    committed: Mapping[TopicPartition, int],
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
+    places: Mapping[TopicPartition, Position],
     *,
     number: int = 0,
     at_time: Mapping[TopicPartition, int] | None = None,
@@ -60,13 +65,12 @@ def targets(
     """number: the offset, or by how much to shift. at_time: the first offset at the time, where there is one. Raises
     Refused where a partition without a committed offset is to be shifted."""
     found = []
-    for place in places:
-        was = committed.get(place)
+    for place, (was, start, end) in places.items():
         match way:
             case Way.EARLIEST:
-                wanted = starts[place]
+                wanted = start
             case Way.LATEST:
-                wanted = ends[place]
+                wanted = end
             case Way.OFFSET:
                 wanted = number
             case Way.SHIFT:
@@ -74,8 +78,8 @@ def targets(
                     raise Refused(f"{place} has no committed offset to shift")
                 wanted = was + number
             case Way.TIME:
-                wanted = (at_time or {}).get(place, ends[place])
-        bounded = min(max(wanted, starts[place]), ends[place])
+                wanted = (at_time or {}).get(place, end)
+        bounded = min(max(wanted, start), end)
         found.append(Target(place, was, bounded, wanted if bounded != wanted else None))
     return found
 
@@ -180,7 +184,8 @@ class ResetOffsets(Action):
             at_ms = time_ms(text(values, "time", "the time"))
             found = await list_offsets(watch.cluster, dict.fromkeys(places, at_ms))
             at_time = {place: at.offset for place, at in found.items() if at.offset >= 0}
-        return targets(way, places, committed, starts, ends, number=number, at_time=at_time)
+        positions = {place: Position(committed.get(place), starts[place], ends[place]) for place in places}
+        return targets(way, positions, number=number, at_time=at_time)
 
     async def _places(
         self, watch: ClusterWatch, values: Values, committed: Mapping[TopicPartition, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.console.access.audit import Deed, Outcome
+from kavka.console.access.audit import AuditRecord, Outcome
 from kavka.console.jobs.store import Job, JobState, MoveRow
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class JobAction(NamedTuple):
 
 def open_entry(audit: AuditLog, job: Job, moves: Sequence[MoveRow], action: JobAction, now_ms: int) -> int:
     """Writes down that `action` is about to be done; returns the entry's number. Raises AlreadyDone."""
-    deed = Deed(
+    record = AuditRecord(
         action.key,
         action.user,
         action.address,
@@ -44,7 +44,7 @@ def open_entry(audit: AuditLog, job: Job, moves: Sequence[MoveRow], action: JobA
         "\n".join(f"{row.partition} {row.after}" for row in moves),
         "",
     )
-    return audit.begin(deed, now_ms)
+    return audit.begin(record, now_ms)
 
 
 def close_entry(audit: AuditLog, job: Job, moves: Sequence[MoveRow], now_ms: int) -> None:

@@ -23,7 +23,7 @@ CONFIGS_AT_ONCE = 500
 """Topics whose settings are asked for in one request."""
 
 
-class Standing(NamedTuple):
+class PartitionStates(NamedTuple):
     """How the partitions of a job stand now. `partitions` lacks those that are gone."""
 
     partitions: Mapping[TopicPartition, PartitionMetadata]
@@ -65,7 +65,9 @@ async def read_inventory(cluster: Cluster, rates: Mapping[str, float] | None = N
     return Inventory(partitions, brokers, frozenset(under_way))
 
 
-async def read_standing(cluster: Cluster, partitions: Iterable[TopicPartition], *, sizes_of: Iterable[int]) -> Standing:
+async def read_partition_states(
+    cluster: Cluster, partitions: Iterable[TopicPartition], *, sizes_of: Iterable[int]
+) -> PartitionStates:
     """How these partitions stand; sizes as the brokers `sizes_of` tell. Raises KavkaError, TimeoutError."""
     admin = Admin(cluster)
     wanted = set(partitions)
@@ -81,7 +83,7 @@ async def read_standing(cluster: Cluster, partitions: Iterable[TopicPartition], 
             for replica in directory.replicas:
                 if replica.partition in wanted and not replica.is_future:
                     sizes[replica.partition, node_id] = replica.size_bytes
-    return Standing(
+    return PartitionStates(
         {partition: found[partition] for partition in wanted if partition in found},
         {partition: each for partition, each in under_way.items() if partition in wanted},
         live,

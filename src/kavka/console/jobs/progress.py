@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.console.jobs.inventory import Standing
+from kavka.console.jobs.inventory import PartitionStates
 from kavka.console.jobs.store import MoveRow, MoveState
 from kavka.model import TopicPartition
 
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 def step(
     rows: Sequence[MoveRow],
-    now: Standing,
+    now: PartitionStates,
     *,
     now_ms: int,
     away_since_ms: Mapping[int, int],
@@ -84,7 +84,7 @@ def step(
 
 def _look(
     row: MoveRow,
-    now: Standing,
+    now: PartitionStates,
     now_ms: int,
     away_since_ms: Mapping[int, int],
     refused: Mapping[TopicPartition, str],
@@ -133,7 +133,7 @@ def _look(
 
 
 def _progress(
-    row: MoveRow, now: Standing, leader: int, in_sync: Sequence[int], now_ms: int, away: Sequence[int]
+    row: MoveRow, now: PartitionStates, leader: int, in_sync: Sequence[int], now_ms: int, away: Sequence[int]
 ) -> MoveRow:
     whole = now.sizes.get((row.partition, leader), 0)
     copied = sum(

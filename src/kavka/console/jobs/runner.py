@@ -24,7 +24,7 @@ from typing import IO, TypeVar
 from kavka.client.admin import Admin, ElectionType
 from kavka.client.cluster import Cluster
 from kavka.console.jobs import throttle
-from kavka.console.jobs.inventory import read_standing
+from kavka.console.jobs.inventory import read_partition_states
 from kavka.console.jobs.plan import JobKind
 from kavka.console.jobs.progress import step
 from kavka.console.jobs.store import Job, JobState, JobStore, MoveRow, MoveState, Stale
@@ -239,7 +239,7 @@ class JobRunner:
             self._store.enter(job, JobState.CLEARING, self._now_ms(), remark=job.remark)
             return
         involved = {node_id for row in open_rows for node_id in (*row.before, *row.after)}
-        now = await read_standing(cluster, [row.partition for row in open_rows], sizes_of=involved)
+        now = await read_partition_states(cluster, [row.partition for row in open_rows], sizes_of=involved)
         next_step = step(
             rows,
             now,
@@ -269,7 +269,7 @@ class JobRunner:
         if not open_rows:
             self._store.enter(job, JobState.CLEARING, self._now_ms())
             return
-        now = await read_standing(cluster, [row.partition for row in open_rows], sizes_of=())
+        now = await read_partition_states(cluster, [row.partition for row in open_rows], sizes_of=())
         self._check_version(job)
         decided = []
         asked: list[MoveRow] = []

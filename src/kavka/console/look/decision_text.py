@@ -91,7 +91,7 @@ class Story:
         return self.decision.at_ms
 
 
-class Told(NamedTuple):
+class DecisionText(NamedTuple):
     """A story, and others like it at that time."""
 
     story: Story
@@ -100,7 +100,7 @@ class Told(NamedTuple):
     """How many there are beyond `others`."""
 
 
-def tell(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
+def describe(recorded: RecordedDecision, cluster: str, look: Look) -> Story:
     """`cluster` is its name in addresses."""
     decision = recorded.decision
     said = look.translate.sentence(decision.why)
@@ -207,12 +207,12 @@ def fold(decisions: Iterable[RecordedDecision]) -> list[list[RecordedDecision]]:
     return groups
 
 
-def tell_folded(groups: Iterable[Sequence[RecordedDecision]], cluster: str, look: Look) -> list[Told]:
+def describe_folded(groups: Iterable[Sequence[RecordedDecision]], cluster: str, look: Look) -> list[DecisionText]:
     """Each group as the story of its first, and those of the next MOST_OTHERS."""
     return [
-        Told(
-            tell(first, cluster, look),
-            tuple(tell(each, cluster, look) for each in others[:MOST_OTHERS]),
+        DecisionText(
+            describe(first, cluster, look),
+            tuple(describe(each, cluster, look) for each in others[:MOST_OTHERS]),
             max(len(others) - MOST_OTHERS, 0),
         )
         for first, *others in groups

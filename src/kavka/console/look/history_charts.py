@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from kavka.console.history import Series
 from kavka.console.look import charts
-from kavka.console.look.decision_text import Told, essential, fold, of_broker, tell_folded
+from kavka.console.look.decision_text import DecisionText, describe_folded, essential, fold, of_broker
 from kavka.console.look.replica_history import IsrState, spans, states_from, up_to_now
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
@@ -63,7 +63,6 @@ async def chart(
     window: Window,
     *,
     unit: str,
-    limit: tuple[float, str] | None = None,
 ) -> Markup:
     """Lines (name, series, its object) over the window."""
     drawn = []
@@ -73,7 +72,7 @@ async def chart(
         except StorageError:
             points = []
         drawn.append(charts.Series(name, [(point.at_ms, point.value) for point in points]))
-    return charts.lines(title, drawn, look, unit=unit, limit=limit)
+    return charts.lines(title, drawn, look, unit=unit)
 
 
 async def spark(watch: ClusterWatch, title: str, series: Series, window: Window) -> Markup:
@@ -125,7 +124,7 @@ async def _seen(watch: ClusterWatch, view: PartitionView, window: Window) -> lis
     return [before, *(IsrState(each.at_ms, each.leader, frozenset(each.in_sync)) for each in changes)]
 
 
-def stories(
+def decision_texts(
     watch: ClusterWatch,
     look: Look,
     *,
@@ -133,7 +132,7 @@ def stories(
     topic: str | None = None,
     broker: int | None = None,
     group: str | None = None,
-) -> list[Told] | None:
+) -> list[DecisionText] | None:
     """What was decided about one thing, or about all; None where the cluster tells nothing at all."""
     if not len(watch.decisions) and watch.decisions.reading.unknown_because:
         return None
@@ -149,4 +148,4 @@ def stories(
         )
     else:
         found = watch.decisions.recent(limit=MOST_FOLDED, group=group)
-    return tell_folded(fold(essential(found[:MOST_FOLDED]))[:limit], watch.name, look)
+    return describe_folded(fold(essential(found[:MOST_FOLDED]))[:limit], watch.name, look)

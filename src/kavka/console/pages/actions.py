@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from kavka.console.access.audit import AlreadyDone, Deed
+from kavka.console.access.audit import AlreadyDone, AuditRecord
 from kavka.console.access.auth import require
 from kavka.console.access.guard import MOST_FIELDS, address_of
 from kavka.console.actions.action import LONGEST_FIELD, Action, Preview, Refused, Values, carry_out
@@ -143,7 +143,7 @@ class _Pages:
             return self._preview(request, watch, values, preview, problem=problem)
         user = request.state.user
         command = "\n".join(preview.commands)
-        deed = Deed(
+        record = AuditRecord(
             key,
             user.name,
             address_of(request),
@@ -155,7 +155,7 @@ class _Pages:
             command,
         )
         try:
-            number = guard.audit.begin(deed, guard.now_ms())
+            number = guard.audit.begin(record, guard.now_ms())
         except AlreadyDone as again:
             return self._done(watch, again.entry.number, values)
         result = await carry_out(self._action, watch, values)

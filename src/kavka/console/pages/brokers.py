@@ -13,7 +13,7 @@ from starlette.routing import Route
 from kavka.console.console import absent
 from kavka.console.history import Series
 from kavka.console.look import charts, history_charts
-from kavka.console.look.decision_text import fold, tell_folded
+from kavka.console.look.decision_text import describe_folded, fold
 from kavka.console.look.replica_history import health_of, risks_of
 from kavka.console.look.view import cut, judged, links, look_of
 from kavka.decisions import DecisionKind
@@ -60,7 +60,7 @@ async def _brokers(console: Console, request: Request) -> Response:
         brokers=found,
         window=window,
         safe={risk.broker: risk.safe_to_restart for risk in risks_of(watch.snapshot)},
-        controllers=tell_folded(fold(changes), watch.name, look) if known else None,
+        controllers=describe_folded(fold(changes), watch.name, look) if known else None,
         chart=await history_charts.chart(
             watch, str(_("Bytes written to the partitions each broker leads")), lines, look, window, unit="B/s"
         ),
@@ -95,7 +95,7 @@ async def _broker(console: Console, request: Request) -> Response:
         chart=await history_charts.chart(
             watch, str(_("Bytes written to the partitions it leads")), bytes_in, look, window, unit="B/s"
         ),
-        stories=history_charts.stories(watch, look, broker=broker_id),
+        stories=history_charts.decision_texts(watch, look, broker=broker_id),
     )
 
 

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from kavka.console.look import history_charts
-from kavka.console.look.decision_text import causes_of, fold, of_broker, tell, tell_folded
+from kavka.console.look.decision_text import causes_of, describe, describe_folded, fold, of_broker
 from kavka.console.look.view import cut, links, look_of, search
 from kavka.decisions import DecisionKind
 from kavka.errors import StorageError
@@ -59,7 +59,7 @@ async def _decisions(console: Console, request: Request) -> Response:
         tells=tells,
         why_not=watch.decisions.reading.unknown_because,
         page=page,
-        stories=tell_folded(page.items, watch.name, look),
+        stories=describe_folded(page.items, watch.name, look),
         seen=[] if tells else await _seen(watch),
         q=wanted,
         kind=kind,
@@ -117,7 +117,7 @@ def _decision(console: Console, request: Request) -> Response:
         request,
         "decision.html",
         section="decisions",
-        story=tell(found, watch.name, look),
-        causes=tell_folded(fold(before)[:CAUSES], watch.name, look),
-        after=tell_folded(fold(reversed(after))[:CAUSES], watch.name, look),
+        story=describe(found, watch.name, look),
+        causes=describe_folded(fold(before)[:CAUSES], watch.name, look),
+        after=describe_folded(fold(reversed(after))[:CAUSES], watch.name, look),
     )

@@ -116,5 +116,5 @@ async def _group(console: Console, request: Request) -> Response:
             await history_charts.chart(watch, str(_("Lag: records not yet read")), lines, look, window, unit="records"),
             await history_charts.chart(watch, str(_("Lag in time")), late, look, window, unit="ms"),
         ],
-        stories=history_charts.stories(watch, look, group=name),
+        stories=history_charts.decision_texts(watch, look, group=name),
     )

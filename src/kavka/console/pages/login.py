@@ -6,13 +6,13 @@ Decides what a login tells: never which of name and password was wrong, nor whet
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from kavka.console.access import auth, csrf
-from kavka.console.access.audit import Deed, Outcome
+from kavka.console.access.audit import AuditRecord, Outcome
 from kavka.console.access.guard import address_of, attempt_keys
 
 if TYPE_CHECKING:
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from kavka.console.console import Console
 
 NEXT_LENGTH = 2_000
+
+
+class FailedAttempt(NamedTuple):
+    """What the form shows after a login that failed: the name, whether it was wrong, how long to wait."""
+
+    name: str = ""
+    is_wrong: bool = False
+    wait_s: int = 0
 
 
 def install(console: Console) -> None:
@@ -62,13 +70,13 @@ async def _log_in(console: Console, request: Request) -> Response:
     keys = attempt_keys(request, name)
     wait_s = guard.throttle.wait_s(keys, time.monotonic())
     if wait_s > 0:
-        return _form(console, request, target, name=name, wait_s=int(wait_s) + 1, status=429)
+        return _form(console, request, target, FailedAttempt(name, wait_s=int(wait_s) + 1), status=429)
     # Counted before it is checked: of a hundred sent at once only a few are looked at.
     guard.throttle.failed(keys, time.monotonic())
     user = await guard.users.check(name, password)
     if user is None:
         _write_down(console, request, "login", name, Outcome.DENIED)
-        return _form(console, request, target, name=name, is_wrong=True, status=401)
+        return _form(console, request, target, FailedAttempt(name, is_wrong=True), status=401)
     guard.throttle.succeeded(*keys)
     if request.state.session.user is not None:
         guard.sessions.end(request.state.session.number)
@@ -82,20 +90,19 @@ def _form(
     console: Console,
     request: Request,
     target: str,
+    attempt: FailedAttempt | None = None,
     *,
-    name: str = "",
-    is_wrong: bool = False,
-    wait_s: int = 0,
     status: int = 200,
 ) -> Response:
+    attempt = attempt or FailedAttempt()
     return console.render(
         request,
         "login.html",
         status_code=status,
         target=csrf.safe_path(target),
-        name=name,
-        is_wrong=is_wrong,
-        wait_s=wait_s,
+        name=attempt.name,
+        is_wrong=attempt.is_wrong,
+        wait_s=attempt.wait_s,
         live=False,
     )
 
@@ -103,7 +110,7 @@ def _form(
 def _write_down(console: Console, request: Request, action: str, name: str, outcome: Outcome) -> None:
     now_ms = console.guard.now_ms()
     key = f"{action} {now_ms} {time.perf_counter_ns()}"
-    console.guard.audit.record(Deed(key, name, address_of(request), "", action, name), outcome, now_ms)
+    console.guard.audit.record(AuditRecord(key, name, address_of(request), "", action, name), outcome, now_ms)
 
 
 def _has_users(request: Request) -> bool:

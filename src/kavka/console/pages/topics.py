@@ -151,7 +151,7 @@ async def _topic(console: Console, request: Request) -> Response:
         membership=await history_charts.membership(watch, found.partitions[chosen], look, window)
         if found.partitions
         else None,
-        stories=history_charts.stories(watch, look, topic=name),
+        stories=history_charts.decision_texts(watch, look, topic=name),
         charts=[
             await history_charts.chart(watch, str(_("Records in")), lines[0], look, window, unit="records/s"),
             await history_charts.chart(watch, str(_("Bytes in")), lines[1], look, window, unit="B/s"),

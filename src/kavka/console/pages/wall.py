@@ -81,5 +81,5 @@ async def _overview(console: Console, request: Request) -> Response:
             await history_charts.chart(watch, str(title), [(str(title), series, "")], look, window, unit=unit)
             for title, series, unit in plots
         ],
-        stories=history_charts.stories(watch, look),
+        stories=history_charts.decision_texts(watch, look),
     )

@@ -10,7 +10,15 @@ pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 
 from kavka.console.look.charts import Look
-from kavka.console.look.decision_text import causes_of, essential, fold, of_broker, tell, tell_folded, without_echoes
+from kavka.console.look.decision_text import (
+    causes_of,
+    describe,
+    describe_folded,
+    essential,
+    fold,
+    of_broker,
+    without_echoes,
+)
 from kavka.console.look.i18n import translator
 from kavka.console.look.replica_history import IsrState, spans, states_from, up_to_now
 from kavka.console.pages.decisions import select
@@ -44,7 +52,7 @@ def shrunk(at_ms: int = AT) -> RecordedDecision:
 
 
 def test_an_isr_that_shrank_is_told_with_how_far_behind_and_since_when() -> None:
-    story = tell(shrunk(), "prod", LOOK)
+    story = describe(shrunk(), "prod", LOOK)
     evidence = {str(name): str(value) for name, value in story.evidence}
     assert story.level == "warn"
     assert story.link == "/c/prod/topics/orders?partition=3"
@@ -56,8 +64,8 @@ def test_an_isr_that_shrank_is_told_with_how_far_behind_and_since_when() -> None
 
 
 def test_an_unclean_election_is_grave() -> None:
-    assert tell(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": True}), "c", LOOK).level == "bad"
-    assert tell(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": False}), "c", LOOK).level == "ok"
+    assert describe(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": True}), "c", LOOK).level == "bad"
+    assert describe(recorded(DecisionKind.LEADER_ELECTED, evidence={"unclean": False}), "c", LOOK).level == "ok"
 
 
 @pytest.mark.parametrize(("kept", "level"), [(9, "warn"), (10, "ok")])
@@ -68,11 +76,11 @@ def test_a_log_is_cut_only_where_records_go(kept: int, level: str) -> None:
         before={"log_end_offset": 10, "latest_epoch": 3},
         after={"log_end_offset": kept, "latest_epoch": 0},
     )
-    assert tell(cut, "prod", LOOK).level == level
+    assert describe(cut, "prod", LOOK).level == level
 
 
 def test_text_of_a_broker_is_escaped_in_evidence() -> None:
-    story = tell(recorded(DecisionKind.FENCED, evidence={"error": "<script>"}), "c", LOOK)
+    story = describe(recorded(DecisionKind.FENCED, evidence={"error": "<script>"}), "c", LOOK)
     assert all("<script>" not in value for _name, value in story.evidence)
 
 
@@ -160,7 +168,7 @@ def test_an_isr_change_that_leader_and_controller_recorded_is_told_once_with_its
 
 def test_a_topic_that_was_made_is_its_own_story() -> None:
     made = recorded(DecisionKind.TOPIC_CREATED, evidence={"topic": "orders", "partitions": 6})
-    story = tell(made, "prod", LOOK)
+    story = describe(made, "prod", LOOK)
     assert (story.subject, story.link) == ("orders", "/c/prod/topics/orders")
 
 
@@ -184,7 +192,7 @@ def test_many_of_a_kind_at_one_time_are_one_story() -> None:
     shrinks = [partition_decision(DecisionKind.ISR_SHRUNK, number, AT + number) for number in range(5)]
     early = partition_decision(DecisionKind.ISR_SHRUNK, 9, AT - 60_000)
     went = recorded(DecisionKind.BROKER_WENT, AT + 2, about_broker=BrokerId(3))
-    told = tell_folded(fold([*reversed(shrinks), went, early]), "c", LOOK)
+    told = describe_folded(fold([*reversed(shrinks), went, early]), "c", LOOK)
     assert [(each.story.subject, len(each.others)) for each in told] == [
         ("orders-4", 4),
         ("broker 3", 0),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kavka.client.group_admin import ListedGroup, ShownGroup, ShownMember
 from kavka.model import TopicPartition
-from kavka.observe.group_assembly import MAX_SAMPLED, GroupPicture
+from kavka.observe.group_assembly import MAX_SAMPLED, GroupAssembly
 from kavka.observe.group_readings import GroupReading
 from kavka.observe.snapshot import GroupView
 
@@ -28,84 +28,84 @@ class Ends:
         return self.end if partition == FIRST else None
 
 
-def view(picture: GroupPicture, ends: Ends, now_ms: int) -> GroupView:
-    return picture.views(ends, now_ms)["g"]
+def view(assembly: GroupAssembly, ends: Ends, now_ms: int) -> GroupView:
+    return assembly.views(ends, now_ms)["g"]
 
 
 def test_lag_in_ms_is_how_long_the_next_record_has_been_waiting() -> None:
-    picture, ends = GroupPicture(), Ends()
+    assembly, ends = GroupAssembly(), Ends()
     ends.end = 10
-    picture.take({"g": reading(1, 10)}, ends)
+    assembly.take({"g": reading(1, 10)}, ends)
     for at_ms, end in ((10_000, 10), (20_000, 15), (30_000, 40)):
         ends.end = end
-        picture.sample(ends, at_ms)
-    (offset,) = view(picture, ends, 32_000).offsets
+        assembly.sample(ends, at_ms)
+    (offset,) = view(assembly, ends, 32_000).offsets
     assert (offset.lag, offset.lag_ms, offset.member_id) == (30, 12_000, "m1")
-    picture.take({"g": reading(2, 40)}, ends)
-    assert view(picture, ends, 33_000).offsets[0].lag_ms == 0
+    assembly.take({"g": reading(2, 40)}, ends)
+    assert view(assembly, ends, 33_000).offsets[0].lag_ms == 0
 
 
 def test_lag_in_ms_is_unknown_where_the_record_was_there_before_the_console_looked() -> None:
-    picture, ends = GroupPicture(), Ends()
+    assembly, ends = GroupAssembly(), Ends()
     ends.end = 100
-    picture.take({"g": reading(1, 10)}, ends)
-    picture.sample(ends, 10_000)
-    assert view(picture, ends, 11_000).offsets[0].lag_ms is None
-    assert view(picture, ends, 11_000).lag == 90
+    assembly.take({"g": reading(1, 10)}, ends)
+    assembly.sample(ends, 10_000)
+    assert view(assembly, ends, 11_000).offsets[0].lag_ms is None
+    assert view(assembly, ends, 11_000).lag == 90
 
 
 def test_a_group_stands_still_since_the_reading_after_which_nothing_moved() -> None:
-    picture, ends = GroupPicture(), Ends()
+    assembly, ends = GroupAssembly(), Ends()
     ends.end = 100
     for at_ms, committed in ((1_000, 10), (2_000, 20), (3_000, 20), (4_000, 20)):
-        picture.take({"g": reading(at_ms, committed)}, ends)
-    assert view(picture, ends, 5_000).stuck_since_ms == 2_000
-    picture.take({"g": reading(5_000, 21)}, ends)
-    assert view(picture, ends, 5_000).stuck_since_ms is None
+        assembly.take({"g": reading(at_ms, committed)}, ends)
+    assert view(assembly, ends, 5_000).stuck_since_ms == 2_000
+    assembly.take({"g": reading(5_000, 21)}, ends)
+    assert view(assembly, ends, 5_000).stuck_since_ms is None
 
 
 def test_a_group_at_the_end_or_without_members_is_not_stuck() -> None:
     for end, members in ((20, ("m1",)), (100, ())):
-        picture, ends = GroupPicture(), Ends()
+        assembly, ends = GroupAssembly(), Ends()
         ends.end = end
         for at_ms in (1_000, 2_000, 3_000):
-            picture.take({"g": reading(at_ms, 20, members)}, ends)
-        assert view(picture, ends, 4_000).stuck_since_ms is None
+            assembly.take({"g": reading(at_ms, 20, members)}, ends)
+        assert view(assembly, ends, 4_000).stuck_since_ms is None
 
 
 def test_other_members_are_a_rebalance_and_those_of_more_than_an_hour_ago_do_not_count() -> None:
-    picture, ends = GroupPicture(), Ends()
+    assembly, ends = GroupAssembly(), Ends()
     for at_ms, members in ((1_000, ("a",)), (2_000, ("a", "b")), (3_000, ("a", "b")), (4_000, ("b",))):
-        picture.take({"g": reading(at_ms, 0, members)}, ends)
-    assert view(picture, ends, 5_000).rebalances == 2
-    assert view(picture, ends, 3_602_500).rebalances == 1
+        assembly.take({"g": reading(at_ms, 0, members)}, ends)
+    assert view(assembly, ends, 5_000).rebalances == 2
+    assert view(assembly, ends, 3_602_500).rebalances == 1
 
 
 def test_a_group_that_could_not_be_read_is_as_old_as_its_reading_and_says_why() -> None:
-    picture, ends = GroupPicture(), Ends()
-    picture.take({"g": reading(1_000, 5, problem="broker 2 did not answer")}, ends)
-    found = view(picture, ends, 9_000)
+    assembly, ends = GroupAssembly(), Ends()
+    assembly.take({"g": reading(1_000, 5, problem="broker 2 did not answer")}, ends)
+    found = view(assembly, ends, 9_000)
     assert (found.reading.read_at_ms, found.reading.unknown_because) == (1_000, "broker 2 did not answer")
 
 
 def test_a_group_that_is_gone_leaves_nothing_behind() -> None:
-    picture, ends = GroupPicture(), Ends()
-    picture.take({"g": reading(1_000, 5)}, ends)
-    picture.take({}, ends)
-    assert picture.views(ends, 2_000) == {}
+    assembly, ends = GroupAssembly(), Ends()
+    assembly.take({"g": reading(1_000, 5)}, ends)
+    assembly.take({}, ends)
+    assert assembly.views(ends, 2_000) == {}
 
 
 def test_ends_are_sampled_of_a_bounded_number_of_partitions() -> None:
-    picture = GroupPicture()
+    assembly = GroupAssembly()
     many = reading(1, 0)
     many.committed = {TopicPartition("t", number): 0 for number in range(MAX_SAMPLED + 50)}
 
     def end_of(partition: TopicPartition) -> int:
         return 10
 
-    picture.take({"g": many}, end_of)
-    picture.sample(end_of, 1_000)
-    picture.sample(end_of, 9_000)
-    known = [each.lag_ms for each in picture.views(end_of, 10_000)["g"].offsets]
+    assembly.take({"g": many}, end_of)
+    assembly.sample(end_of, 1_000)
+    assembly.sample(end_of, 9_000)
+    known = [each.lag_ms for each in assembly.views(end_of, 10_000)["g"].offsets]
     assert len(known) == MAX_SAMPLED + 50
-    assert picture.sampled == MAX_SAMPLED
+    assert assembly.sampled == MAX_SAMPLED
