@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple, cast
 import typer
 
 from kavka.cli.help import ClickException, CommandLine, Group, failure_of
-from kavka.cli.output import INTERRUPTED, Failure, buffer_output, report
+from kavka.cli.output import INTERRUPTED, WRONG_USAGE, Failure, buffer_output, report
 
 
 class Entry(NamedTuple):
@@ -102,12 +102,26 @@ def run(words: Sequence[str]) -> int:
     try:
         status = app(args=list(words), prog_name="kavka", standalone_mode=False)
     except Failure as failure:
+        if failure.status == WRONG_USAGE and not failure.next_step:
+            failure.next_step = f"`{_called(words)} --help` shows options and examples"
         return report(failure)
     except ClickException as wrong:
         return report(failure_of(wrong))
     except typer.Abort:
         return INTERRUPTED
     return status if isinstance(status, int) else 0
+
+
+def _called(words: Sequence[str]) -> str:
+    """The command of a command line: `kavka topics create`."""
+    called: str = "kavka"
+    commands: Mapping[str, Any] = Commands()
+    for word in words:
+        if word not in commands:
+            break
+        called += f" {word}"
+        commands = getattr(commands[word], "commands", {})
+    return called
 
 
 def _version(wanted: bool) -> None:

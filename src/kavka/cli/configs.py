@@ -181,7 +181,10 @@ def _resource(target: Target) -> ConfigResource:
 
     topic, broker, all_brokers, logger = target
     if (topic is not None) + (broker is not None) + all_brokers + (logger is not None) != 1:
-        usage("settings of what?", "give one of --topic NAME, --broker ID, --all-brokers and --broker-logger ID")
+        usage(
+            "give exactly one of --topic, --broker, --all-brokers and --broker-logger",
+            "for example kavka configs describe --topic orders",
+        )
     if topic is not None:
         return ConfigResource(ResourceType.TOPIC, topic)
     for option, named in (("--broker", broker), ("--broker-logger", logger)):

@@ -111,7 +111,7 @@ def parse_where(texts: Sequence[str]) -> Where:
         elif text.lstrip("-").isdecimal() and text.count("-") <= 1:
             offset = int(text)
         else:
-            usage(f"-o {text} is no place", "write beginning, end, stored, N, -N, s@TIME or e@TIME")
+            usage(f"-o {text}: unknown place", "choose beginning, end, stored, N, -N, s@TIME or e@TIME")
     return Where(word, offset, start_ms, end_ms)
 
 
@@ -159,9 +159,15 @@ def consume(
         usage(str(problem))
     named = (*(topics or []), *(habit or []))
     if not named:
-        usage("which topic?", "for example kavka consume orders -e")
+        usage("no topic is named", "for example kavka consume orders -e")
     where = parse_where([*(places or []), *(["beginning"] if from_beginning else [])])
     reading = Reading(named, partition, where, group, count, until_end, read_committed, quiet)
+    if group is not None and (where.offset is not None or where.start_ms is not None or partition is not None):
+        usage(
+            "-g does not go with -p, -o N or -o s@TIME", "leave -g out: a group decides partitions and offsets itself"
+        )
+    if group is None and where.word == "stored":
+        usage("-o stored needs the group whose offsets are stored", "add -g GROUP")
     print_records(bootstrap, reading, write, unbuffered=unbuffered)
 
 
@@ -197,12 +203,8 @@ async def _begin(cluster: Cluster, consumer: Consumer, reading: Reading) -> None
     from kavka.model import TopicPartition
 
     if reading.group is not None:
-        if reading.where.offset is not None or reading.where.start_ms is not None or reading.partition is not None:
-            usage("a group decides partitions and offsets itself", "leave -p, -o N and -o s@TIME out, or -g")
         await consumer.subscribe(reading.topics)
         return
-    if reading.where.word == "stored":
-        usage("-o stored needs the group whose offsets are stored", "add -g GROUP")
     partitions: list[TopicPartition] = []
     for topic in reading.topics:
         found = [each.partition for each in (await cluster.topic(topic)).partitions]

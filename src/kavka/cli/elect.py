@@ -45,7 +45,7 @@ def elect(
     """
     unclean = not preferred
     if (topic is not None) == everything:
-        usage("elections of which partitions?", "give --topic NAME (and --partition N), or --all")
+        usage("give exactly one of --topic and --all", "for example kavka elect --topic orders --partition 3")
     if partition is not None and topic is None:
         usage("--partition without --topic", "for example --topic orders --partition 3")
     if unclean:

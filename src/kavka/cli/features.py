@@ -115,5 +115,5 @@ def _assignments(texts: Sequence[str]) -> dict[str, int]:
 def _assignment(text: str) -> tuple[str, int]:
     name, _, level = text.partition("=")
     if not name or not level.isdecimal():
-        usage(f"{text}: no feature and level", "for example transaction.version=2")
+        usage(f"{text!r} is not FEATURE=LEVEL", "for example transaction.version=2")
     return name, int(level)

@@ -109,7 +109,7 @@ def from_file(file: str) -> ToOffsets:
 def reset(bootstrap: str | None, group_id: str, chosen: Chosen, way: Way, shown: Shown, *, execute: bool) -> None:
     """Shows where a group's offsets would be set to, and sets them with `execute`. Raises Failure."""
     if bool(chosen.topics) + chosen.all_topics + isinstance(way, ToOffsets) != 1:
-        usage("which topics?", "give --topic NAME[:PARTITION,...], --all-topics or --from-file FILE")
+        usage("give exactly one of --topic, --all-topics and --from-file", "for example --topic orders:0,3")
 
     async def work(cluster: Cluster) -> tuple[Committed, dict[TopicPartition, int]]:
         from kavka.client.group_admin import NO_MEMBERS, GroupAdmin

@@ -74,7 +74,7 @@ def groups(context: typer.Context, wants_list: ListHabit = False, bootstrap: Boo
     if wants_list:
         list_groups(bootstrap=bootstrap)
     elif context.invoked_subcommand is None:
-        usage("groups: which command?", "`kavka groups --help` shows commands")
+        usage("groups: no command is named", "`kavka groups --help` shows commands")
 
 
 @app.command("list")
@@ -102,8 +102,8 @@ def list_groups(
 
         return await GroupAdmin(cluster).list_groups()
 
-    wanted_states = {state.lower() for state in one_of(states or [], GROUP_STATES, what="state of groups")}
-    wanted_kinds = one_of(kinds or [], GROUP_TYPES, what="type of groups")
+    wanted_states = {state.lower() for state in one_of(states or [], GROUP_STATES, what="group state")}
+    wanted_kinds = one_of(kinds or [], GROUP_TYPES, what="group type")
     groups = [
         group
         for group in with_cluster(bootstrap, work)
@@ -344,7 +344,7 @@ def reset_offsets(
     given += [partial(offsets.from_file, from_file)] if from_file is not None else []
     if len(given) != 1:
         usage(
-            f"exactly one way to set offsets is needed, and {len(given)} are given",
+            f"give exactly one way to set the offsets, not {len(given)}",
             "for example --to-earliest, --to-offset 42, --shift-by -100",
         )
     chosen = offsets.Chosen(topics or [], all_topics)

@@ -58,7 +58,7 @@ def health(
     kavka health --json --bootstrap broker-1:9092 | jq .score
     """
     if fail_on not in FAIL_ON:
-        usage(f"--fail-on {fail_on}: expected {', '.join(FAIL_ON)}")
+        usage(f"--fail-on {fail_on}: unknown level", "choose warning, critical or never")
     settings = cluster_settings(bootstrap, zookeeper, metrics)
     from kavka.runtime.loop import run
 

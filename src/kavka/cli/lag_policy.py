@@ -114,7 +114,7 @@ def lag_policy(
         _recorded(files, choices, plot=plot, as_json=as_json)
         return
     if fetches:
-        usage("--fetches is about what a cluster recorded", "name the brokers' directories")
+        usage("--fetches needs what a cluster recorded", "name the brokers' directories")
     workloads = _chosen(names, minutes)
     if write_trace is not None:
         _write_trace(write_trace, workloads, choices[0], minutes=minutes, seed=seed, as_json=as_json)
@@ -147,7 +147,7 @@ def parse_policy(text: str) -> Choice:
     name, *numbers = text.split(":")
     counts = {TIME: (1,), MESSAGES: (1, 2)}.get(name, ())
     if len(numbers) not in counts or not all(each.isdecimal() and int(each) > 0 for each in numbers):
-        usage(f"--policy {text} is none", "write time:10000, messages:4000 or messages:4000:10000")
+        usage(f"--policy {text}: unknown policy", "write time:10000, messages:4000 or messages:4000:10000")
     if name == TIME:
         return Choice(TIME, int(numbers[0]))
     return Choice(MESSAGES, int(numbers[1]) if len(numbers) == 2 else 10_000, int(numbers[0]))

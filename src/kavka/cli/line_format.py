@@ -63,7 +63,7 @@ def unescape(text: str) -> bytes:
         elif escape in _ESCAPES:
             out += _ESCAPES[escape]
         else:
-            raise MalformedLine(f"\\{escape} is no escape; a backslash is written \\\\")
+            raise MalformedLine(f"unknown escape \\{escape}; a backslash is written \\\\")
     return bytes(out)
 
 
@@ -99,7 +99,7 @@ def compile_format(text: str, *, null: bytes = b"") -> Writer:
             parts += [unescape(literal), tokens[token]]
             literal = ""
         else:
-            raise MalformedLine(f"%{token} is no token; there are %s %S %R %k %K %t %p %o %T %h %%")
+            raise MalformedLine(f"unknown token %{token}; choose from %s %S %R %k %K %t %p %o %T %h %%")
     parts.append(unescape(literal))
 
     def write(record: ConsumerRecord) -> bytes:
@@ -140,7 +140,7 @@ def from_json(line: bytes) -> InputRecord:
     try:
         fields = json.loads(line)
     except ValueError as problem:
-        raise MalformedLine(f"no JSON: {problem}") from problem
+        raise MalformedLine(f"not JSON: {problem}") from problem
     if not isinstance(fields, dict):
         raise MalformedLine('a record is an object such as {"key": "k", "value": "v"}')
     headers: list[Header] = []
@@ -151,7 +151,7 @@ def from_json(line: bytes) -> InputRecord:
         elif isinstance(entry, list | tuple) and len(entry) == 2 and isinstance(entry[0], str):
             headers.append((entry[0], _bytes_field({"value": entry[1]}, "value")))
         else:
-            raise MalformedLine(f"{entry!r} is no header")
+            raise MalformedLine(f"{entry!r} is not a header")
     return InputRecord(
         _bytes_field(fields, "key"),
         _bytes_field(fields, "value"),
@@ -182,7 +182,7 @@ def parse_headers(texts: Sequence[str]) -> tuple[Header, ...]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name:
-            raise MalformedLine(f"{text!r} is no header, write name=value")
+            raise MalformedLine(f"header {text!r} is not NAME=VALUE")
         headers.append((name, value.encode() if equals else None))
     return tuple(headers)
 
@@ -224,4 +224,4 @@ def _number_field(fields: dict[str, object], name: str) -> int | None:
     value = fields.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise MalformedLine(f"{name} is {value!r}, no whole number")
+    raise MalformedLine(f"{name} is {value!r}, not a whole number")

@@ -90,7 +90,9 @@ def _move(
 ) -> None:
     """Has a broker move replicas to another of its log directories. Raises Failure where one is refused."""
     if broker is None or directory is None:
-        usage("which broker's replicas, and to where?", "kavka log-dirs --move orders-3 --broker 1 --to /data/kafka-2")
+        usage(
+            "--move needs --broker and --to", "for example kavka log-dirs --move orders-3 --broker 1 --to /data/kafka-2"
+        )
     target = directory
     wanted = [_partition(text) for text in partitions]
 
@@ -139,7 +141,7 @@ def _partition(text: str) -> TopicPartition:
 
     topic, separator, number = text.rpartition("-")
     if not separator or not topic or not number.isdecimal():
-        usage(f"--move {text}: no partition", "for example --move orders-3")
+        usage(f"--move {text}: not a partition", "for example --move orders-3")
     return TopicPartition(topic, int(number))
 
 

@@ -139,7 +139,7 @@ def write_file(path: str, parts: Iterable[str]) -> None:
 
 
 def usage(problem: str, next_step: str = "") -> NoReturn:
-    raise Failure(problem, next_step or "--help shows options and examples", status=WRONG_USAGE)
+    raise Failure(problem, next_step, status=WRONG_USAGE)
 
 
 def one_of(names: Sequence[str], known: Sequence[str], *, what: str) -> list[str]:
@@ -147,7 +147,7 @@ def one_of(names: Sequence[str], known: Sequence[str], *, what: str) -> list[str
     spelled = {each.lower(): each for each in known}
     for name in names:
         if name.lower() not in spelled:
-            usage(f"there is no {what} {name}", f"choose one of {', '.join(known)}")
+            usage(f"unknown {what} {name!r}", f"choose one of {', '.join(known)}")
     return [spelled[name.lower()] for name in names]
 
 

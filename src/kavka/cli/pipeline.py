@@ -274,7 +274,7 @@ def _duration(option: str, text: str | None) -> float | None:
 
     seconds = parse_seconds(text)
     if seconds is None:
-        usage(f"{option} {text} is no duration", "write for example 500ms, 30s, 10m or 2h")
+        usage(f"{option} {text}: not a duration", "write for example 500ms, 30s, 10m or 2h")
     return seconds
 
 

@@ -139,7 +139,7 @@ def produce(
         files = [*([topic] if topic is not None else []), *(files or [])]
         topic = habit[0]
     if topic is None:
-        usage("which topic?", "for example kavka produce orders")
+        usage("no topic is named", "for example kavka produce orders")
     if acks not in ("all", "-1", "0", "1"):
         usage(f"-a {acks}: unknown number of acknowledgements", "choose all, 1 or 0")
     try:
@@ -159,7 +159,16 @@ def produce(
     settings = ProducerSettings(
         acks=-1 if acks == "all" else int(acks), compression=Compression(compression_named(codec))
     )
+    for file in files or []:
+        _require_readable(file)
     send_all(bootstrap, topic, files or [], form, settings, partition=partition, quiet=quiet, as_json=as_json)
+
+
+def _require_readable(path: str) -> None:
+    """Raises Failure before anything is sent."""
+    if path != STANDARD_INPUT and not os.access(path, os.R_OK):
+        why = "permission denied" if os.path.exists(path) else "no such file"
+        raise Failure(f"cannot read {path}: {why}", "name a file that you may read")
 
 
 def send_all(
@@ -435,4 +444,4 @@ def compression_named(name: str) -> int:
     try:
         return Compression.named(name)
     except ValueError as problem:
-        usage(str(problem))
+        usage(f"-z {name}: {problem}")

@@ -556,7 +556,7 @@ def cancel(
     kavka reassign cancel --topic orders --partition 3
     """
     if (file is not None) + (topic is not None) + everything != 1:
-        usage("cancel what?", "name a plan's file, --topic NAME (and --partition N), or --all")
+        usage("give exactly one of FILE, --topic and --all", "for example kavka reassign cancel --topic orders")
     if partition is not None and topic is None:
         usage("--partition without --topic", "for example --topic orders --partition 3")
     wanted = _read(file) if file is not None else None

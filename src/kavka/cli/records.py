@@ -44,7 +44,7 @@ def delete(
     """
     partitions = partitions or []
     if (before is None) == (not everything):
-        usage("which records?", "give --before OFFSET, or --all for those that are there now")
+        usage("give exactly one of --before and --all", "for example kavka records delete orders --before 1200")
     which = "all records" if everything else f"all records before offset {before}"
     where = f"{'partition' if len(partitions) == 1 else 'partitions'} {', '.join(map(str, partitions))} of "
     confirm(f"delete {which} of {where if partitions else ''}{topic}", yes=yes)

@@ -40,7 +40,7 @@ def require_plain(addresses: str) -> None:
     schemes = sorted(set(re.findall(r"[A-Za-z_]+://", addresses)))
     if schemes:
         plain = re.sub(r"[A-Za-z_]+://([^/,]*)[^,]*", r"\1", addresses)
-        usage(f"-b {addresses}: brokers are named without {' or '.join(schemes)}", f"write -b {plain}")
+        usage(f"-b {addresses}: an address is HOST:PORT, without {' or '.join(schemes)}", f"write -b {plain}")
 
 
 def with_cluster(

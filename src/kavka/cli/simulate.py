@@ -104,7 +104,7 @@ def simulate(
         _list_scenarios(as_json=as_json)
         return
     if scenario is not None and shrink is not None:
-        usage("a scenario is small already", "--shrink is for seeds")
+        usage("--shrink does not go with --scenario", "a scenario is small already; give --seed instead")
     if replay is not None:
         given = (seed, scenario, brokers, hours, faults)
         if any(each is not None for each in given):
@@ -163,7 +163,7 @@ def _wish(seed: int | None, scenario: str | None, brokers: int | None, hours: fl
             usage("a scenario has its own brokers, faults and end", "only --seed goes with --scenario")
         found = find_scenarios(scenario)
         if not found:
-            usage(f"no scenario {scenario!r}", "kavka simulate --list has their names")
+            usage(f"unknown scenario {scenario!r}", "`kavka simulate --list` shows their names")
         if len(found) > 1:
             usage(f"--scenario {scenario!r} may be {len(found)} of them", "\n        ".join(found))
         return Wish(1 if seed is None else seed, found[0])
@@ -185,7 +185,7 @@ def _written_down(path: str) -> Wish:
         with open(path, encoding="utf-8") as file:
             found = parse(file.read())
     except OSError as problem:
-        raise Failure(f"{path} cannot be read: {problem.strerror}") from problem
+        raise Failure(f"{path} cannot be read: {problem.strerror}", "name a file that --shrink wrote") from problem
     except (NotARegression, UnicodeDecodeError) as problem:
         usage(f"{path} is no run that was written down: {problem}", "kavka simulate --shrink writes one")
     return Wish(found.plan.seed, hours=found.seconds / 3_600, regression=found, replay=path)

@@ -93,6 +93,10 @@ class WrongUsage(Exception):
     """A command line that no broker can be started from."""
 
 
+class NotSettings(ConfigError):
+    """A file that `kavka server` was given is another kind of text."""
+
+
 OPTIONS_OF_UP = {
     "--port": "port",
     "-p": "port",
@@ -177,6 +181,8 @@ def start_one(plan: Start) -> int:
         config = settings_of(plan)
     except WrongUsage as problem:
         return fail(str(problem), USAGE_NEXT, status=WRONG_USAGE)
+    except NotSettings as problem:
+        return fail(str(problem), "name a file such as Kafka's server.properties")
     except ConfigError as problem:
         return fail(str(problem), CONFIG_NEXT)
     except OSError as problem:
@@ -237,15 +243,12 @@ def settings_of(plan: Start) -> BrokerConfig:
 
 
 def _require_settings(path: str, written: Mapping[str, str]) -> None:
-    """Any text is lines of name=value to the parser. Raises ConfigError for one in which no name is a setting."""
+    """Any text is lines of name=value to the parser. Raises NotSettings for one in which no name is a setting."""
     from kavka.config.broker import setting_named
 
     if written and all(setting_named(name) is None for name in written):
         first = next(iter(written))
-        raise ConfigError(
-            f"{path} is no file of broker settings: none of its {len(written)} names is a setting, beginning with "
-            f"{first!r}"
-        )
+        raise NotSettings(f"{path} is not a file of broker settings; its first line sets {first!r}")
 
 
 def _recorded_broker_id(config: BrokerConfig) -> int | None:

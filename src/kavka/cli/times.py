@@ -21,7 +21,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        usage(f"{text!r} is no time", "write ms since 1970, or for example 2026-01-31T12:00:00Z")
+        usage(f"{text!r} is not a time", "write ms since 1970, or for example 2026-01-31T12:00:00Z")
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

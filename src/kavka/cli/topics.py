@@ -35,7 +35,7 @@ def topics(context: typer.Context, wants_list: ListHabit = False, bootstrap: Boo
     if wants_list:
         list_topics(bootstrap=bootstrap)
     elif context.invoked_subcommand is None:
-        usage("topics: which command?", "`kavka topics --help` shows commands")
+        usage("topics: no command is named", "`kavka topics --help` shows commands")
 
 
 @app.command("create")
@@ -187,7 +187,7 @@ def alter(
         usage(f"alter one topic at a time, not {', '.join(named)}")
     name, changed, unset = named[0], _assignments(settings), unset or []
     if partitions is None and not changed and not unset:
-        usage("nothing to alter", "give --partitions N, --set name=value or --unset name")
+        usage("no change is named", "give --partitions N, --set name=value or --unset name")
 
     async def work(cluster: Cluster) -> None:
         from kavka.client.admin import Admin, ConfigChange, ConfigOperation, ConfigResource, ResourceType
@@ -255,7 +255,7 @@ def _named(names: Sequence[str] | None, habit: Sequence[str] | None, what: str) 
     """Topics, as arguments or as Kafka's tools take them."""
     named = [*(names or []), *(habit or [])]
     if not named:
-        usage("which topic?", f"for example kavka topics {what} orders")
+        usage("no topic is named", f"for example kavka topics {what} orders")
     return named
 
 

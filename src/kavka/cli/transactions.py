@@ -62,7 +62,7 @@ def list_transactions(
 
     kavka transactions list --state Ongoing --running-longer-than-ms 60000
     """
-    states = one_of(states or [], STATES, what="state of transactions")
+    states = one_of(states or [], STATES, what="transaction state")
 
     async def work(cluster: Cluster) -> list[ListedTransaction]:
         from kavka.client.transaction_admin import TransactionAdmin

@@ -231,7 +231,7 @@ def test_a_record_that_is_too_large_fails_the_command(run: Run, topic: str) -> N
 
 def test_a_line_that_is_no_json_fails_the_command(run: Run, topic: str) -> None:
     failed = run("produce", topic, "-J", given=b'{"value": "v"}\nnonsense\n', status=1)
-    assert b"no JSON" in failed.stderr
+    assert b"not JSON" in failed.stderr
 
 
 # Settings

@@ -67,6 +67,18 @@ def test_a_wrong_number_is_shown_with_its_option_and_its_bound(words: list[str],
     assert "Input should" not in problem
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["consume", "t", "-f", "%y"], "kavka consume"),
+        (["produce", "t", "-H", "=v"], "kavka produce"),
+        (["topics", "alter", "t", "-p", "2", "--topic", "v"], "kavka topics alter"),
+    ],
+)
+def test_a_mistake_without_a_better_step_points_to_its_own_commands_help(words: list[str], command: str) -> None:
+    assert f"`{command} --help` shows options and examples" in run_alone(*words).stderr.decode()
+
+
 @pytest.mark.parametrize("words", [[], ["topics"], ["configs"]])
 def test_a_group_without_a_command_shows_its_commands(words: list[str]) -> None:
     shown = run_alone(*words)

@@ -25,12 +25,12 @@ def tp(text: str) -> TopicPartition:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["elect"], "elections of which partitions?"),
-        (["elect", "--all", "--topic", "t"], "elections of which partitions?"),
+        (["elect"], "give exactly one of --topic and --all"),
+        (["elect", "--all", "--topic", "t"], "give exactly one of --topic and --all"),
         (["elect", "--all", "--partition", "1"], "--partition without --topic"),
         (["elect", "--unclean", "--all"], "may lose acknowledged records"),
-        (["reassign", "cancel"], "cancel what?"),
-        (["reassign", "cancel", "--all", "--topic", "t"], "cancel what?"),
+        (["reassign", "cancel"], "give exactly one of FILE, --topic and --all"),
+        (["reassign", "cancel", "--all", "--topic", "t"], "give exactly one of FILE, --topic and --all"),
         (["reassign", "cancel", "--all", "--partition", "1"], "--partition without --topic"),
         (["reassign", "plan", "--brokers", "1,two"], "broker ids are numbers"),
         (["reassign", "plan", "--brokers", ","], "broker ids are numbers"),

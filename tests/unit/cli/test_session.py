@@ -11,9 +11,13 @@ from kavka.cli.session import with_cluster
 @pytest.mark.parametrize(
     ("addresses", "problem", "step"),
     [
-        ("http://host:9092", "brokers are named without http://", "write -b host:9092"),
-        ("PLAINTEXT://a:9092,PLAINTEXT://b:9092", "brokers are named without PLAINTEXT://", "write -b a:9092,b:9092"),
-        ("http://host:9092/path", "brokers are named without http://", "write -b host:9092"),
+        ("http://host:9092", "an address is HOST:PORT, without http://", "write -b host:9092"),
+        (
+            "SSL://a:9092,SSL://b:9092",
+            "an address is HOST:PORT, without SSL://",
+            "write -b a:9092,b:9092",
+        ),
+        ("http://host:9092/path", "an address is HOST:PORT, without http://", "write -b host:9092"),
         ("host:port", "'host:port' is no host:port", "host:port,host:port"),
     ],
 )
