@@ -318,6 +318,10 @@ class StorageError(KavkaError):
         self.path = path
 
 
+class DamagedLog(StorageError):
+    """One log has damaged records and takes no more. The disk works: its directory and all other logs go on."""
+
+
 class LogDirectoryLocked(StorageError):
     """Another broker holds the directory's `.lock`."""
 

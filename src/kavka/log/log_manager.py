@@ -32,6 +32,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kavka.errors import (
+    DamagedLog,
     DamagedMetadata,
     ErrorCode,
     InconsistentMetadata,
@@ -548,10 +549,12 @@ class LogManager:
         empty log in its place would hide its records, and stand in its way when the directory is back.
 
         Raises `InconsistentMetadata` if the log on disk is of another topic id (see `set_aside`), `StorageError` if it
-        cannot be made.
+        cannot be made, or has failed.
         """
         log = self._logs.get(partition)
         if log is not None:
+            if log.failure is not None:
+                raise log.failure
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
             return log
@@ -920,8 +923,16 @@ class LogManager:
     def on_storage_error(self, path: str, error: StorageError) -> list[TopicPartition]:
         """Takes the directory that `path` lies in offline; returns the partitions that are gone with it.
 
-        The caller halts the broker if `live_directories` is empty then.
+        A `DamagedLog` takes nothing along: its log has failed, the disk has not. The caller halts the broker if
+        `live_directories` is empty then.
         """
+        if isinstance(error, DamagedLog):
+            _logger.error(
+                "log damaged",
+                why=str(error),
+                next_step="restart the broker: it recovers the log, and fetches from the leader what was lost",
+            )
+            return []
         directory = self.directory_of(path)
         if directory is None:
             return []

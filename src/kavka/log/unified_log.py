@@ -32,6 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 from kavka.errors import (
     CorruptRecords,
+    DamagedLog,
     ErrorCode,
     InconsistentMetadata,
     InvariantViolation,
@@ -900,8 +901,9 @@ class UnifiedLog:
     # -- forgetting the end
 
     def truncate_to(self, offset: Offset, now_ms: int) -> bool:
-        """Removes what is at `offset` and behind it; False if there was nothing. Raises `StorageError`, also where the
-        records that it has to read are damaged: the log has failed then.
+        """Removes what is at `offset` and behind it; False if there was nothing.
+
+        Raises `StorageError`, and `DamagedLog` where the records that it has to read are damaged: the log has failed.
 
         The log then ends behind its last record below `offset`: at `offset`, or before it where that lies inside of a
         batch (all of which goes) or in a gap.
@@ -933,7 +935,7 @@ class UnifiedLog:
             raise
         except RecordsError as damage:
             # It may be half done, with the log end behind what the files have (I5).
-            self.failure = StorageError(self._directory.path, f"the log cannot be truncated to {offset}: {damage}")
+            self.failure = DamagedLog(self._directory.path, f"the log cannot be truncated to {offset}: {damage}")
             raise self.failure from damage
         return True
 

@@ -474,6 +474,30 @@ def test_the_failure_of_one_directory_leaves_the_others_alone(tmp_path: Path) ->
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
+def test_a_truncation_that_meets_damaged_records_stops_its_log_and_leaves_the_directory_alone(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    damaged = logs.get_or_create(first, TOPIC_ID, NOW_MS)
+    whole = logs.get_or_create(second, TOPIC_ID, NOW_MS)
+    append(damaged, batch(), batch(), batch())
+    append(whole, batch())
+    with open(tmp_path / "t-0" / f"{0:020}.log", "r+b") as file:
+        file.seek(len(batch()) + 16)  # The second batch's magic.
+        file.write(b"\x09")
+    with pytest.raises(StorageError, match="cannot be truncated") as error:
+        logs.truncate_to(first, 2, NOW_MS)
+    assert logs.on_storage_error(error.value.path, error.value) == []
+    assert logs.live_directories == [str(tmp_path)]
+    append(whole, batch())
+    for change in (lambda: append(damaged, batch()), lambda: logs.get_or_create(first, TOPIC_ID, NOW_MS)):
+        with pytest.raises(StorageError, match="cannot be truncated"):
+            change()
+    logs.close(NOW_MS)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    again, _report = restarted(logs, tmp_path)
+    assert (found(again, first).log_end_offset, found(again, second).log_end_offset) == (1, 2)
+
+
 def test_a_directory_that_cannot_be_made_is_offline_from_the_start(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a file is in the way")
     logs = manager(tmp_path / "a", tmp_path / "b")
