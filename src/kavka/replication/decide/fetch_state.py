@@ -292,7 +292,7 @@ class FetchState:
             return Truncation(
                 min(own_end, end_offset),
                 f"the leader has epoch {leader.leader_epoch} where this log has {own_epoch}, which ends at {own_end}: "
-                "the logs part there or before",
+                "the logs diverge there or before",
                 evidence,
                 is_complete=False,
             )

@@ -469,8 +469,8 @@ class FollowedPartitions:
         self._record(
             state,
             DecisionKind.FENCED,
-            f"broker {self._leader_id} knows a later leader epoch than {state.leader_epoch}: nothing is fetched until "
-            "the controller tells of it here",
+            f"broker {self._leader_id} knows a later leader epoch than {state.leader_epoch}: this broker fetches "
+            "nothing until the controller announces it here",
             {"fetch_offset": state.fetch_offset, "leader": self._leader_id},
         )
 

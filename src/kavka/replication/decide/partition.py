@@ -515,8 +515,8 @@ class Partition:
         standing = self._rules.eligibility.standing(broker_id)
         if standing is not None and standing.broker_epoch > broker_epoch:
             why = (
-                f"a fetch of broker {broker_id} with broker epoch {broker_epoch} comes from before its restart: it is "
-                f"registered with {standing.broker_epoch}"
+                f"broker {broker_id} sent this fetch before its restart, with broker epoch {broker_epoch}; it is "
+                f"registered with {standing.broker_epoch} now"
             )
             epochs = (broker_epoch, standing.broker_epoch)
             decisions = self._refusals.decide(

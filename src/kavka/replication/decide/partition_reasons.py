@@ -62,7 +62,7 @@ def leadership_taken(partition: Partition, before: LeaderAndIsr, now_ms: int, *,
         partition,
         DecisionKind.LEADERSHIP_TAKEN,
         f"the controller made broker {partition.local_broker_id} the leader in epoch {state.leader_epoch}; its log "
-        f"ends at {log.log_end_offset}, {log.high_watermark} of it known as committed",
+        f"ends at {log.log_end_offset}, and records below {log.high_watermark} are known to be committed",
         now_ms,
         before={"leader": before.leader, "leader_epoch": before.leader_epoch},
         after={"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)},
@@ -81,7 +81,7 @@ def following(partition: Partition, before: LeaderAndIsr, now_ms: int, *, needs_
         partition,
         DecisionKind.FOLLOWING,
         f"broker {partition.local_broker_id} follows broker {state.leader} in leader epoch {state.leader_epoch}"
-        + (", and looks first where their logs part" if needs_truncation else ""),
+        + (", and first finds where their logs diverge" if needs_truncation else ""),
         now_ms,
         before={"leader": before.leader, "leader_epoch": before.leader_epoch},
         after={"leader": state.leader, "leader_epoch": state.leader_epoch},
@@ -94,8 +94,8 @@ def resigned(partition: Partition, later_epoch: LeaderEpoch, now_ms: int) -> Dec
     return _decision(
         partition,
         DecisionKind.FENCED,
-        f"broker {partition.local_broker_id} led in epoch {known}, which the controller says is over, and heard of no "
-        "other: it takes and gives no records until it does",
+        f"broker {partition.local_broker_id} led in epoch {known}, which the controller says is over: it accepts and "
+        "serves no records until it knows the next leader",
         now_ms,
         evidence={"leader_epoch": known, "later_epoch": later_epoch},
     )
