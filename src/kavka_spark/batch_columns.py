@@ -32,7 +32,7 @@ _CODEC_NAMES = {codec.value: codec.name.lower() for codec in Compression}
 
 
 def batch_value(name: str, batch: PlacedBatch) -> Value:
-    """What the column `name` says of every record of `batch`."""
+    """The value of column `name` for every record of `batch`."""
     header = batch.header
     match name:
         case "timestampType":
@@ -59,11 +59,11 @@ def batch_value(name: str, batch: PlacedBatch) -> Value:
             return batch.crc_ok
         case "position":
             return batch.position
-    raise ValueError(f"{name} is no column of batches")
+    raise ValueError(f"{name} is not a column of batches")
 
 
 def batch_column(name: str, chunk: Chunk, run_of_row: Longs) -> pa.Array:
-    """The column `name` for rows of a chunk; row i is of run `run_of_row[i]`."""
+    """The column `name` for the rows of a chunk. Row i belongs to run `run_of_row[i]`."""
     kind = TYPES[name]
     values = _by_run(name, chunk)
     if (values == values[0]).all():
@@ -74,7 +74,7 @@ def batch_column(name: str, chunk: Chunk, run_of_row: Longs) -> pa.Array:
 
 
 def _by_run(name: str, chunk: Chunk) -> NDArray[Any]:
-    """As `batch_value`, for each run; what headers tell, at once."""
+    """As `batch_value`, for each run; values from headers are read in one step."""
     field = _HEADER_FIELDS.get(name)
     if field is not None:
         return chunk.of_headers(field)
@@ -84,7 +84,7 @@ def _by_run(name: str, chunk: Chunk) -> NDArray[Any]:
 
 
 class ConstantColumns:
-    """The columns that are the same for all of a partition, made once and sliced."""
+    """The columns whose value is the same for the whole partition; made once, then sliced."""
 
     def __init__(self, *, topic: str, partition: int, file: str) -> None:
         self._values: dict[str, Value] = {"topic": topic, "partition": partition, "file": file}

@@ -37,11 +37,11 @@ NO_OFFSET = -1
 
 
 class PlacedBatch(NamedTuple):
-    """A batch in a larger piece of bytes, and what is known of it."""
+    """A batch inside a larger piece of bytes, and what is known about it."""
 
     header: BatchHeader
     data: memoryview
-    """The piece, which other batches share."""
+    """The piece of bytes, shared with other batches."""
     start: int
     """Where in `data` the batch starts."""
     position: int
@@ -62,7 +62,7 @@ class PlacedBatch(NamedTuple):
 def next_offset(data: bytes | memoryview, *, topic: str = "", partition: int = -1) -> int:
     """The last offset of the last complete batch in `data` + 1, or -1 where no batch is complete.
 
-    A reader goes on there, however many rows it was given: compaction and markers leave gaps. Reads headers only.
+    A reader continues there, however many rows it got: compaction and markers leave gaps. Reads headers only.
     Raises `CorruptBatchError`.
     """
     last = NO_OFFSET
@@ -110,7 +110,7 @@ def committed_batches(
 
 
 def check_crc(batch: RecordBatch, topic: str, partition: int) -> None:
-    """Raises `CorruptBatchError` where the CRC is not what the header says."""
+    """Raises `CorruptBatchError` if the CRC differs from the one in the header."""
     found = crc32c(batch.view[CRC_START:])
     if found != batch.header.crc:
         raise CorruptBatchError(
@@ -133,7 +133,7 @@ def is_abort(batch: RecordBatch, topic: str, partition: int) -> bool:
 
 
 def odd_header(header: BatchHeader) -> str | None:
-    """What of a header cannot be, where its length and magic can; None if nothing."""
+    """What is impossible in a header whose length and magic are possible; None if nothing is."""
     base_offset, delta = header.base_offset, header.last_offset_delta
     if base_offset < 0 or delta < 0 or base_offset + delta >= MAX_OFFSET:
         return f"offsets from {header.base_offset} on with a last delta of {header.last_offset_delta}"
@@ -143,7 +143,7 @@ def odd_header(header: BatchHeader) -> str | None:
 
 
 def _batches(view: memoryview, topic: str, partition: int, expected: int) -> Iterator[tuple[int, RecordBatch]]:
-    """(position, batch) of every complete batch; `expected`: the offset to name where the first tells none."""
+    """(position, batch) of every complete batch. `expected` is the offset to name if the first batch has none."""
     position, end = 0, len(view)
     last = NO_OFFSET
     while position < end:

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 
 
 class Bounds:
-    """What filters leave of partitions, offsets and times."""
+    """The partitions, offsets and times that the filters leave."""
 
     def __init__(self) -> None:
         self.partitions: frozenset[int] | None = None
@@ -37,7 +37,7 @@ class Bounds:
         self.first_timestamp_ms: int | None = None
 
     def take(self, condition: Filter) -> bool:
-        """Whether the condition is taken over whole; see I1."""
+        """Whether this filter replaces Spark's own check completely (I1)."""
         name = getattr(condition, "attribute", ())
         if name == ("timestamp",):
             self._take_timestamp(condition)
@@ -92,7 +92,7 @@ class Bounds:
 
 
 def _milliseconds(value: Any) -> int | None:
-    """Of a filter's timestamp, rounded down; None for one that does not say in which zone it is."""
+    """Milliseconds of a filter's timestamp, rounded down. None if the timestamp has no time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     return math.floor(value.timestamp() * 1000)

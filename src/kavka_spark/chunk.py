@@ -23,7 +23,7 @@ _FIELD_INDEX = {name: index for index, name in enumerate(BatchHeader._fields)}
 
 
 class Run(NamedTuple):
-    """Some of the records of one batch, one behind another in `source`."""
+    """Some records of one batch, one after another in `source`."""
 
     batch: PlacedBatch
     source: memoryview

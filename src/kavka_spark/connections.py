@@ -39,28 +39,28 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class WorkerConnection:
-    """A cluster, and the loop on which its coroutines run."""
+    """A connected cluster, and the loop on which its coroutines run."""
 
     def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster = cluster
-        """To be used in coroutines given to `run` and `submit`, and nowhere else."""
+        """Use it only in coroutines that are passed to `run` or `submit`."""
         self._loop = loop
         self._sizes: OrderedDict[TopicPartition, float] = OrderedDict()
-        """Bytes of log for each offset, as the readers of this process found them."""
+        """Bytes of log per offset, as measured by the readers of this process."""
 
     def learn_size(self, partition: TopicPartition, bytes_per_offset: float) -> None:
-        """For the next task that reads this partition here: how much to ask for."""
+        """Remembers it for the next task that reads this partition in this process."""
         self._sizes[partition] = bytes_per_offset
         self._sizes.move_to_end(partition)
         if len(self._sizes) > KEPT_SIZES:
             self._sizes.popitem(last=False)
 
     def size(self, partition: TopicPartition) -> float | None:
-        """Bytes for each offset, where a task has read this partition here."""
+        """Bytes per offset, if a task of this process has read this partition."""
         return self._sizes.get(partition)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs it on the loop's thread and waits; what it raises is raised here."""
+        """Runs the coroutine on the loop's thread, waits, and raises what it raises."""
         future = self.submit(work)
         try:
             return future.result()
@@ -68,12 +68,12 @@ class WorkerConnection:
             future.cancel()
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Starts it on the loop's thread. Who starts it takes its result, or cancels it."""
+        """Starts the coroutine on the loop's thread. The caller must take its result or cancel it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 class _Connections:
-    """Those of this process."""
+    """The connections of this process."""
 
     def __init__(self) -> None:
         self.process_id = os.getpid()
@@ -129,7 +129,7 @@ _making = threading.Lock()
 
 
 def connection(options: ConnectionOptions) -> WorkerConnection:
-    """The connection to that cluster, made where this process has none yet.
+    """The connection to that cluster. Connects if this process is not connected yet.
 
     Raises `ConnectionFailed` where no broker answers within `kafka.default.api.timeout.ms`, `ConfigError` for
     certificates that cannot be used, `RequestError` for a wrong password.

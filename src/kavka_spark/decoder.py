@@ -40,13 +40,13 @@ from kavka_spark.record_fields import Longs, RecordFields, hop, locate
 __all__ = ["ArrowDecoder", "decode_batches", "next_offset", "schema"]
 
 DEFAULT_MAX_ROWS = 10_000
-"""Rows of an Arrow batch. At 100 bytes a record Spark takes 10,000 a batch three times as fast as 1,000."""
+"""Rows in an Arrow batch. At 100 bytes a record Spark takes 10,000 a batch three times as fast as 1,000."""
 DEFAULT_MAX_BYTES = 8 << 20
 DEFAULT_MAX_INFLATED_BYTES = 256 << 20
 """Bound on one batch's inflated records; a producer's batch of 1 MB at 1:100 has 100 MB."""
 _SEQUENCE_SPAN = 1 << 31
 _SAFE_SUMMAND = 1 << 62
-"""Two numbers up to this add up within 64 bits."""
+"""Two numbers up to this limit can be added in 64 bits."""
 
 
 def decode_batches(
@@ -99,7 +99,7 @@ _Inflated: TypeAlias = tuple[PlacedBatch, memoryview, int, int]
 class _Stamps(NamedTuple):
     offsets: Longs
     timestamps: Longs
-    """ms; empty where nobody asked."""
+    """In ms; empty if nobody asked for them."""
 
 
 class ArrowDecoder:
@@ -135,7 +135,7 @@ class ArrowDecoder:
         """The batch that the last `CorruptBatchError` was raised for, of those that `decode` was given."""
 
     def decode(self, batches: Iterable[PlacedBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of `batches`, in their order, as far as their offsets are asked for."""
+        """The rows of `batches` in order, for the offsets that were asked for."""
         max_rows, max_bytes = self._max_rows, self._max_bytes
         runs: list[Run] = []
         positions = array("q")
@@ -210,7 +210,7 @@ class ArrowDecoder:
             first = last
 
     def _stamps(self, fields: RecordFields, chunk: Chunk, rows: slice) -> _Stamps | None:
-        """Offsets and timestamps of the records; None where they cannot be."""
+        """Offsets and timestamps of the records; None if they are impossible."""
         run_of_row = chunk.run_of_row[rows]
         deltas = fields.offset_deltas
         offsets = chunk.of_headers("base_offset")[run_of_row] + deltas
@@ -234,7 +234,7 @@ class ArrowDecoder:
     def _arrow_batches(
         self, chunk: Chunk, rows: slice, fields: RecordFields, stamps: _Stamps
     ) -> Iterator[pa.RecordBatch]:
-        """One Arrow batch, or none where no offset of it is asked for."""
+        """One Arrow batch, or nothing if no offset of it was asked for."""
         offsets, run_of_row = stamps.offsets, chunk.run_of_row[rows]
         # They rise, so that those asked for lie one beside another.
         kept = slice(
@@ -269,7 +269,7 @@ class ArrowDecoder:
         yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _decode_runs_plainly(self, runs: Sequence[Run], first_row: int) -> Iterator[pa.RecordBatch]:
-        """The rows of `runs` from `first_row` on, which the fast way could not make sense of."""
+        """The rows of `runs` from `first_row` on, which the fast way could not decode."""
         skipped = first_row
         for run in runs:
             if skipped < run.row_count:

@@ -27,14 +27,14 @@ class _Sent(NamedTuple):
 
 
 class Deliveries:
-    """Those of one task. Belongs to the loop of its producer."""
+    """The batches of one task. Belongs to the loop of its producer."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._pending: deque[_Sent] = deque()
 
     async def send(self, batches: list[tuple[str, EncodedBatch]]) -> None:
-        """Hands batches over, waiting for room. Raises `DeliveryError`, also for batches of earlier calls."""
+        """Passes batches on and waits for room. Raises `DeliveryError`, also for batches of earlier calls."""
         for topic, encoded in batches:
             partition = TopicPartition(topic, encoded.partition)
             try:

@@ -1,10 +1,10 @@
-"""The doctor: what Spark on this machine would run with, what of it does not fit, and how to mend it.
+"""The doctor: what Spark would run with on this machine, what does not fit, and how to fix it.
 
 Decides from versions and paths that `examine` collects; starts no Spark. It must work where nothing works: each part is
-looked at by itself, and what cannot be looked at is a finding and no exception.
+examined by itself, and what cannot be examined becomes a finding, not an exception.
 
     I1  a finding that is wrong says what to do
-    I2  the Python that workers would run is asked itself, as a process: it may be another one with other packages
+    I2  the Python of the workers is started and asked: it may be another one, with other packages
 
 Source: Spark 4's requirements (Java 17 or 21, Python 3.10 on, pandas 2.2 on, pyarrow 15 on); kavka's own are those of
 the extra `spark` in pyproject.toml.
@@ -39,7 +39,7 @@ PACKAGES: Mapping[str, tuple[tuple[int, ...], tuple[int, ...] | None]] = {
 }
 """From this version on, and before that one. grpcio comes with pyspark[pipelines], which `kavka pipeline` needs."""
 ANSWER_S = 20.0
-"""How long a Java or a Python may take to say its version."""
+"""How long a Java or a Python may take to print its version."""
 LEAST_FREE_BYTES = 1 << 30
 """For shuffles and state, in Spark's local directory."""
 
@@ -66,7 +66,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One part: what was found, and, where it does not fit, what to do."""
+    """One part: what was found, and what to do if it does not fit."""
 
     part: str
     verdict: Verdict
@@ -78,7 +78,7 @@ class Finding:
 
 
 def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """Looks at everything that Spark on this machine needs, in the order in which it is needed."""
+    """Examines everything that Spark needs on this machine, in the order in which it is needed."""
     surroundings = os.environ if environment is None else environment
     driver = ask_python(sys.executable)
     return [
@@ -111,7 +111,7 @@ def _spark_home(environment: Mapping[str, str]) -> list[Finding]:
     jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
     if not jars:
         advice = "unset SPARK_HOME: pyspark brings its own Spark"
-        return [Finding("SPARK_HOME", Verdict.WRONG, f"{home} holds no Spark", advice)]
+        return [Finding("SPARK_HOME", Verdict.WRONG, f"{home} has no Spark in it", advice)]
     there, ours = jars[0].stem.rpartition("-")[2], _installed("pyspark")
     if ours is not None and there != ours:
         found = f"{home} is Spark {there}, pyspark is {ours}"
@@ -122,7 +122,7 @@ def _spark_home(environment: Mapping[str, str]) -> list[Finding]:
 def _java(environment: Mapping[str, str]) -> Finding:
     home = environment.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
-    install = "install Java 17 (Debian: apt-get install openjdk-17-jre-headless), or let JAVA_HOME name one"
+    install = "install Java 17 (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
     if program is None:
         return Finding("java", Verdict.WRONG, "no java in PATH, and JAVA_HOME is not set", install)
     try:
@@ -133,20 +133,20 @@ def _java(environment: Mapping[str, str]) -> Finding:
 
 
 def java_finding(program: str, said: str) -> Finding:
-    """What `java -version` means for Spark."""
+    """What the output of `java -version` means for Spark."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', said)
     if match is None:
         first = said.strip().splitlines()[0] if said.strip() else "nothing"
-        return Finding("java", Verdict.WRONG, f"{program} says: {first}", "let JAVA_HOME name a Java 17 or 21")
+        return Finding("java", Verdict.WRONG, f"{program} says: {first}", "set JAVA_HOME to a Java 17 or 21")
     major = int(match[2] or 0) if match[1] == "1" else int(match[1])
     found = f"{match[0].removeprefix('version ')} at {program}".replace('"', "")
     if major < JAVA_OLDEST:
         return Finding(
-            "java", Verdict.WRONG, f"{found}: Spark 4 needs {JAVA_OLDEST}", "let JAVA_HOME name a Java 17 or 21"
+            "java", Verdict.WRONG, f"{found}: Spark 4 needs {JAVA_OLDEST}", "set JAVA_HOME to a Java 17 or 21"
         )
     if major not in JAVA_TRIED:
         tried = " and ".join(map(str, JAVA_TRIED))
-        return Finding("java", Verdict.DOUBTFUL, found, f"Spark 4 is made for Java {tried}; let JAVA_HOME name one")
+        return Finding("java", Verdict.DOUBTFUL, found, f"Spark 4 supports Java {tried}; set JAVA_HOME to one")
     return Finding("java", Verdict.WELL, found)
 
 
@@ -178,7 +178,7 @@ def _connector() -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class PythonAnswer:
-    """What a Python said of itself; `problem` where it did not answer."""
+    """What a Python reports about itself; `problem` if it did not answer."""
 
     executable: str
     version: str = ""
@@ -231,7 +231,7 @@ def _worker(environment: Mapping[str, str], driver: PythonAnswer) -> list[Findin
 
 
 def worker_problem(worker: PythonAnswer, driver: PythonAnswer) -> str:
-    """Why a worker with this Python would fail; empty where it would not."""
+    """Why a worker with this Python would fail; empty if it would not."""
     if worker.problem:
         return f"does not run ({worker.problem})"
     if worker.version.split(".")[:2] != driver.version.split(".")[:2]:
@@ -243,7 +243,7 @@ def worker_problem(worker: PythonAnswer, driver: PythonAnswer) -> str:
 
 
 def package_finding(part: str, name: str, version: str | None) -> Finding:
-    """Whether a package is there in a version that fits."""
+    """Whether a package is installed in a version that fits."""
     first, before = PACKAGES[name]
     wanted = f"{name}>={_dotted(first)}" + (f",<{_dotted(before)}" if before else "")
     if version is None:
@@ -278,7 +278,7 @@ def _address(environment: Mapping[str, str]) -> Finding:
     if "SPARK_LOCAL_IP" in environment:
         return Finding("address", Verdict.WELL, f"SPARK_LOCAL_IP={environment['SPARK_LOCAL_IP']}")
     name = socket.gethostname()
-    advice = "export SPARK_LOCAL_IP=127.0.0.1 (kavka_spark.session and kavka pipeline do so for local masters)"
+    advice = "export SPARK_LOCAL_IP=127.0.0.1 (kavka_spark.session and kavka pipeline do this for local masters)"
     try:
         address = socket.gethostbyname(name)
     except OSError:
@@ -292,7 +292,7 @@ def _room(environment: Mapping[str, str]) -> Finding:
     import tempfile
 
     directory = environment.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
-    advice = "let SPARK_LOCAL_DIRS name a directory with room"
+    advice = "set SPARK_LOCAL_DIRS to a directory with enough room"
     try:
         free = shutil.disk_usage(directory).free
     except OSError as problem:

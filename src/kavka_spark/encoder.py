@@ -56,7 +56,7 @@ class RecordColumns(NamedTuple):
 
 
 class EncodedBatch(NamedTuple):
-    """A batch for a partition, and its largest record's bytes (for messages about what is too large)."""
+    """A batch for a partition, and the size of its largest record (for messages about records that are too large)."""
 
     partition: int
     records: EncodedRecords
@@ -104,7 +104,7 @@ def encode(
 
 
 def as_binary(column: pa.Array) -> pa.Array:
-    """Text or bytes, of whatever width of offsets, as Arrow's plain binary."""
+    """Text or bytes, with offsets of any width, as Arrow's plain binary."""
     return column if column.type == pa.binary() else column.cast(pa.binary())
 
 
@@ -118,7 +118,7 @@ def lengths_of(column: pa.Array) -> Array:
 
 
 def nulls_of(column: pa.Array) -> Array:
-    """Which values of a column are null, as booleans."""
+    """For each value of a column whether it is null."""
     return np.asarray(pc.is_null(column))
 
 
@@ -136,7 +136,7 @@ def _bytes_of(column: pa.Array) -> tuple[memoryview, Array]:
 
 
 def _batch_starts(sizes: Array, partitions: Array, batch_bytes: int) -> Array:
-    """Rows at which a batch begins: where the partition changes, and where the batch would be too large."""
+    """The rows at which a batch begins: where the partition changes, or where the batch would become too large."""
     edges = np.flatnonzero(np.diff(partitions)) + 1
     starts: list[int] = []
     ends = np.cumsum(sizes)
@@ -171,7 +171,7 @@ def _join(
 
 
 def _told_lengths(column: pa.Array | None, rows: int) -> Array:
-    """Lengths as a record tells them: -1 for null."""
+    """Lengths as a record has them: -1 for null."""
     if column is None:
         return np.full(rows, -1, np.int64)
     lengths = lengths_of(column)
@@ -208,7 +208,7 @@ def _binary(fields: list[tuple[Array, Array]]) -> pa.Array:
 
 
 def _tails(headers: pa.Array | None, rows: int) -> tuple[pa.Array, Array]:
-    """What stands behind each value, the count of headers and the headers, and its length."""
+    """What follows each value (the count of headers, and the headers), and its length."""
     if headers is None:
         none = _binary([_varints(np.zeros(rows, np.int64))])
         return none, np.ones(rows, np.int64)

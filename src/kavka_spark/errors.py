@@ -1,4 +1,4 @@
-"""What can go wrong with Spark on kavka, said with topic, partition and offset.
+"""What can go wrong with Spark on kavka: errors that name topic, partition and offset.
 
 All of it is a failure of the world, below `KavkaError`. An exception crosses from Spark's workers to the driver, so
 each can be pickled: its arguments are those of its constructor.
@@ -9,14 +9,15 @@ from __future__ import annotations
 from kavka.errors import KavkaError
 
 READ_ELSEWHERE = (
-    "Another replica may hold it whole: let that one lead (fsck over the brokers' log directories tells which); "
+    "Another replica may have it undamaged: make that one the leader "
+    "(fsck over the brokers' log directories shows which); "
     "or read on behind it with startingOffsets"
 )
-"""What to do where a broker handed the batch out."""
+"""What to do if the batch came from a broker."""
 
 
 class CorruptBatchError(KavkaError):
-    """Bytes that are no valid record batch of `topic` and `partition`; nothing of that batch was handed out.
+    """Bytes of `topic` and `partition` that are not a valid record batch. Nothing of that batch was returned.
 
     `offset` is the batch's base offset, or the one that was expected where the batch does not tell. `advice` is what
     its reader can do about it.
@@ -36,11 +37,11 @@ class CorruptBatchError(KavkaError):
 
 
 class SinkError(KavkaError):
-    """Rows that cannot become records; the message says which column does not fit and how to mend it."""
+    """Rows that cannot become records. The message says which column does not fit and how to fix it."""
 
 
 class DeliveryError(KavkaError):
-    """Records that a partition did not take, or of which nobody knows whether it did."""
+    """Records that a partition did not take, or that it may have taken."""
 
     def __init__(self, topic: str, partition: int, reason: str) -> None:
         super().__init__(topic, partition, reason)
@@ -53,9 +54,9 @@ class DeliveryError(KavkaError):
 
 
 class BatchChangedError(KavkaError):
-    """A micro-batch that was committed came again with other rows: exactly once cannot be had of it.
+    """A committed micro-batch came again with other rows, so exactly once is not possible for it.
 
-    Raised before anything is written. `found` and `expected` tell rows and bytes.
+    Raised before anything is written. `found` and `expected` count rows and bytes.
     """
 
     def __init__(self, task: str, expected: str, found: str) -> None:
@@ -74,7 +75,7 @@ class BatchChangedError(KavkaError):
 
 
 class LogFileError(KavkaError):
-    """A log file that cannot be read: gone since the query was planned, forbidden, or on a broken disk."""
+    """A log file that cannot be read: deleted since the query was planned, forbidden, or on a broken disk."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
@@ -82,11 +83,11 @@ class LogFileError(KavkaError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}; a broker that runs deletes old segments, and the query can be run again"
+        return f"{self.path}: {self.reason}; a running broker deletes old segments; run the query again"
 
 
 class DataLossError(KavkaError):
-    """Records of `topic` and `partition` that a query is to read, and that the topic no longer holds, or never did.
+    """Records of `topic` and `partition` that a query should read, and that the topic no longer holds, or never did.
 
     `wanted` is the offset that was to be read; `earliest` and `latest` are those that the log holds now, -1 where
     there is no such log. With `failOnDataLoss=false` the query goes on instead.
@@ -102,16 +103,18 @@ class DataLossError(KavkaError):
         self.reason = reason
 
     def __str__(self) -> str:
-        held = f"it holds {self.earliest} to before {self.latest}" if self.earliest >= 0 else "there is no such log"
+        held = (
+            f"the log holds {self.earliest} to before {self.latest}" if self.earliest >= 0 else "there is no such log"
+        )
         return (
-            f"{self.topic}-{self.partition}: offset {self.wanted} is wanted, and {held}: {self.reason}. "
-            "Option failOnDataLoss=false lets the query go on with what there is; a stream that must not lose anything "
-            "is to be started anew, with a checkpoint of its own"
+            f"{self.topic}-{self.partition}: offset {self.wanted} is wanted, but {held}: {self.reason}. "
+            "Option failOnDataLoss=false lets the query go on with what is there; a stream that must not lose anything "
+            "has to start again with a new checkpoint"
         )
 
 
 class SubscriptionError(KavkaError):
-    """Topics or partitions that a query names and that do not fit what the cluster has."""
+    """Topics or partitions of a query that do not match what the cluster has."""
 
 
 class StaleBatchError(KavkaError):
@@ -131,7 +134,7 @@ class StaleBatchError(KavkaError):
 
 
 class TaskFencedError(KavkaError):
-    """Another attempt of the same task has taken its transactional id over; nothing of this one is committed."""
+    """Another attempt of the same task has taken over its transactional id. Nothing of this attempt is committed."""
 
     def __init__(self, task: str, reason: str) -> None:
         super().__init__(task, reason)

@@ -1,4 +1,4 @@
-"""A task's rows in one transaction, with a marker that says which micro-batch they are.
+"""A task's rows in one transaction, with a marker that names their micro-batch.
 
 Decides in which order the transactional id is taken over, the markers are read and rows are written, and what a task
 that comes again does. It must not know columns or record batches' bytes.
@@ -48,11 +48,11 @@ from kavka_spark.markers import Marker, Task
 from kavka_spark.row_encoder import RowEncoder
 
 ABORT_TIMEOUT_S: Final = 10.0
-"""How long a task that fails tries to abort; whoever comes next for the task does it otherwise."""
+"""How long a failing task tries to abort. If it cannot, the task's next attempt does."""
 
 
 class BatchOfTask(NamedTuple):
-    """What is to be written once."""
+    """What must be written exactly once."""
 
     task: Task
     batch: int
@@ -122,13 +122,13 @@ class ExactlyOnce:
 
 
 def _is_fenced(refused: BaseException | None) -> bool:
-    """Whether a partition's leader heard of the next attempt before the coordinator said so."""
+    """Whether a partition's leader heard of the next attempt before the coordinator answered."""
     codes = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
     return isinstance(refused, ProducerFenced) or (isinstance(refused, RequestError) and refused.code in codes)
 
 
 async def _end(producer: Producer) -> None:
-    """Leaves nothing open that can be ended now."""
+    """Ends what is still open, as far as it can be ended now."""
     try:
         if producer.in_transaction:
             await asyncio.wait_for(producer.abort_transaction(), ABORT_TIMEOUT_S)
@@ -142,7 +142,7 @@ _topics: WeakKeyDictionary[WorkerConnection, dict[str, MarkerTopic]] = WeakKeyDi
 
 
 def _marker_topic(connection: WorkerConnection, name: str) -> MarkerTopic:
-    """The topic as this process knows it: what was read of it is kept from task to task."""
+    """The topic as this process knows it. What was read of it is kept from task to task."""
     known = _topics.setdefault(connection, {})
     if name not in known:
         known[name] = MarkerTopic(connection.cluster, name)

@@ -42,7 +42,7 @@ class Lag(NamedTuple):
     """One source of one query after a micro-batch."""
 
     query: str
-    """Its name, or its id where it has none."""
+    """The query's name, or its id if it has none."""
     batch_id: int
     behind: dict[TopicPartition, int]
     """Offsets between what was read and the end of the log, for each partition."""
@@ -53,7 +53,7 @@ class Lag(NamedTuple):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Under the names that Spark's "kafka" source gives them."""
+        """The figures under the names of Spark's "kafka" source."""
         values = list(self.behind.values()) or [0]
         return {
             "avgOffsetsBehindLatest": sum(values) / len(values),
@@ -63,7 +63,7 @@ class Lag(NamedTuple):
 
 
 def offsets_behind_latest(source: SourceProgress) -> dict[TopicPartition, int] | None:
-    """What a source has still to read; None for one that is no topic, or does not report the end of its own."""
+    """What a source still has to read. None if the source is not a topic, or does not report where its topic ends."""
     try:
         read, latest = json.loads(source.endOffset), json.loads(source.latestOffset)
         reached = Offsets.from_json(read).positions
@@ -74,15 +74,15 @@ def offsets_behind_latest(source: SourceProgress) -> dict[TopicPartition, int] |
 
 
 class LagListener(StreamingQueryListener):
-    """Hands the lag of every source to `report` as its query progresses, and keeps the last of each query."""
+    """Passes the lag of every source to `report` as its query progresses, and keeps the last one of each query."""
 
     def __init__(self, report: Callable[[Lag], None] | None = None) -> None:
         self.latest: OrderedDict[str, list[Lag]] = OrderedDict()
-        """By query, one for each of its sources."""
+        """By query: one lag for each of its sources."""
         self._report = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is read yet."""
+        """Does nothing: the query has read nothing yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
@@ -103,7 +103,7 @@ class LagListener(StreamingQueryListener):
                 self._report(lag)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Idle: the lag is the one of the last progress."""
+        """Does nothing: an idle query has the lag of its last progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """What is not running has its last lag still."""
+        """Keeps the lag: a query that stopped still has its last one."""

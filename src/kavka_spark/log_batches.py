@@ -57,7 +57,7 @@ _OF_THE_END: dict[str, Callable[[ScanEnd], Any]] = {
     "size_bytes": lambda end: end.size_bytes,
     "problem": lambda end: str(end.problem),
 }
-"""What bytes that are no batch tell; the other columns are null."""
+"""The columns that have a value for bytes that are not a batch; the others are null."""
 
 PLACE_COLUMNS = {"topic": "string", "partition": "int", "file": "string", "active": "boolean"}
 DDL = {**PLACE_COLUMNS, **{name: column.ddl for name, column in _COLUMNS.items()}}
@@ -66,7 +66,7 @@ _PLACE_TYPES = {"topic": pa.string(), "partition": pa.int32(), "file": pa.string
 
 
 def batches_table(window: Window, piece: LogPiece, columns: list[str]) -> pa.RecordBatch:
-    """The rows of a window: its batches, then the bytes behind them that are none."""
+    """The rows of a window: its batches, then the bytes after them that are not a batch."""
     place = {"topic": piece.topic, "partition": piece.partition, "file": piece.path, "active": piece.is_active}
     count = len(window.batches) + (window.end is not None)
     arrays = []

@@ -26,7 +26,7 @@ _TEXTS = (("topic",), ("file",))
 
 
 class LogFilters:
-    """What filters leave of topics, partitions, offsets and files."""
+    """The topics, partitions, offsets and files that the filters leave."""
 
     def __init__(self) -> None:
         self._bounds = Bounds()
@@ -34,7 +34,7 @@ class LogFilters:
         self._topic_starts: list[str] = []
 
     def heed(self, condition: Filter) -> None:
-        """Keeps in mind what the condition refuses, as far as it is about a segment's name."""
+        """Takes note of a filter, as far as it concerns a segment's name."""
         name = getattr(condition, "attribute", ())
         if name not in _TEXTS:
             self._bounds.take(condition)
@@ -50,7 +50,7 @@ class LogFilters:
                 pass
 
     def wanted(self, segments: Sequence[LogPiece]) -> list[LogPiece]:
-        """Those of `segments`, which are whole and in order, that may hold rows."""
+        """Those of `segments` (whole, in order) that may hold matching rows."""
         if not segments:
             return []
         following = [*pairwise(segments), (segments[-1], None)]

@@ -67,9 +67,9 @@ _ROWS = ("records", "batches")
 _ON_CORRUPT = ("fail", "skip", "keep")
 _DEFAULT_SPLIT_BYTES = 256 << 20
 _DEFAULT_MAX_BATCH_BYTES = 256 << 20
-_ADVICE = "onCorrupt=skip leaves such batches out, onCorrupt=keep reads what can be read of them"
+_ADVICE = "onCorrupt=skip leaves such batches out; onCorrupt=keep reads as much of them as possible"
 _PACK_BYTES = 64 << 20
-"""Small segments are read by one task up to this: some tens of milliseconds of work."""
+"""Small segments share a task up to this size: some tens of milliseconds of work."""
 
 RECORD_DDL = {
     "key": "binary",
@@ -113,14 +113,14 @@ class LogOptions:
 
 
 def log_options(options: Mapping[str, str]) -> LogOptions:
-    """The options by what they mean. Raises `ConfigError`."""
+    """The options, parsed. Raises `ConfigError`."""
     from kavka_spark.options import boolean, check_names, positive_int
 
     check_names(options, _OPTIONS, what="log source")
     given = {name.lower(): text for name, text in options.items()}
     paths = _paths(given)
     if not paths:
-        raise ConfigError("option 'path' is missing: a log directory, as in load('/var/kavka/data')")
+        raise ConfigError("option 'path' is missing: name a log directory, as in load('/var/kavka/data')")
     return LogOptions(
         paths=paths,
         rows=_one_of(given, "rows", _ROWS),
@@ -158,7 +158,7 @@ class KavkaLogSource(DataSource):
 
 @dataclass
 class _Pieces(InputPartition):
-    """What one task reads; an empty list where there is nothing, because Spark needs a partition at least."""
+    """What one task reads. The list may be empty: Spark needs at least one partition."""
 
     pieces: list[LogPiece]
 
@@ -194,7 +194,7 @@ class KavkaLogReader(DataSourceReader):
 
 
 class FilteredLogReader(KavkaLogReader):
-    """One that Spark may give filters: Spark refuses a reader that takes them where that is switched off."""
+    """A reader that takes filters. Spark refuses such a reader if filter push-down is switched off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's
         """Files that the filters refuse are not opened; Spark applies all of them to the rows of the others."""
@@ -203,7 +203,7 @@ class FilteredLogReader(KavkaLogReader):
 
 
 def read_piece(piece: LogPiece, options: LogOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of one piece of a segment, in `columns`; what a task of Spark's does, without Spark."""
+    """The rows of one piece of a segment, in `columns`: the work of a Spark task, without Spark."""
     from kavka_spark.log_batches import batches_table
     from kavka_spark.log_scan import scan
 
@@ -295,7 +295,7 @@ def _known_columns(rows: str) -> dict[str, str]:
 def _checked(names: Sequence[str], known: Mapping[str, str]) -> Sequence[str]:
     unknown = [name for name in names if name not in known]
     if unknown or len(set(names)) != len(names):
-        raise ConfigError(f"columns {', '.join(names)}: expected different ones out of {', '.join(known)}")
+        raise ConfigError(f"columns {', '.join(names)}: expected each name once, out of {', '.join(known)}")
     return names
 
 

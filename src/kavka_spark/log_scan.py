@@ -39,22 +39,22 @@ from kavka_spark.log_segments import LogPiece
 from kavka_spark.log_transactions import AbortedTransactions
 
 WINDOW_BYTES = 8 << 20
-"""Read at a time: as much as an Arrow batch holds."""
+"""Bytes to read at a time: as much as an Arrow batch holds."""
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
 
 
 class ProblemKind(Enum):
-    """What is wrong with bytes of a segment."""
+    """What is wrong with some bytes of a segment."""
 
     CRC = "crc"
     HEADER = "header"
-    """Offsets or counts that cannot be."""
+    """Impossible offsets or counts."""
     OFFSETS = "offsets"
     """A batch that does not start behind the one before it."""
     INCOMPLETE = "incomplete"
     """Fewer bytes than the batch's length says: torn, or being written."""
     ZEROS = "zeros"
-    """A file laid out at full size, or one whose length reached the disk before its bytes did."""
+    """A file that was preallocated, or whose length reached the disk before its bytes did."""
     NO_BATCH = "no batch"
     """An impossible length or magic, an old format, or more than `max_batch_bytes`."""
 
@@ -68,7 +68,7 @@ class Problem(NamedTuple):
 
 
 class ScannedBatch(NamedTuple):
-    """A batch whose bytes are all there; `problem` says what is wrong with it, None for nothing."""
+    """A complete batch. `problem` says what is wrong with it; None if nothing is."""
 
     batch: PlacedBatch
     problem: Problem | None
@@ -77,13 +77,13 @@ class ScannedBatch(NamedTuple):
 
 
 class ScanEnd(NamedTuple):
-    """Bytes that are no batch, up to the file's end."""
+    """Bytes up to the end of the file that are not a batch."""
 
     problem: Problem
     position: int
     size_bytes: int
     next_offset: int
-    """What a batch there should start at, or later; the segment's base offset if there is none before it."""
+    """The smallest offset that a batch could have there; the segment's base offset if no batch comes before it."""
 
 
 class Window(NamedTuple):
@@ -142,7 +142,7 @@ class _Scan:
             buffer = bytearray(needed)
 
     def _read(self, buffer: memoryview) -> memoryview:
-        """As much of the file as fits, from the position on; less where the file has become shorter."""
+        """As much of the file as fits, from the position on; less if the file has become shorter."""
         want = min(len(buffer), self._end - self._position)
         self._file.seek(self._position)
         read = 0

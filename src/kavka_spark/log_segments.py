@@ -30,13 +30,13 @@ from kavka_spark.batch_walk import MAX_OFFSET
 from kavka_spark.errors import LogFileError
 
 _PARTITION_NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]{1,10})")
-"""As Kafka lets topics be called; others are no partitions, whatever they hold."""
+"""Topic names that Kafka allows. A folder with another name is not a partition."""
 _MAX_PARTITION = (1 << 31) - 1
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 MAX_INDEX_BYTES = 64 << 20
-"""Bound on an index file that is read; segment.index.bytes is 10 MiB by default."""
+"""Largest index file that is read; segment.index.bytes is 10 MiB by default."""
 _OPENING_BYTES = 1 << 20
-"""What opening a file costs, in bytes that could be read meanwhile."""
+"""What opening a file costs, in bytes that could be read in the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LogPiece:
     topic: str
     partition: int
     base_offset: int
-    """Of the segment: the number in its name."""
+    """The segment's base offset, which is the number in its name."""
     start: int
     end: int | None
     """Where the next piece starts; None for the file's end."""
@@ -134,7 +134,7 @@ def _segments_of(path: str) -> Iterator[LogPiece]:
     if os.path.isfile(path):
         yield from _segments_of_partition(os.path.dirname(path), only=path)
     elif not os.path.isdir(path):
-        raise ConfigError(f"option 'path': {path} is not there, expected a log directory, or a part of one")
+        raise ConfigError(f"option 'path': {path} does not exist; expected a log directory, or a part of one")
     elif partition_name(path) is not None and segment_files(path):
         yield from _segments_of_partition(path)
     else:
@@ -150,7 +150,7 @@ def _segments_of_partition(directory: str, *, only: str | None = None) -> Iterat
     except FileNotFoundError:
         return  # a topic that was deleted since its directory was listed
     if only is not None and (named is None or only not in [path for _, path in files]):
-        raise ConfigError(f"option 'path': {only} is no TOPIC-PARTITION/OFFSET.log")
+        raise ConfigError(f"option 'path': {only} is not a segment: expected TOPIC-PARTITION/OFFSET.log")
     if named is not None:
         for base_offset, path in files:
             if only in (None, path):

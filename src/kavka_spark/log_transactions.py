@@ -46,7 +46,7 @@ class AbortedTransactions:
 def read_aborted(
     segments: Iterable[tuple[int, str]], markers: Callable[[], Iterable[tuple[int, int, bool]]], *, base_offset: int
 ) -> AbortedTransactions:
-    """Those that matter to the segment at `base_offset`, of a partition with `segments` (base offset, path).
+    """The aborted transactions of the segment at `base_offset`. `segments`: the partition's (base offset, path).
 
     `markers` reads (producer id, offset, is an abort) of that segment and all behind it, in order; it is called where
     an index is damaged. Raises `LogFileError` where a file cannot be read.

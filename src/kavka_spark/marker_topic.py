@@ -37,7 +37,7 @@ _DIRTY_RATIO: Final = "0.1"
 
 
 class MarkerTopic:
-    """One topic of markers, as a worker process knows it. Belongs to the loop of its cluster."""
+    """A topic of markers, as one worker process knows it. Belongs to the loop of its cluster."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster = cluster
@@ -46,7 +46,7 @@ class MarkerTopic:
         self._read: dict[int, CommittedMarkers] = {}
 
     async def partition_of(self, task: Task) -> TopicPartition:
-        """Where the task's markers are. Makes the topic where there is none.
+        """The partition with the task's markers. Creates the topic if there is none.
 
         Raises `ConfigError` for a topic of that name that is not compacted, `RequestError` and `ConnectionFailed`.
         """
@@ -69,7 +69,7 @@ class MarkerTopic:
         return known.of(task)
 
     async def _ready(self) -> int:
-        """The number of partitions, once the topic is there and as it must be."""
+        """The number of partitions, once the topic exists with the right settings."""
         try:
             if self._name not in self._cluster.topics:
                 # One look: waiting for a topic that nobody has made would cost the first task seconds.
@@ -118,7 +118,7 @@ class MarkerTopic:
             )
 
     async def _read_some(self, partition: TopicPartition, known: CommittedMarkers) -> None:
-        """One fetch from where reading stopped."""
+        """Fetches once, from where reading stopped."""
         leader = self._cluster.leader(partition)
         if leader < 0:
             await self._cluster.refresh_quietly()

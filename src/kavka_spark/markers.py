@@ -32,7 +32,7 @@ MOST_TASKS: Final = 100_000
 
 
 class Task(NamedTuple):
-    """Who writes: a query, or a job's given id, and which of its partitions."""
+    """Who writes: a query (or the id given to a job), and which of its partitions."""
 
     query: str
     partition: int
@@ -59,7 +59,7 @@ class Digest(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What a task committed last."""
+    """The last batch that a task committed."""
 
     batch: int
     digest: Digest
@@ -87,7 +87,7 @@ class CommittedMarkers:
         """What to read next."""
         self._committed: dict[bytes, Marker] = {}
         self._open: dict[int, dict[bytes, Marker]] = {}
-        """Of transactions whose end was not read yet, by producer id."""
+        """Markers of transactions whose end was not read yet, by producer id."""
 
     def take(self, batches: Iterable[RecordBatch]) -> None:
         """Reads batches in the order of the log. Raises `RecordsError` for what is malformed."""
@@ -115,11 +115,11 @@ class CommittedMarkers:
             self._committed.update(found)
 
     def skip_to(self, offset: int) -> None:
-        """There is nothing to read before `offset`."""
+        """Says that there is nothing to read before `offset`."""
         self.next_offset = offset
 
     def restart(self, offset: int) -> None:
-        """What was read is not in the log any more: begins anew at `offset`."""
+        """Forgets everything and starts again at `offset`: what was read is no longer in the log."""
         self._committed.clear()
         self._open.clear()
         self.next_offset = offset

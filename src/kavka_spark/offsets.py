@@ -37,7 +37,7 @@ from kavka_spark.source_options import Assign, AtOffsets, AtTimestamps, Bound, E
 TOPIC_IDS = "topic ids"
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _SHOWN = 10
-"""Partitions that a message names."""
+"""Partitions that a message lists at most."""
 
 
 class Offsets(NamedTuple):
@@ -47,7 +47,7 @@ class Offsets(NamedTuple):
     topic_ids: dict[str, UUID]
 
     def to_json(self, *, with_ids: bool = True) -> dict[str, dict[str, Any]]:
-        """As a checkpoint holds it (I1)."""
+        """The JSON that a checkpoint holds (I1)."""
         written: dict[str, dict[str, Any]] = {}
         for topic, partition in sorted(self.positions):
             written.setdefault(topic, {})[str(partition)] = self.positions[TopicPartition(topic, partition)]
@@ -57,7 +57,7 @@ class Offsets(NamedTuple):
 
     @classmethod
     def from_json(cls, written: Mapping[str, Mapping[str, Any]]) -> Offsets:
-        """Raises ValueError for what is no such JSON."""
+        """Raises ValueError for other JSON."""
         topics = {name: partitions for name, partitions in written.items() if name != TOPIC_IDS}
         return cls(
             {
@@ -70,16 +70,16 @@ class Offsets(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The partitions that a subscription means now, and the ids of their topics; those without one are left out."""
+    """The partitions that a subscription matches now, and the ids of their topics; those without one are left out."""
 
     partitions: list[TopicPartition]
     topic_ids: dict[str, UUID]
     missing: list[str]
-    """Topics that are named and not there."""
+    """Topics that are named but do not exist."""
 
 
 async def find_partitions(cluster: Cluster, topics: Topics, *, patient: bool = True) -> Found:
-    """What `topics` means now. With `patient`, waits a moment for a topic that is not there; see I2."""
+    """What `topics` matches now. With `patient`, waits a moment for a topic that does not exist yet; see I2."""
     match topics:
         case Subscribe(names):
             described = await _describe(cluster, names, patient=patient)
@@ -162,7 +162,7 @@ async def offsets_at(
 async def edges(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, read_committed: bool
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The earliest and the latest offsets of `partitions`, both asked for at once."""
+    """The earliest and the latest offsets of `partitions`, requested at the same time."""
     wanted = list(partitions)
     earliest, latest = await asyncio.gather(
         offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), read_committed=False),
@@ -172,7 +172,7 @@ async def edges(
 
 
 async def _describe(cluster: Cluster, names: Iterable[str] | None, *, patient: bool) -> dict[str, TopicMetadata]:
-    """Topics by name, all where `names` is None; those that are not there are left out."""
+    """Topics by name; all if `names` is None. Topics that do not exist are left out."""
     asked = None if names is None else list(names)
 
     async def ask() -> MetadataResponse:

@@ -1,4 +1,4 @@
-"""Options of a table or stream: which there are, what they may hold, and how brokers are reached.
+"""Options of a table or stream: their names, their values, and how to reach the brokers.
 
 Decides what an option's text means. It must not know what is done with it: the source's own options are in
 `source_options`, the sink's beside the sink.
@@ -28,7 +28,7 @@ from kavka.client.settings import ClientSettings
 from kavka.errors import ConfigError
 
 PREFIX = "kafka."
-"""Before settings of a Kafka client."""
+"""The prefix of settings of a Kafka client."""
 
 CLIENT_SETTINGS = frozenset(
     {
@@ -168,10 +168,10 @@ def connection_options(options: Mapping[str, str]) -> ConnectionOptions:
 
 
 def positive_int(options: Mapping[str, str], name: str) -> int:
-    """A whole number from 1 on; raises `ConfigError`."""
+    """A whole number, 1 or more. Raises `ConfigError`."""
     text = options[name].strip()
     if not text.isascii() or not text.isdigit() or int(text) <= 0:
-        raise ConfigError(f"option {name!r} is {options[name]!r}, expected a whole number from 1 on")
+        raise ConfigError(f"option {name!r} is {options[name]!r}, expected a whole number, 1 or more")
     return int(text)
 
 
@@ -202,7 +202,7 @@ def _sasl(settings: Mapping[str, str]) -> SaslSettings:
         mechanism = SaslMechanism(named.upper())
     except ValueError as error:
         known = ", ".join(m.value for m in SaslMechanism)
-        raise ConfigError(f"option 'kafka.sasl.mechanism' is {named!r}; kavka speaks {known}") from error
+        raise ConfigError(f"option 'kafka.sasl.mechanism' is {named!r}; kavka supports {known}") from error
     found = {"username": settings.get("sasl.username", ""), "password": settings.get("sasl.password", "")}
     for name, quoted, plain in _CREDENTIAL.findall(settings.get("sasl.jaas.config", "")):
         found[name] = re.sub(r"\\(.)", r"\1", quoted) or plain

@@ -1,4 +1,4 @@
-"""Which partition each of many keys belongs to, all at once.
+"""The partition of each of many keys, computed together.
 
 Decides as `kavka.client.partitioner` does (murmur2, as Kafka's Java producer), so that Spark puts a key where every
 other client puts it. It must not know topics or leaders: the caller tells how many partitions there are.
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kavka.client.partitioner import partition_for_key
 
 LONGEST_KEY: Final = 512
-"""Bytes; longer keys are hashed one by one, so that one of them does not make a thousand steps for all."""
+"""In bytes. Longer keys are hashed one by one, so that one of them does not cost a thousand steps for all."""
 _SEED: Final = np.uint32(0x9747B28C)
 _MULTIPLIER: Final = np.uint32(0x5BD1E995)
 

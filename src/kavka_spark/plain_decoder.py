@@ -21,7 +21,7 @@ from kavka.records.record import MIN_RECORD_SIZE, Header, Record, read_varint
 from kavka_spark.record_fields import MAX_RECORD_HEADERS, too_many_headers
 
 MAX_TIMESTAMP_MS = ((1 << 63) - 1) // 1000
-"""The largest that fits into microseconds, which is what Spark and Arrow count here."""
+"""The largest timestamp that fits into microseconds, Spark's and Arrow's unit."""
 
 
 def plain_records(payload: memoryview, header: BatchHeader, *, check_timestamps: bool) -> Iterator[Record]:
@@ -63,7 +63,7 @@ def plain_records(payload: memoryview, header: BatchHeader, *, check_timestamps:
 
 
 def _read_body(body: memoryview, header: BatchHeader) -> Record:
-    """One record, its length taken off."""
+    """One record, without its length."""
     timestamp_delta, position = read_varint(body, 1, bits=64)
     offset_delta, position = read_varint(body, position)
     key, position = _read_bytes(body, position)

@@ -1,4 +1,4 @@
-"""The ranges of offsets that a query reads, and how they are cut into Spark's tasks.
+"""The ranges of offsets that a query reads, and how they are divided into Spark's tasks.
 
 Decides sizes only. It must not know a cluster.
 
@@ -34,7 +34,7 @@ class OffsetRange(NamedTuple):
     start: int
     end: int
     topic_id: UUID = NO_TOPIC_ID
-    """Of the topic when this was planned; zero where brokers are too old to have ids."""
+    """The topic's id when this was planned; zero if the brokers are too old to have ids."""
 
     @property
     def size(self) -> int:
@@ -42,7 +42,7 @@ class OffsetRange(NamedTuple):
 
 
 class ReadTask(InputPartition):
-    """What one Spark task reads, one range after another; none where there is none: Spark wants a task even then."""
+    """The ranges that one Spark task reads, one after another. May be empty: Spark wants a task even then."""
 
     def __init__(self, spans: tuple[OffsetRange, ...]) -> None:
         super().__init__(spans)

@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 logger = Logger(__name__)
 
 HIGHEST_BY_NAME = 12
-"""Fetch names topics by id only from version 13 on."""
+"""From version 13 on, Fetch names topics by id only."""
 HIGHEST_FETCH = 13
 SMALLEST_FETCH_BYTES = 64 * 1024
 GUESSED_RECORD_BYTES = 1024
-"""Before anything was read of a partition."""
+"""Used before anything of a partition was read."""
 SPARE = 1.1
-"""More than the range should take, so that its end is not left to one more Fetch."""
+"""A little more than the range should take, so that its end does not need one more Fetch."""
 _NO_SESSION = 0
 _FINAL_EPOCH = -1
 _UNKNOWN_TOPIC = frozenset(
@@ -63,7 +63,7 @@ _UNKNOWN_TOPIC = frozenset(
 
 
 class _Answer(NamedTuple):
-    """What a Fetch brought: batches from `offset` on, or nothing because the range goes on, or ends, elsewhere."""
+    """What a Fetch returned: batches from `offset` on, or nothing if the range continues or ends elsewhere."""
 
     offset: int
     records: memoryview
@@ -73,7 +73,7 @@ class _Answer(NamedTuple):
 def read_ranges(
     connection: WorkerConnection, options: SourceOptions, spans: Sequence[OffsetRange], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one range after another. Each is asked for while the one before it is decoded.
+    """The rows of the ranges in order. Each range is requested while the one before it is decoded.
 
     Raises `DataLossError`, `CorruptBatchError`, `ConnectionFailed`, `RequestError`.
     """
@@ -103,12 +103,12 @@ class RangeReader:
         self._under_way: Future[_Answer] | None = None
 
     def begin(self) -> None:
-        """Sends the first Fetch, where that was not done."""
+        """Sends the first Fetch if it was not sent yet."""
         if self._under_way is None and self._span.size > 0:
             self._under_way = self._fetch(self._span.start)
 
     def stop(self) -> None:
-        """Waits for no answer any more."""
+        """Stops waiting for an answer."""
         if self._under_way is not None:
             self._under_way.cancel()
 
@@ -133,7 +133,7 @@ class RangeReader:
                 )
 
     def _after(self, answer: _Answer) -> int:
-        """Where the next Fetch begins; remembers how large records are here."""
+        """Where the next Fetch starts. Remembers how large the records of this partition are."""
         if not answer.records:
             return answer.offset
         after = next_offset(answer.records, topic=self._span.topic, partition=self._span.partition)
@@ -154,7 +154,7 @@ class RangeReader:
         return self._connection.submit(self._fetch_until_there(offset, size))
 
     async def _fetch_until_there(self, offset: int, size: int) -> _Answer:
-        """Asks whoever leads until it has the batch at `offset`, for at most `poll_timeout_ms`."""
+        """Asks the current leader until it has the batch at `offset`, for at most `poll_timeout_ms`."""
         cluster, options = self._connection.cluster, self._options
         loop = asyncio.get_running_loop()
         deadline = loop.time() + options.poll_timeout_ms / 1000
@@ -195,7 +195,7 @@ class RangeReader:
             await cluster.refresh_quietly()
 
     def _on_nothing(self, offset: int, data: PartitionData) -> KavkaError:
-        """Why a leader may have nothing at an offset that was there when the query was planned."""
+        """Why a leader may no longer have an offset that existed when the query was planned."""
         end = data.last_stable_offset if self._options.read_committed else data.high_watermark
         return self._loss(
             offset,
@@ -218,7 +218,7 @@ class RangeReader:
         return self._ended(offset) if offset > last else _Answer(min(max(first, offset), self._span.end), _NOTHING, ())
 
     async def _is_another_topic(self, cluster: Cluster, offset: int) -> bool:
-        """Whether the topic is gone, or has been made anew; False where brokers have only not heard of it yet."""
+        """Whether the topic was deleted or created again; False if the brokers only have not heard of it yet."""
         found = await find_partitions(cluster, Subscribe((self._span.topic,)))
         if found.missing:
             reason = "the topic was deleted"
@@ -245,7 +245,7 @@ class RangeReader:
 async def fetch_once(
     cluster: Cluster, options: SourceOptions, span: OffsetRange, offset: int, size: int
 ) -> PartitionData:
-    """What the leader that metadata names has at `offset`, up to about `size` bytes, with the partition's error code.
+    """What the leader returns at `offset`, up to about `size` bytes, with the partition's error code.
 
     Raises `ConnectionFailed` and `RequestError`.
     """

@@ -43,7 +43,7 @@ records it has left, so that the last few are walked one by one, at about 1 us a
 
 
 class HeaderFields(NamedTuple):
-    """Headers in the order of their records; positions in the source, sizes -1 for null."""
+    """Headers in the order of their records: positions in the source, and sizes, -1 for null."""
 
     key_starts: Longs
     key_sizes: Longs
@@ -52,7 +52,7 @@ class HeaderFields(NamedTuple):
 
 
 class RecordFields(NamedTuple):
-    """One element a record; positions in the source, sizes -1 for null."""
+    """One element per record: positions in the source, and sizes, -1 for null."""
 
     offset_deltas: Longs
     timestamp_deltas: Longs
@@ -62,7 +62,7 @@ class RecordFields(NamedTuple):
     value_sizes: Longs
     header_counts: Longs
     headers: HeaderFields | None
-    """None where no record has any."""
+    """None if no record has any."""
 
 
 def hop(payload: memoryview, position: int, count: int, starts: array[int]) -> int | None:
@@ -164,7 +164,7 @@ def locate(source: Bytes, starts: Longs, ends: Longs) -> RecordFields | None:
 
 
 def too_many_headers(count: int) -> CorruptRecords:
-    """What is said of a record with more than MAX_RECORD_HEADERS headers."""
+    """The message for a record with more than MAX_RECORD_HEADERS headers."""
     return CorruptRecords(f"a record with {count} headers, more than the {MAX_RECORD_HEADERS} that are read")
 
 

@@ -38,20 +38,20 @@ from kavka_spark.sink_options import SinkOptions
 from kavka_spark.sink_schema import SinkColumns
 
 CHUNK_BYTES: Final = 8 << 20
-"""Of rows gathered before they are laid out: small Arrow batches would make small record batches."""
+"""Bytes of rows to gather before they are encoded. Small Arrow batches would make small record batches."""
 
 Array = npt.NDArray[Any]
 
 
 class TopicPartitions(NamedTuple):
-    """What there is to choose from: partitions 0 to `total` - 1, of which `available` (not empty) have a leader."""
+    """A topic's partitions: 0 to `total` - 1. Those in `available` (never empty) have a leader."""
 
     total: int
     available: tuple[int, ...]
 
 
 class RowEncoder:
-    """Lays out the rows of one task."""
+    """Encodes the rows of one task."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class RowEncoder:
         self.rows = 0
 
     def encode(self, chunk: pa.RecordBatch) -> Iterator[tuple[str, EncodedBatch]]:
-        """The chunk's rows. Raises `SinkError` for a row that cannot become a record."""
+        """The chunk's rows as batches. Raises `SinkError` for a row that cannot become a record."""
         columns = self._record_columns(chunk)
         self.rows += chunk.num_rows
         if self._options.exactly_once is not None:
@@ -146,7 +146,7 @@ class RowEncoder:
             yield topic, np.flatnonzero(indices == index)
 
     def _choose(self, topic: str, columns: RecordColumns, given: pa.Array | None) -> Array:
-        """Every row's partition."""
+        """The partition of each row."""
         total, available = self._partitions_of(topic)
         chosen = np.full(columns.row_count, -1, np.int32)
         if columns.key is not None and columns.key.null_count < columns.row_count:
@@ -169,7 +169,7 @@ class RowEncoder:
         return chosen
 
     def _spread(self, topic: str, values: pa.Array, rows: Array, available: tuple[int, ...]) -> Array:
-        """Partitions for rows that nothing ties to one (I2)."""
+        """Partitions for rows without a key or a partition (I2)."""
         index, filled = self._sticky.get(topic) or (self._random.randrange(len(available)), 0)
         ends = filled + np.cumsum(lengths_of(values)[rows] + RECORD_OVERHEAD)
         turns = (ends - 1) // self._options.producer.batch_size

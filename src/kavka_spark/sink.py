@@ -26,7 +26,7 @@ from kavka_spark.sink_schema import SinkColumns, sink_columns
 
 @dataclass(frozen=True)
 class WrittenTask(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     rows: int
     skipped: bool
@@ -36,7 +36,7 @@ def writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> D
     """For df.write. Raises `ConfigError` or `SinkError` where options or columns do not fit."""
     if overwrite:
         raise SinkError(
-            "mode('overwrite') cannot be had of a topic, whose records stay: use mode('append'), and delete the topic "
+            "mode('overwrite') does not work on a topic, whose records stay: use mode('append'), and delete the topic "
             "or its records before where that is meant"
         )
     parsed = sink_options(options, streaming=False)
@@ -74,10 +74,10 @@ class KavkaStreamWriter(DataSourceStreamArrowWriter):
         return _write(iterator, self._columns, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        """Nothing: every task's rows are delivered already."""
+        """Does nothing: every task's rows are delivered already."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        """Nothing: what was delivered stays, and the micro-batch comes again."""
+        """Does nothing: what was delivered stays, and the micro-batch comes again."""
 
 
 def _write(rows: Iterator[pa.RecordBatch], columns: SinkColumns, options: SinkOptions) -> WrittenTask:
@@ -86,6 +86,6 @@ def _write(rows: Iterator[pa.RecordBatch], columns: SinkColumns, options: SinkOp
 
     context = TaskContext.get()
     if context is None:
-        raise SinkError("rows are written by Spark's tasks, and there is none here")
+        raise SinkError("rows are written in Spark's tasks only, and this code does not run in one")
     written = write_rows(rows, columns, options, TaskIdentity(context.partitionId(), context.getLocalProperty))
     return WrittenTask(written.rows, written.skipped)

@@ -44,7 +44,7 @@ _SINK_NAMES: Final = (
     "includeTimestamp",
 )
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName", "includeHeaders")
-"""Given to every sink; includeHeaders is the source's: headers are written where there is such a column."""
+"""Options that every sink may get. includeHeaders is the source's: a sink writes headers if it has the column."""
 _PRODUCER_SETTINGS: Final = (
     "acks",
     "batch.size",
@@ -69,9 +69,9 @@ _WITHOUT_EFFECT: Final = (
 """A task's rows come in bulk, so nothing lingers; batches of a partition are sent one after another, and sent again
 until delivery.timeout.ms is up."""
 _REFUSED: Final = {
-    "key.serializer": "keys are written as the bytes that they are: cast the column instead",
-    "value.serializer": "values are written as the bytes that they are: cast the column instead",
-    "transactional.id": "set exactlyOnce to true: every task then has an id of its own",
+    "key.serializer": "keys are written as bytes: cast the column instead",
+    "value.serializer": "values are written as bytes: cast the column instead",
+    "transactional.id": "set exactlyOnce to true: every task then has its own id",
     "partitioner.class": "give a column 'partition' instead; without one the key decides as in every Kafka client",
     "partitioner.ignore.keys": "drop the column 'key', or give a column 'partition'",
     "interceptor.classes": "interceptors are Java classes",
@@ -84,25 +84,25 @@ class ExactlyOnceOptions:
 
     marker_topic: str = DEFAULT_MARKER_TOPIC
     given_id: str | None = None
-    """Who writes, where Spark does not tell: a batch job."""
+    """The id of a batch job, which Spark does not give."""
     given_batch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """All that a task needs besides the columns."""
+    """Everything that a task needs besides the columns."""
 
     connection: ConnectionOptions
     producer: ProducerSettings
     topic: str | None = None
-    """Where all rows go; None: the column 'topic' tells."""
+    """The topic of all rows; None: the column 'topic' has it."""
     include_timestamp: bool = False
     max_block_ms: int = DEFAULT_MAX_BLOCK_MS
     exactly_once: ExactlyOnceOptions | None = None
 
 
 def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """What the options say. Raises `ConfigError`."""
+    """The options, parsed. Raises `ConfigError`."""
     options = {name.lower(): text for name, text in given.items()}
     for name, advice in _REFUSED.items():
         if PREFIX + name in options:
@@ -137,7 +137,7 @@ def _exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce
     given_id = options.get("exactlyonceid", "").strip() or None
     if streaming and (given_id is not None or "exactlyoncebatch" in options):
         raise ConfigError(
-            "options 'exactlyOnceId' and 'exactlyOnceBatch' are for batch jobs: a stream is known by its checkpoint"
+            "options 'exactlyOnceId' and 'exactlyOnceBatch' are for batch jobs: its checkpoint identifies a stream"
         )
     if not streaming and given_id is None:
         raise ConfigError(
@@ -147,7 +147,7 @@ def _exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce
         )
     batch = options.get("exactlyoncebatch", "0").strip()
     if not batch.isascii() or not batch.isdigit():
-        raise ConfigError(f"option 'exactlyOnceBatch' is {batch!r}, expected a whole number from 0 on")
+        raise ConfigError(f"option 'exactlyOnceBatch' is {batch!r}, expected a whole number, 0 or more")
     topic = options.get("exactlyoncetopic", DEFAULT_MARKER_TOPIC)
     return ExactlyOnceOptions(marker_topic=topic, given_id=given_id, given_batch=int(batch))
 

@@ -1,6 +1,6 @@
 """Which columns of a table become which part of a record.
 
-Decides whether a schema fits, and says what does not and how to mend it. It must not know rows.
+Decides whether a schema fits, and says what does not fit and how to fix it. It must not know rows.
 
 Columns, as those of Spark's "kafka" sink: value (needed), key: string or binary; topic: string, needed where the option
 is not given; partition: int; headers: array<struct<key string, value binary>>; with includeTimestamp also timestamp.
@@ -32,7 +32,7 @@ _HEADERS_HINT: Final = "expr(\"array(named_struct('key', 'name', 'value', CAST('
 
 
 class SinkColumns(NamedTuple):
-    """Where in a row each part of a record is: indices of columns, -1 where there is none."""
+    """The index of the column for each part of a record; -1 if there is none."""
 
     value: int
     key: int
@@ -43,23 +43,20 @@ class SinkColumns(NamedTuple):
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> SinkColumns:
-    """Where the parts are. Raises `SinkError` where the schema does not fit."""
+    """The columns of the parts. Raises `SinkError` if the schema does not fit."""
     names = schema.fieldNames()
     _check_value(names)
     for name in ("value", "key"):
         _check_bytes(schema, name)
     if options.topic is None and "topic" not in names:
-        raise SinkError(
-            "nobody says which topic the rows go to: set option 'topic', or give a column 'topic'"
-            + _near("topic", names)
-        )
+        raise SinkError("the rows have no topic: set option 'topic', or add a column 'topic'" + _near("topic", names))
     topic = -1
     if options.topic is None:
         topic = _checked(schema, "topic", (StringType,), "string", "CAST(topic AS STRING) AS topic")
     timestamp = -1
     if options.include_timestamp:
         if "timestamp" not in names:
-            raise SinkError(f"includeTimestamp is true, and there is no column 'timestamp'{_near('timestamp', names)}")
+            raise SinkError(f"includeTimestamp is true, but there is no column 'timestamp'{_near('timestamp', names)}")
         timestamp = _checked(
             schema,
             "timestamp",
@@ -101,7 +98,7 @@ def _check_bytes(schema: StructType, name: str) -> None:
 
 
 def _checked(schema: StructType, name: str, types: tuple[type[DataType], ...], expected: str, advice: str) -> int:
-    """The column's index, -1 where there is none; raises where it is of another type."""
+    """The column's index, or -1 if there is none. Raises if it has another type."""
     index = _index(schema.fieldNames(), name)
     if index >= 0 and not isinstance(schema[index].dataType, types):
         raise SinkError(_wrong(name, schema[index].dataType, expected, advice))
@@ -142,4 +139,4 @@ def _near(name: str, names: list[str]) -> str:
     if not near:
         return ""
     meant = next(found for found in names if found.lower() == near[0])
-    return f"; is {meant!r} meant?"
+    return f"; did you mean {meant!r}?"

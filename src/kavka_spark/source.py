@@ -50,7 +50,7 @@ COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key: string, value: binary>>",
 }
-"""Those of Spark's "kafka" source, with the types that it gives them; headers only with includeHeaders."""
+"""The columns of Spark's "kafka" source, with its types; headers only with includeHeaders."""
 
 
 class KavkaSource(DataSource):
@@ -75,7 +75,7 @@ class KavkaSource(DataSource):
             asked = [part.strip() for part in chosen.split(",") if part.strip()]
             unknown = [name for name in asked if name.lower() not in spelled]
             if unknown or not asked:
-                raise ConfigError(f"option 'columns' is {chosen!r}, expected some of {', '.join(COLUMNS)}")
+                raise ConfigError(f"option 'columns' is {chosen!r}, expected one or more of {', '.join(COLUMNS)}")
             columns = list(dict.fromkeys(spelled[name.lower()] for name in asked))
         return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
@@ -104,7 +104,7 @@ class KavkaSource(DataSource):
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:
-    """The names in a schema, which may be the caller's own: some of the columns, with their types.
+    """The column names of a schema, which may be the caller's own: some of the columns, with their types.
 
     Raises `ConfigError`.
     """
@@ -149,10 +149,10 @@ class KavkaReader(DataSourceReader):
 
 
 class FilteredReader(KavkaReader):
-    """One that Spark may give filters: Spark refuses a reader that takes them where that is switched off."""
+    """A reader that takes filters. Spark refuses such a reader if filter push-down is switched off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Takes over filters on partition and offset, heeds those on the timestamp; returns what Spark is to apply."""
+        """Takes over filters on partition and offset; uses those on the timestamp. Returns what Spark must apply."""
         return [condition for condition in filters if not self._bounds.take(condition)]
 
 
@@ -210,7 +210,7 @@ async def _spans(opened: WorkerConnection, options: SourceOptions, bounds: Bound
 def _held(
     options: SourceOptions, name: TopicPartition, start: int, end: int, earliest: int, latest: int
 ) -> tuple[int, int]:
-    """The part of a range that the log holds; raises `DataLossError` where that is not all of it."""
+    """The part of a range that the log holds. Raises `DataLossError` if that is not all of it."""
     from kavka_spark.errors import DataLossError
 
     if options.fail_on_data_loss:
@@ -218,6 +218,6 @@ def _held(
             reason = "retention or a deletion of records has removed it"
             raise DataLossError(name.topic, name.partition, start, earliest, latest, reason)
         if max(start, end) > latest:
-            reason = "the log does not reach so far"
+            reason = "the log ends before it"
             raise DataLossError(name.topic, name.partition, max(start, end - 1), earliest, latest, reason)
     return max(start, earliest), min(end, latest)

@@ -71,17 +71,17 @@ SOURCE_OPTIONS = (
     "subscribePattern",
 )
 REFUSED = {
-    "kafka.auto.offset.reset": "set 'startingOffsets': Spark keeps the offsets",
+    "kafka.auto.offset.reset": "set 'startingOffsets' instead: Spark keeps the offsets",
     "kafka.enable.auto.commit": "set 'kavka.group.id' to have finished micro-batches committed to a group",
     "kafka.key.deserializer": "keys come as bytes; cast them in the query",
     "kafka.value.deserializer": "values come as bytes; cast them in the query",
-    "kafka.interceptor.classes": "there is no Java here to intercept with",
+    "kafka.interceptor.classes": "interceptors are Java classes, and the source is Python",
 }
-"""What Spark's source refuses too, and what to do instead."""
+"""Options that Spark's source refuses too, and what to do instead."""
 
 LATEST = -1
 EARLIEST = -2
-"""In JSON of offsets, as for Spark's source."""
+"""The values in JSON of offsets, as for Spark's source."""
 
 FETCH_BYTES = 4 * 1024 * 1024
 MAX_FETCH_BYTES = 64 * 1024 * 1024
@@ -153,23 +153,23 @@ class SourceOptions:
     read_committed: bool = False
     check_crcs: bool = True
     columns: tuple[str, ...] | None = None
-    """Which to read; None: all."""
+    """The columns to read; None: all."""
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets: int | None = None
-    """Of one micro-batch, over all partitions."""
+    """Most offsets in one micro-batch, over all partitions."""
     min_offsets: int | None = None
     max_trigger_delay_ms: int = TRIGGER_DELAY_MS
-    """How long a micro-batch may be put off for want of `min_offsets`."""
+    """How long a micro-batch may wait for `min_offsets`."""
     max_bytes: int | None = None
-    """Of one micro-batch, as the batches lie in the log; an estimate from their heads."""
+    """Most bytes in one micro-batch, as stored in the log; estimated from the heads of batches."""
     fetch_bytes: int = FETCH_BYTES
     fetch_wait_ms: int = 500
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     """How long a reader waits for records that should be there."""
     group_id: str | None = None
     topic_ids: bool = True
-    """Whether offsets carry topic ids, so that a topic made anew is noticed when a query is started again."""
+    """Whether offsets carry topic ids, so that a restarted query notices a topic that was created again."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -177,7 +177,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     given = {name.lower(): text for name, text in options.items()}
     for name, instead in REFUSED.items():
         if name in given:
-            raise ConfigError(f"option {name!r} is not for the kavka source: {instead}")
+            raise ConfigError(f"option {name!r} cannot be used with the kavka source: {instead}")
     check_names(given, {*SOURCE_OPTIONS, *client_names(CONSUMER_SETTINGS)}, what="source")
     starting = _bound(given, "starting", Edge.LATEST if streaming else Edge.EARLIEST)
     ending = _bound(given, "ending", Edge.LATEST)
@@ -196,9 +196,9 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
             ),
         )
         if starting is Edge.LATEST or (isinstance(starting, AtOffsets) and LATEST in starting.offsets.values()):
-            raise ConfigError("option 'startingOffsets' is latest, with which a batch query reads nothing")
+            raise ConfigError("option 'startingOffsets' is latest: a batch query would read nothing")
     if ending is Edge.EARLIEST or (isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values()):
-        raise ConfigError("option 'endingOffsets' is earliest, with which a query reads nothing")
+        raise ConfigError("option 'endingOffsets' is earliest: a query would read nothing")
     max_offsets, min_offsets = _number(given, "maxoffsetspertrigger"), _number(given, "minoffsetspertrigger")
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise ConfigError(f"minOffsetsPerTrigger is {min_offsets}, more than maxOffsetsPerTrigger, {max_offsets}")
@@ -249,7 +249,9 @@ def _topics(given: Mapping[str, str]) -> Topics:
             try:
                 re.compile(text)
             except re.error as error:
-                raise ConfigError(f"option 'subscribePattern' is no regular expression: {text!r}: {error}") from error
+                raise ConfigError(
+                    f"option 'subscribePattern' is not a regular expression: {text!r}: {error}"
+                ) from error
             return SubscribePattern(text)
         case _:
             assigned = _json(text, "assign", example='{"orders":[0,1]}')

@@ -52,7 +52,7 @@ Json = dict[str, dict[str, Any]]
 
 
 class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream of a query."""
+    """The source of one streaming query."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -62,7 +62,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets | None = None
         self._earliest: dict[TopicPartition, int] = {}
         self._held_back_since: float | None = None
-        """Since when there has been less than `min_offsets`, on the monotonic clock."""
+        """Since when there have been fewer offsets than `min_offsets`, on the monotonic clock."""
         self._committed: Json | None = None
 
     def initialOffset(self) -> Json:  # noqa: N802
@@ -109,7 +109,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             opened.run(self._commit(opened, end))
 
     def stop(self) -> None:
-        """Nothing to do: connections belong to the process, which ends with the query."""
+        """Does nothing: the connections belong to the process, which ends with the query."""
 
     def _opened(self) -> WorkerConnection:
         return connection(self._options.connection)
@@ -139,7 +139,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(positions, found.topic_ids)
 
     async def _next(self, opened: WorkerConnection, start: Json, *, limited: bool) -> Offsets:
-        """Where the next micro-batch ends; `start` itself where there is to be none yet."""
+        """Where the next micro-batch ends; `start` itself if there should be none yet."""
         if self._options.group_id is not None:
             await self._commit(opened, start)
         begin = Offsets.from_json(start)
@@ -153,7 +153,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(end.positions, {**begin.topic_ids, **end.topic_ids})
 
     async def _current(self, opened: WorkerConnection, begin: Offsets | None) -> Offsets:
-        """The ends of all partitions now, none before `begin`. What is lost since then is told, or passed over."""
+        """The ends of all partitions now, none before `begin`. Lost records are reported or skipped."""
         options, cluster = self._options, opened.cluster
         known = [] if begin is None else [name for name in begin.positions if _is_chosen(options, name)]
         # Both questions at once: partitions are rarely new, and a topic that is gone shows in what is found.
@@ -185,7 +185,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(positions, found.topic_ids)
 
     def _compare(self, begin: Offsets, now: Offsets, earliest: Mapping[TopicPartition, int]) -> None:
-        """Tells of what a stream at `begin` has lost by now."""
+        """Reports what a stream at `begin` has lost since then."""
         for name, position in begin.positions.items():
             if not _is_chosen(self._options, name):
                 continue
@@ -227,7 +227,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(positions, end.topic_ids)
 
     def _is_put_off(self, available: int) -> bool:
-        """Whether there is too little, and not for too long."""
+        """Whether there is too little to read, and has been for less than the longest delay."""
         assert self._options.min_offsets is not None
         now = time.monotonic()
         if self._held_back_since is None:
@@ -239,7 +239,7 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     async def _commit(self, opened: WorkerConnection, finished: Json) -> None:
-        """Commits to the group. A coordinator that cannot be reached does not hold up the query."""
+        """Commits to the group. A coordinator that cannot be reached does not delay the query."""
         group_id = self._options.group_id
         if group_id is None or finished == self._committed:
             return
@@ -257,13 +257,13 @@ class KavkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _is_new(name: TopicPartition, begin: Offsets, end: Offsets) -> bool:
-    """Whether a partition was not there at `begin`: it is not in it, or its topic was another one."""
+    """Whether a partition did not exist at `begin`: it is not in it, or its topic was another one."""
     before, after = begin.topic_ids.get(name.topic), end.topic_ids.get(name.topic)
     return name not in begin.positions or (before is not None and after is not None and before != after)
 
 
 def _is_chosen(options: SourceOptions, name: TopicPartition) -> bool:
-    """Whether the subscription, which may be another than the checkpoint's, still means this partition."""
+    """Whether the subscription, which may differ from the checkpoint's, still matches this partition."""
     match options.topics:
         case Subscribe(topics):
             return name.topic in topics
@@ -274,7 +274,7 @@ def _is_chosen(options: SourceOptions, name: TopicPartition) -> bool:
 
 
 def _not_beyond(now: Offsets, target: Offsets, begin: Offsets) -> Offsets:
-    """The smaller of both, none before `begin`; partitions that came later than the target are left to the next run."""
+    """The smaller of both ends, but not before `begin`. Partitions newer than the target wait for the next run."""
     positions = {
         name: max(min(position, target.positions[name]), 0 if _is_new(name, begin, now) else begin.positions[name])
         for name, position in now.positions.items()

@@ -1,4 +1,4 @@
-"""A trial of Spark: a session starts, and a worker of it runs a line of Python that has Arrow and kavka.
+"""A trial of Spark: a session starts, and one of its workers runs a line of Python with Arrow and kavka.
 
 Decides nothing but whether that works; the doctor asks for it with `--try`.
 """

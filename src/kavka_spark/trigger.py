@@ -1,4 +1,4 @@
-"""How far a micro-batch goes where options limit its rows or bytes.
+"""How far a micro-batch goes if options limit its rows or bytes.
 
 Pure but for `sample_bytes`, which looks at the heads of the batches that lie next in each partition. It must not know
 Spark, or what is behind the ends that it is given.
@@ -25,12 +25,12 @@ from kavka_spark.reader import fetch_once
 from kavka_spark.source_options import SourceOptions
 
 SAMPLE_BYTES = 256 * 1024
-"""Of each partition, at most; a broker sends one batch at least, however large."""
+"""Most bytes to sample per partition. A broker sends at least one batch, however large."""
 SAMPLES_AT_A_TIME = 32
 
 
 class Sample(NamedTuple):
-    """So many bytes of log for so many offsets, from a partition's start on."""
+    """A sample of a log: the size in bytes of a number of offsets from the partition's start on."""
 
     size_bytes: int
     offsets: int

@@ -1,4 +1,4 @@
-"""One task of the sink: rows in, and the word that all of them are delivered.
+"""One task of the sink: rows in, and a report when all of them are delivered.
 
 Decides which producer a task uses and, for exactly once, who the task is. It must not know Spark's classes for sinks.
 
@@ -38,14 +38,14 @@ BATCH_ID: Final = "streaming.sql.batchId"
 
 
 class TaskIdentity(NamedTuple):
-    """Who writes, as Spark's task context tells."""
+    """Who writes, according to Spark's task context."""
 
     partition: int
     local_property: Callable[[str], str | None]
 
 
 class WrittenRows(NamedTuple):
-    """What became of a task's rows: `skipped` where they had been committed before."""
+    """What happened to a task's rows: `skipped` if they had been committed before."""
 
     rows: int
     skipped: bool
@@ -54,7 +54,7 @@ class WrittenRows(NamedTuple):
 def write_rows(
     rows: Iterable[pa.RecordBatch], columns: SinkColumns, options: SinkOptions, who: TaskIdentity
 ) -> WrittenRows:
-    """Writes all rows of a task. Raises `KavkaError`s that say which topic, partition or column it was."""
+    """Writes all rows of a task. Raises `KavkaError`s that name the topic, partition or column."""
     pieces = chunks(rows)
     first = next(pieces, None)
     if first is None:
@@ -79,7 +79,7 @@ def write_rows(
 
 
 def batch_of_task(options: SinkOptions, who: TaskIdentity) -> BatchOfTask:
-    """Which task of which batch this is: of a stream by what Spark says, of a batch job by what its options say."""
+    """Which task of which batch this is: Spark says it for a stream, the options say it for a batch job."""
     assert options.exactly_once is not None
     given = options.exactly_once.given_id
     if given is not None:
@@ -87,7 +87,7 @@ def batch_of_task(options: SinkOptions, who: TaskIdentity) -> BatchOfTask:
     query, batch = who.local_property(QUERY_ID), who.local_property(BATCH_ID)
     if not query or not batch or not batch.isdigit():
         raise SinkError(
-            f"exactlyOnce needs to know the query and its micro-batch, and Spark tells {QUERY_ID}={query!r}, "
+            f"exactlyOnce needs to know the query and its micro-batch, but Spark reports {QUERY_ID}={query!r}, "
             f"{BATCH_ID}={batch!r}: this version of Spark is not supported for it; set exactlyOnce to false"
         )
     return BatchOfTask(Task(query, who.partition), int(batch))
@@ -113,7 +113,7 @@ def _write_at_least_once(
 
 
 class _Topics:
-    """The topics that a task writes to. Each is asked for once: a task is short."""
+    """The topics that a task writes to. Each is looked up once: a task is short."""
 
     def __init__(self, way: WorkerConnection, max_block_ms: int) -> None:
         self._way = way

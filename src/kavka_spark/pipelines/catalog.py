@@ -37,7 +37,7 @@ CATALOG: Final = "spark_catalog"
 DATABASE: Final = "default"
 WAREHOUSE: Final = "warehouse"
 FORMATS: Final = ("parquet", "orc", "json")
-"""Whose files tell their columns."""
+"""Formats whose files contain their columns."""
 
 
 def is_ours(spec: PipelineSpec) -> bool:
@@ -51,7 +51,7 @@ def settings(spec: PipelineSpec) -> dict[str, str]:
 
 
 def save(spark: SparkSession, spec: PipelineSpec) -> None:
-    """Writes down the tables that there are. `spark` is a classic session."""
+    """Writes down the tables that exist. `spark` is a classic session."""
     if not is_ours(spec):
         return
     folder = spec.state / FOLDER
@@ -91,7 +91,7 @@ def restore(spark: SparkSession, spec: PipelineSpec) -> list[str]:
 
 
 def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:
-    """I4. Tables of other databases lie in folders NAME.db, which are not looked into."""
+    """I4. Tables of other databases are in folders NAME.db, which are not searched."""
     warehouse = local_path(settings(spec)["spark.sql.warehouse.dir"])
     if warehouse is None or not warehouse.is_dir():
         return
@@ -139,7 +139,7 @@ def _make_managed(spark: SparkSession, database: str, table: str, location: str 
 
 
 def _copied(value: Any, changed: Mapping[str, Any]) -> Any:
-    """A case class's value of Scala with other fields."""
+    """A copy of a Scala case class with other fields."""
     names = [value.productElementName(number) for number in range(value.productArity())]
     return value.copy(*(changed.get(name, value.productElement(number)) for number, name in enumerate(names)))
 

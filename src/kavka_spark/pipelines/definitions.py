@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is defined. `line` counts from 1, 0 where nobody knows."""
+    """Where something is defined. `line` counts from 1; 0 means unknown."""
 
     file: str
     line: int = 0
 
 
 class DefinitionProblem(Exception):
-    """A definition that cannot be used; where it stands."""
+    """A definition that cannot be used, and where it is."""
 
     def __init__(self, problem: str, place: Place) -> None:
         super().__init__(problem)
@@ -58,7 +58,7 @@ class DefinedFlow:
 
 @dataclass(frozen=True, slots=True)
 class SqlFlow:
-    """A SQL statement, and the file that it is of."""
+    """A SQL statement and its file."""
 
     definition: SqlDefinition
     file: Path
@@ -66,7 +66,7 @@ class SqlFlow:
 
 @dataclass(slots=True)
 class Definitions:
-    """All of a pipeline. The order is that of the files and, in them, of the definitions."""
+    """All definitions of a pipeline, in the order of the files and of the definitions in them."""
 
     outputs: dict[str, Output] = field(default_factory=dict)
     flows: list[Flow] = field(default_factory=list)
@@ -77,12 +77,12 @@ class Definitions:
         self.places[short_name(name)] = DefinedFlow(short_name(name), short_name(target), place)
 
     def place_of(self, flow: str) -> Place | None:
-        """Where a flow stands, by its short name or by one with a database in front."""
+        """Where a flow is defined. Takes its short name, or one with a database in front."""
         found = self.places.get(flow) or self.places.get(flow.rpartition(".")[2])
         return found.place if found is not None else None
 
     def kind_of(self, target: str) -> Kind:
-        """What a flow writes to. A target that nobody defined is a streaming table that SDP knows."""
+        """What a flow writes to. A target without a definition is a streaming table that SDP knows."""
         output = self.outputs.get(target)
         if output is not None:
             return kind_of(output)
@@ -119,7 +119,7 @@ def kind_of(output: Output) -> Kind:
 
 
 def shown_path(file: str, root: Path) -> str:
-    """Below the pipeline's folder, where it is."""
+    """The path relative to the pipeline's folder, if it is below that folder."""
     try:
         return str(Path(file).resolve().relative_to(root.resolve()))
     except ValueError:
@@ -127,7 +127,7 @@ def shown_path(file: str, root: Path) -> str:
 
 
 class Registry(GraphElementRegistry):
-    """Takes note of everything, and gives it on to `inner` where there is one (SDP's own registry)."""
+    """Takes note of every definition, and passes it on to `inner` (SDP's own registry) if there is one."""
 
     def __init__(self, inner: GraphElementRegistry | None = None) -> None:
         self.definitions = Definitions()

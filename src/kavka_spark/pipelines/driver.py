@@ -1,7 +1,7 @@
 """The driver's process: `python -m kavka_spark.pipelines.driver ORDER`.
 
 Decides when it ends: when its order is done, when it is asked to (SIGTERM, SIGINT), or when whoever started it is gone,
-which it sees by the end of its standard input. Tells everything in the journal; its standard output is Spark's log.
+which it sees by the end of its standard input. Reports everything in the journal; its standard output is Spark's log.
 
 Exit status: 0 done, 1 a run failed or could not begin.
 """
@@ -94,7 +94,7 @@ def _tell_session(journal: Journal, version: str, began: float) -> None:
 
 
 def _watch_parent(is_over: threading.Event) -> None:
-    """Whoever started this holds the other end of standard input, and lets go of it even when it is killed."""
+    """Waits until standard input ends: it does when the process that started this one ends, even by a kill."""
     while os.read(0, 1024):
         pass
     is_over.set()
@@ -103,7 +103,7 @@ def _watch_parent(is_over: threading.Event) -> None:
 
 
 PATIENCE_S: Final = 20.0
-"""How long this process may take to end in order after its parent is gone."""
+"""How long this process may take to end in order after its parent has ended."""
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ MAX_FILE: Final = "16m"
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """With these Spark writes the log that is followed."""
+    """Settings with which Spark writes the log that is followed."""
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": folder.as_uri(),
@@ -41,16 +41,16 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 class EventLog:
-    """Follows the log below `folder`. `take` reads on; `figures` holds what came of it since `begin_run`."""
+    """Follows the log below `folder`. `take` reads on; `figures` has the sums since `begin_run`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._number = 1
         self._position = 0
         self._names: dict[str, str] = {}
-        """Of a query, by its id."""
+        """Flows by the id of their query."""
         self._views: dict[str, str] = {}
-        """Of a table that is written by an execution, by its id."""
+        """Flows by the id of the execution that writes their table."""
         self._stages: dict[int, str] = {}
         """Whose stage it is."""
         self._running: set[str] = set()
@@ -58,7 +58,7 @@ class EventLog:
         self.failures: dict[str, str] = {}
 
     def begin_run(self) -> None:
-        """Figures begin anew."""
+        """Starts new figures."""
         self.take()
         self.figures.clear()
         self.failures.clear()
@@ -67,11 +67,11 @@ class EventLog:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every query that began was said to have ended."""
+        """Whether every query that started was reported as ended."""
         return not self._running
 
     def take(self) -> set[str]:
-        """Reads what there is; returns the flows of which something was told."""
+        """Reads what is new. Returns the flows that it was about."""
         told: set[str] = set()
         while True:
             path = self._file(self._number)

@@ -46,17 +46,17 @@ FINDINGS = (
     "severity string, kind string, topic string, partition int, broker string, offset bigint, batches bigint, "
     "file string, position bigint, detail string"
 )
-"""Columns of the answer: `offset` is where it begins, `batches` how many it concerns."""
+"""Columns of the answer: `offset` is where the finding begins, `batches` how many batches it concerns."""
 _REPLICAS = (
     "broker string, topic string, partition int, high_watermark bigint, cleaned_to bigint, compared_from bigint, "
     "replicas array<struct<high_watermark: bigint, log_end: bigint>>"
 )
-"""What a batch is judged by: of its own replica, and of all replicas of the partition."""
+"""What a batch is compared with: facts about its own replica, and about all replicas of the partition."""
 _BATCH_COLUMNS = (
     "topic,partition,file,active,base_offset,last_offset,leader_epoch,crc,crc_ok,size_bytes,position,problem"
 )
 _Ended: TypeAlias = tuple[Replica, int]
-"""A replica, and the offset behind its last batch."""
+"""A replica, and the offset after its last batch."""
 _PARTITION = ["topic", "partition"]
 _REPLICA = ["broker", "topic", "partition"]
 
@@ -128,7 +128,7 @@ def _judged_by(ended: Sequence[_Ended]) -> Iterator[tuple[object, ...]]:
 
 
 def _too_short(ended: Sequence[_Ended]) -> Iterator[tuple[object, ...]]:
-    """Findings: replicas that end below a high watermark, or that tell none."""
+    """Findings about replicas that end below a high watermark, or that have none."""
     for (topic, partition), together in _by_partition(ended).items():
         highest = max(replica.high_watermark or 0 for replica, _ in together)
         for replica, log_end in together:
@@ -138,7 +138,7 @@ def _too_short(ended: Sequence[_Ended]) -> Iterator[tuple[object, ...]]:
             elif log_end < highest:
                 found = ("note", "behind", f"the log ends at {log_end}, another's high watermark is {highest}")
             elif own is None and log_end > replica.log_start_offset:
-                detail = f"{HIGH_WATERMARK_CHECKPOINT} does not name it, so that it was compared with no other replica"
+                detail = f"{HIGH_WATERMARK_CHECKPOINT} does not name it, so it was compared with no other replica"
                 found = ("note", "no high watermark", detail)
             else:
                 continue
@@ -147,7 +147,7 @@ def _too_short(ended: Sequence[_Ended]) -> Iterator[tuple[object, ...]]:
 
 
 def _damage(batches: DataFrame) -> DataFrame:
-    """What the reader of a file says of one place in it."""
+    """Findings that the reader of a file has reported."""
     from pyspark.sql import functions as f
 
     kind = f.substring_index("problem", ": ", 1)
@@ -163,7 +163,7 @@ def _damage(batches: DataFrame) -> DataFrame:
 
 
 def _out_of_order(judged: DataFrame) -> DataFrame:
-    """Gaps and epochs that fall, from each batch to the one behind it."""
+    """Findings about gaps and falling epochs, from each batch to the next."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -188,7 +188,7 @@ def _out_of_order(judged: DataFrame) -> DataFrame:
 
 
 def _divergence(judged: DataFrame) -> DataFrame:
-    """Batches below the high watermarks that a replica has otherwise than most of those that must have them.
+    """Batches below the high watermarks in which a replica differs from most of those that must have them.
 
     A batch is held against those of the other replicas that start at the same offset. Where a log parts from the
     others, its first other batch starts where theirs does; what follows may be cut otherwise, and is then held by one
@@ -229,7 +229,7 @@ def _divergence(judged: DataFrame) -> DataFrame:
         f.col("first.own.content.leader_epoch"),
         f.col("first.held"),
         f.col("first.must_have"),
-        f.when(f.col("first.is_tie"), ": which one is right cannot be told").otherwise(""),
+        f.when(f.col("first.is_tie"), ": it is unclear which one is right").otherwise(""),
     )
     placed = first.withColumn("file", f.col("first.own.file")).withColumn("position", f.col("first.own.position"))
     offset = f.col("first.base_offset")

@@ -52,7 +52,7 @@ class Journal:
 
 
 class JournalReader:
-    """The reading side: `read` gives what came since it was called last."""
+    """The reading side: `read` returns what is new since the last call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class JournalReader:
 
 
 def new_journal_path(state: Path) -> Path:
-    """A path of a journal to come; older ones beyond `KEPT` are deleted, with the logs beside them."""
+    """The path for a new journal. Journals beyond the newest `KEPT` are deleted, with the logs beside them."""
     folder = state / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     for old in journals(state)[KEPT - 1 :]:
@@ -89,11 +89,11 @@ def new_journal_path(state: Path) -> Path:
 
 
 def journals(state: Path) -> list[Path]:
-    """Of all runs that are kept, the newest first."""
+    """The journals of all runs that are kept, newest first."""
     folder = state / FOLDER
     return sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
 
 
 def log_path(journal: Path) -> Path:
-    """Where Spark's own words of that run are."""
+    """The file with Spark's own log of that run."""
     return journal.with_suffix(".log")

@@ -5,7 +5,7 @@ Decides which cases there are and what row an outcome is. A case is a row that s
 the brokers' own code in virtual time (`studies.lag_policy`), so that a case has the same outcome wherever it runs.
 
 I1  Cases are independent of each other: each row is run by itself.
-I2  A false alarm and an overlooked follower are told only where the workload says who was ailing; of a recorded trace
+I2  A false alarm and an overlooked follower are counted only if the workload says who was ailing; for a recorded trace
     that says nothing of it, they are null.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_CASES: Final = 100_000
 STUCK_MS: Final = 10_000
-"""When the policy by messages takes a follower for stuck: Kafka 0.8's default of replica.lag.time.max.ms."""
+"""When the policy by messages considers a follower stuck: Kafka 0.8's default of replica.lag.time.max.ms."""
 
 
 class Case(NamedTuple):

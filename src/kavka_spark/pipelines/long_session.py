@@ -48,7 +48,7 @@ _MISSING: Final = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_TABLE")
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A flow that is to be resolved and run."""
+    """A flow that must be resolved and run."""
 
     flow: str
     target: str
@@ -58,14 +58,14 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a table is laid out."""
+    """How a table is stored: format, partitions, properties."""
 
     format: str
     partitioned_by: tuple[str, ...]
     properties: Mapping[str, str]
 
     def clauses(self) -> str:
-        """As CREATE TABLE has them after the columns."""
+        """The clauses that follow the columns in CREATE TABLE."""
         partitioned = f" PARTITIONED BY ({', '.join(f'`{each}`' for each in self.partitioned_by)})"
         pairs = ", ".join(f"'{key}' = '{value}'" for key, value in self.properties.items())
         return (
@@ -75,7 +75,7 @@ class _Layout:
 
 
 class _Unresolved(Exception):
-    """A flow that cannot be resolved, or not yet."""
+    """A flow that cannot be resolved, or not be resolved yet."""
 
     def __init__(self, wanted: _Wanted, error: Exception) -> None:
         super().__init__(str(error))
@@ -84,7 +84,7 @@ class _Unresolved(Exception):
 
 
 class LongSession:
-    """A pipeline that goes on until it is told to end."""
+    """A pipeline that goes on until it is asked to end."""
 
     def __init__(self, spec: PipelineSpec, order: Order, journal: Journal, spark: SparkSession) -> None:
         self._spec = spec
@@ -95,14 +95,14 @@ class LongSession:
         self._queries: dict[str, StreamingQuery] = {}
         self._streams: dict[str, _Wanted] = {}
         self._failures: dict[str, tuple[int, int]] = {}
-        """How often a flow failed, at which number of micro-batches."""
+        """How often each flow failed, and after how many micro-batches."""
         self._views: dict[str, _Wanted] = {}
-        """Materialized ones, in an order in which each comes after those that it reads."""
+        """Materialized views, each after those that it reads."""
         self._figures: dict[str, Figures] = {}
         self._refreshed_at: tuple[float, int] = (0.0, -1)
 
     def run(self, is_over: threading.Event) -> bool:
-        """Returns whether all went well until `is_over`."""
+        """Runs until `is_over`. Returns whether all went well."""
         began = time.monotonic()
         self._journal.write("run began", run=1)
         registry = Registry()
@@ -145,7 +145,7 @@ class LongSession:
         return wanted
 
     def _start_all(self, wanted: list[_Wanted]) -> None:
-        """Resolves what can be, until nothing is left (I2)."""
+        """Resolves flows until none is left (I2)."""
         left = wanted
         while left:
             waiting: list[_Unresolved] = []
@@ -193,7 +193,7 @@ class LongSession:
         return writer.trigger(processingTime=f"{round(self._spec.own.trigger_s * 1000)} milliseconds")
 
     def _checkpoint(self, wanted: _Wanted) -> str:
-        """Where SDP has it: the highest number is the one since the last full refresh (I1)."""
+        """The checkpoint where SDP has it: the highest number is the one since the last full refresh (I1)."""
         target = wanted.target.split(".")
         database = self._spec.database or catalog.DATABASE
         parts = target if wanted.kind == "sink" else [self._spec.catalog or catalog.CATALOG, database, *target][-3:]

@@ -1,4 +1,4 @@
-"""Order: what a driver's process is to do, as it stands on its command line.
+"""Order: what a driver's process must do, as JSON on its command line.
 
 Decides the form between `runner` and `driver`: JSON, one argument.
 """

@@ -1,6 +1,6 @@
 """Problem: an exception of a pipeline as a sentence, with the flow, the file and the line that it is about.
 
-Decides what of Spark's long messages is told: the error's class and its first sentences, no Java stack. Where an
+Decides which part of Spark's long messages is shown: the error's class and its first sentences, no Java stack. Where an
 exception came out of a definition file, the line is the last one of that file in the traceback; where Spark names a
 flow, it is the flow's.
 """
@@ -19,7 +19,7 @@ from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 
 LONGEST: Final = 1_200
 WRAPPINGS: Final = 5
-"""Exceptions come wrapped in each other, with a name in front for each, so many times at most."""
+"""Most exceptions wrapped in each other, each with a name in front."""
 _JAVA: Final = re.compile(
     r"\n\s*(JVM stacktrace:|at [\w.$]+\(|Caused by: |== SQL|=== Streaming Query)|;\n['~]?[A-Z]", re.S
 )
@@ -37,24 +37,24 @@ _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
 _SQL_LINE: Final = re.compile(r"\(line (\d+), pos(?:ition)? \d+\)")
 _NEXT: Final = (
     ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
-    ("UNRESOLVED_COLUMN", "the columns that there are stand in the message"),
-    ("LOCATION_ALREADY_EXISTS", "another pipeline's files lie there: give this one a storage of its own"),
-    ("DATA_SOURCE_NOT_FOUND", 'is the format there? `kavka spark doctor` says so for "kavka"'),
+    ("UNRESOLVED_COLUMN", "the message lists the columns that exist"),
+    ("LOCATION_ALREADY_EXISTS", "the storage has another pipeline's files: give this one its own storage"),
+    ("DATA_SOURCE_NOT_FOUND", 'is the format installed? `kavka spark doctor` checks it for "kavka"'),
     ("STREAMING_RUN_NEWER_CONCURRENT_UPDATE", "another run of this pipeline is under way"),
-    ("INCOMPATIBLE_TABLE_CHANGE", "`kavka pipeline run --full-refresh TABLE` computes it anew"),
-    ("StreamingQuery checkpoint", "`kavka pipeline run --full-refresh TABLE` begins anew"),
+    ("INCOMPATIBLE_TABLE_CHANGE", "`kavka pipeline run --full-refresh TABLE` computes it again from the start"),
+    ("StreamingQuery checkpoint", "`kavka pipeline run --full-refresh TABLE` starts again from nothing"),
     (
         "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION",
         "call it at the top of the file and let the flow return what it made: applyInPandas, mapInPandas and "
         "transformWithState ask for columns, and types as text are parsed, by Spark",
     ),
-    ("ConnectionFailed", "are the brokers up? -b HOST:PORT names others"),
+    ("ConnectionFailed", "are the brokers up? use -b HOST:PORT for others"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, and where. Empty where nobody knows; `line` 0 likewise."""
+    """What went wrong, and where. A part that is unknown is empty; an unknown `line` is 0."""
 
     problem: str
     next_step: str = ""
@@ -76,7 +76,7 @@ class Problem:
 def problem_of(
     error: BaseException, spec: PipelineSpec, definitions: Definitions | None = None, flow: str = ""
 ) -> Problem:
-    """The problem that an exception tells. `flow` is the one that was under way."""
+    """The problem behind an exception. `flow` is the flow that was running."""
     text = plain(str(error)) or type(error).__name__
     if isinstance(error, SpecError):
         return Problem(text, error.next_step)
@@ -91,14 +91,14 @@ def problem_of(
 
 
 def told(text: str, spec: PipelineSpec, place: Place | None, flow: str = "", *, name: str = "") -> Problem:
-    """A problem of a text that Spark gave, or that begins with an exception's name."""
+    """A problem from a text of Spark's, or from one that begins with an exception's name."""
     file = shown_path(place.file, spec.root) if place is not None else ""
     next_step = next((step for sign, step in _NEXT if sign in text), "")
     return Problem(name + plain(text), next_step, flow, file, place.line if place is not None else 0)
 
 
 def named_flow(text: str, definitions: Definitions) -> str:
-    """The flow that a message of Spark names; empty where it names none that is known."""
+    """The flow that a message of Spark's names; empty if it names no known flow."""
     for match in _NAMED_FLOW.finditer(text):
         name = short_name(match[1].replace("`", "").rstrip("."))
         if name in definitions.places:
@@ -107,7 +107,7 @@ def named_flow(text: str, definitions: Definitions) -> str:
 
 
 def plain(text: str) -> str:
-    """What was raised in Python where something was, else without Java's stack; and no longer than a screen."""
+    """The Python exception if there was one, or else the message without Java's stack; no longer than a screen."""
     raised = _RAISED_IN_PYTHON.findall(text)
     cut = _JAVA.search(text)
     short = text[: cut.start()] if cut is not None else text
@@ -141,6 +141,6 @@ def _definition_files(spec: PipelineSpec) -> list[Path]:
 
 
 def sql_line(text: str) -> int:
-    """The line that Spark's SQL parser names, counted from the beginning of the file; 0 where it names none."""
+    """The line that Spark's SQL parser names, counted from the start of the file; 0 if it names none."""
     match = _SQL_LINE.search(text)
     return int(match[1]) if match else 0

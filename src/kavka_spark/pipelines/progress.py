@@ -1,4 +1,4 @@
-"""Figures: what a flow did in a run, summed up from Spark's reports.
+"""Figures: what a flow did in a run, added up from Spark's reports.
 
 Decides what counts as a row in, a row out and lag. Spark's reports are JSON (StreamingQueryProgress).
 
@@ -36,11 +36,11 @@ class Figures:
 
     @property
     def rows_out(self) -> int | None:
-        """What the sink reported, else what its tasks wrote; None where nobody counted."""
+        """The number that the sink reported, or else that its tasks wrote; None if nobody counted."""
         return self._written_out if self._reported_out is None else self._reported_out
 
     def add_batch(self, progress: Mapping[str, Any]) -> bool:
-        """Takes a report in; returns whether it told anything new."""
+        """Adds a report. Returns whether it had anything new."""
         batch = int(progress.get("batchId", -1))
         if batch <= self._last_batch and batch >= 0:
             return False
@@ -64,7 +64,7 @@ class Figures:
         return True
 
     def add_written(self, rows: int) -> None:
-        """Rows that a task wrote, by its metrics."""
+        """Rows that a task wrote, according to its metrics."""
         self._written_out = (self._written_out or 0) + rows
 
     def as_json(self) -> dict[str, object]:
@@ -110,5 +110,5 @@ def offsets_of(offset: object) -> dict[tuple[str, str], int] | None:
 
 
 def short_name(flow: str) -> str:
-    """Without the catalog and database in which SDP puts what has none."""
+    """The name without the catalog and database that SDP adds."""
     return flow.removeprefix("spark_catalog.default.")

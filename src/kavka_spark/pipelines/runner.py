@@ -1,6 +1,6 @@
 """Runner: starts a driver's process, follows its journal, ends it.
 
-Decides nothing of a run; a command (or a test, or the demo) gives it an order and hears the events as they come.
+Decides nothing about a run. A command (or a test, or the demo) gives it an order and receives the events as they come.
 
 I1  One driver at a time works on a pipeline's storage on this machine: a lock file says so, which the kernel lets go of
     when its holder dies, however it dies.
@@ -26,7 +26,7 @@ from kavka_spark.pipelines.spec import PipelineSpec, SpecError
 
 LOOK_S: Final = 0.1
 END_S: Final = 30.0
-"""How long a driver may take to end when it is asked to."""
+"""How long a driver may take to stop when it is asked to."""
 TAIL_LINES: Final = 15
 _LOCK: Final = "lock"
 
@@ -71,7 +71,7 @@ class Runner:
 
     @property
     def pid(self) -> int:
-        """Of the driver's process, whose JVM is a child of it."""
+        """The pid of the driver's process; its JVM is a child of it."""
         assert self._process is not None
         return self._process.pid
 
@@ -94,11 +94,11 @@ class Runner:
             yield None
             time.sleep(LOOK_S)
         if not self._has_ended:
-            problem = f"Spark's driver ended with {self.status}, without a word of its own"
+            problem = f"Spark's driver ended with {self.status}and left no message"
             yield {"event": "problem", "problem": f"{problem}; its last ones:\n{self.log_tail()}"}
 
     def ask_to_stop(self) -> None:
-        """The driver ends when it can; `events` goes on until then."""
+        """Asks the driver to end when it can; `events` goes on until then."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -111,7 +111,7 @@ class Runner:
         self._process.wait()
 
     def stop(self) -> None:
-        """In order, or, after `END_S`, at once."""
+        """Ends the driver in order, or with a kill after `END_S`."""
         assert self._process is not None
         self.ask_to_stop()
         try:
@@ -137,12 +137,12 @@ class Runner:
             os.close(self._lock)
             raise SpecError(
                 f"another run of {self._spec.name} is under way in {self._spec.storage}",
-                "wait for its end, or give this one a storage of its own",
+                "wait until it ends, or give this pipeline its own storage",
             ) from None
 
 
 def is_running(state: Path) -> bool:
-    """Whether a driver works on it, on this machine."""
+    """Whether a driver on this machine works on this pipeline."""
     try:
         lock = os.open(state / _LOCK, os.O_RDWR)
     except FileNotFoundError:

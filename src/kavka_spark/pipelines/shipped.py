@@ -1,4 +1,4 @@
-"""Shipped: the pipelines that come with kavka, and how one is laid into a folder of the user's.
+"""Shipped: the pipelines that come with kavka, and how one is copied into a user's folder.
 
 Decides nothing but which there are: each is a folder below examples/, whose pipeline.yml begins with a comment that
 says what it does.
@@ -14,7 +14,7 @@ from typing import Final
 
 EXAMPLES: Final = Path(__file__).parent / "examples"
 EMPTY: Final = "first"
-"""The one that `kavka pipeline init` lays where none is named."""
+"""The example that `kavka pipeline init` copies if none is named."""
 
 
 class ExampleError(Exception):
@@ -26,12 +26,12 @@ class ExampleError(Exception):
 
 
 def describe_examples() -> dict[str, str]:
-    """Each with the first sentence of what its pipeline.yml says of it."""
+    """Each example with the first sentence of its pipeline.yml."""
     return {path.parent.name: _purpose(path) for path in sorted(EXAMPLES.glob("*/pipeline.yml"))}
 
 
 def lay(example: str, directory: Path) -> list[Path]:
-    """Copies an example into a folder, which is made; returns the files. Raises ExampleError."""
+    """Copies an example into a new folder and returns the files. Raises ExampleError."""
     source = EXAMPLES / example
     if not (source / "pipeline.yml").is_file():
         raise ExampleError(f"there is no example {example}", f"one of {', '.join(describe_examples())}")

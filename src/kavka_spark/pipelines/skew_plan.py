@@ -27,7 +27,7 @@ from kavka.model import TopicPartition
 Replicas = Mapping[TopicPartition, Sequence[int]]
 
 TOLERANCE: Final = 0.05
-"""Of the mean of bytes per broker: closer together than this is even."""
+"""A share of the mean of bytes per broker. Brokers that differ by less count as even."""
 MAX_MOVES: Final = 1_000
 
 
@@ -53,7 +53,7 @@ class SkewPlan(NamedTuple):
 def plan_by_bytes(
     replicas: Replicas, sizes: Mapping[TopicPartition, int], brokers: Sequence[int], *, tolerance: float = TOLERANCE
 ) -> SkewPlan:
-    """The plan. A partition of which nobody counted bytes weighs nothing and stays."""
+    """The plan. A partition whose bytes nobody counted weighs nothing and stays where it is."""
     after = {partition: list(owners) for partition, owners in sorted(replicas.items())}
     everybody = sorted({*brokers, *(broker for owners in after.values() for broker in owners)})
     _even_out(after, sizes, everybody, sorted(set(brokers)), tolerance)

@@ -41,7 +41,7 @@ def settings_of(spec: PipelineSpec) -> dict[str, str]:
 
 
 def prepare_environment(spec: PipelineSpec) -> None:
-    """What Spark takes from the environment, where the user says nothing."""
+    """Sets what Spark reads from the environment, unless the user has set it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if spec.own.master.startswith("local"):

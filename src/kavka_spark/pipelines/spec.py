@@ -36,7 +36,7 @@ FILE_NAME: Final = "pipeline.yml"
 SDP_KEYS: Final = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
 OWN_KEY: Final = "kavka"
 BOOTSTRAP: Final = "spark.kavka.bootstrap.servers"
-"""Under which name definitions find the brokers."""
+"""The setting in which definitions find the brokers."""
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -75,7 +75,7 @@ class PipelineSpec:
 
     @property
     def root(self) -> Path:
-        """The folder that globs and relative paths are below of."""
+        """The folder to which globs and relative paths refer."""
         return self.path.parent
 
     @property
@@ -86,12 +86,12 @@ class PipelineSpec:
         return self.root / f".kavka-{self.name}" if local is None else local / "_kavka"
 
     def spark_configuration(self) -> dict[str, str]:
-        """What Spark takes when it starts: names that begin with `spark.`."""
+        """The settings that Spark takes when it starts: names that begin with `spark.`."""
         ours = {name: value for name, value in self.configuration.items() if name.startswith("spark.")}
         return {**ours, BOOTSTRAP: self.own.bootstrap}
 
     def session_configuration(self) -> dict[str, str]:
-        """What only a session takes: names of the pipeline's own."""
+        """The settings that only a session takes: the pipeline's own names."""
         return {name: value for name, value in self.configuration.items() if not name.startswith("spark.")}
 
     def files(self) -> list[Path]:
@@ -151,14 +151,14 @@ def read_spec(path: Path) -> PipelineSpec:
         mark = getattr(problem, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         what = getattr(problem, "problem", None) or str(problem)
-        raise SpecError(f"{file}{line} is no YAML: {what}") from problem
+        raise SpecError(f"{file}{line} is not valid YAML: {what}") from problem
     return parse_spec(file, fields)
 
 
 def parse_spec(file: Path, fields: object) -> PipelineSpec:
-    """The spec of what YAML says. Raises SpecError."""
+    """The spec from parsed YAML. Raises SpecError."""
     if not isinstance(fields, dict):
-        raise SpecError(f"{file} holds no keys and values", "name: and storage: are needed")
+        raise SpecError(f"{file} does not hold keys and values", "name: and storage: are needed")
     _refuse_unknown(file, fields, (*SDP_KEYS, OWN_KEY))
     for key in ("name", "storage"):
         if not isinstance(fields.get(key), str) or not fields[key]:
@@ -176,7 +176,7 @@ def parse_spec(file: Path, fields: object) -> PipelineSpec:
 
 
 def storage_uri(root: Path, storage: str) -> str:
-    """An absolute URI of a folder below `root`, or the URI that it is already."""
+    """The absolute URI of a folder below `root`; a URI is returned as it is."""
     if re.match(r"[a-z][a-z0-9+.-]+:", storage):
         return storage
     return (root / os.path.expanduser(storage)).resolve().as_uri()
@@ -195,7 +195,7 @@ def _globs(file: Path, libraries: object) -> tuple[str, ...]:
     try:
         globs = tuple(str(each["glob"]["include"]) for each in libraries)  # type: ignore[attr-defined]  # told below
     except (TypeError, KeyError):
-        raise SpecError(f"{file}: libraries has another form than SDP knows", f"write {example}") from None
+        raise SpecError(f"{file}: libraries does not have the form that SDP expects", f"write {example}") from None
     for glob in globs:
         prefix = glob.removesuffix("/**")
         if any(letter in prefix for letter in "*?["):
@@ -207,7 +207,7 @@ def _configuration(file: Path, fields: object) -> dict[str, str]:
     if fields is None:
         return {}
     if not isinstance(fields, dict):
-        raise SpecError(f"{file}: configuration holds no keys and values", "write {spark.some.setting: 'text'}")
+        raise SpecError(f"{file}: configuration does not hold keys and values", "write {spark.some.setting: 'text'}")
     for name, value in fields.items():
         if not isinstance(value, str):
             raise SpecError(
@@ -220,7 +220,7 @@ def _own_settings(file: Path, fields: object) -> OwnSettings:
     if fields is None:
         return OwnSettings()
     if not isinstance(fields, dict):
-        raise SpecError(f"{file}: kavka holds no keys and values", "write kavka: {bootstrap: HOST:PORT}")
+        raise SpecError(f"{file}: kavka does not hold keys and values", "write kavka: {bootstrap: HOST:PORT}")
     _refuse_unknown(file, fields, ("bootstrap", "master", "every", "trigger", "refresh"), within="kavka.")
     usual = OwnSettings()
     return OwnSettings(

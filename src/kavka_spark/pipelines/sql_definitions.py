@@ -68,7 +68,7 @@ _PARTITIONED: Final = re.compile(r"\bPARTITIONED\s+BY\s*\(([^)]*)\)", re.I)
 
 
 def sql_definitions(text: str) -> list[SqlDefinition]:
-    """All of a file, in its order. Raises SqlProblem."""
+    """All statements of a file, in order. Raises SqlProblem."""
     return [_definition(statement) for statement in _statements(text)]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAX_PARTITIONS: Final = 100_000
-"""Rows go to Spark as one local relation."""
+"""Most rows in one question: they go to Spark as one local relation."""
 
 
 class Placement(NamedTuple):
@@ -30,12 +30,15 @@ class Placement(NamedTuple):
 
 
 def placements(bootstrap: str, topics: Sequence[str] = ()) -> list[Placement]:
-    """Of these topics, or of all but internal ones. Raises `ConnectionFailed`, `RequestError`, `ValueError`."""
+    """The partitions of these topics, or of all but internal ones.
+
+    Raises `ConnectionFailed`, `RequestError`, `ValueError`.
+    """
     return connection(connection_options({"kafka.bootstrap.servers": bootstrap})).run(_ask(bootstrap, topics))
 
 
 def brokers(bootstrap: str) -> list[int]:
-    """The ids of the brokers that are there. Raises as `placements`."""
+    """The ids of the brokers that are up. Raises as `placements`."""
     return connection(connection_options({"kafka.bootstrap.servers": bootstrap})).run(_ask_brokers(bootstrap))
 
 

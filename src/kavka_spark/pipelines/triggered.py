@@ -1,9 +1,9 @@
-"""TriggeredRuns: runs of Spark Declarative Pipelines, each of which takes what is new since the last one.
+"""TriggeredRuns: runs of Spark Declarative Pipelines, each of which processes what is new since the last one.
 
 Decides what of a run is told, and whether it failed. SDP plans and runs the flows; its queries start with
 Trigger.AvailableNow, their checkpoints lie below the storage.
 
-I1  A run is told as completed only when SDP said so, and after the last figures.
+I1  A run is reported as completed only when SDP has said so, and after the last figures.
 I2  Tables are written down when the first flow starts (SDP makes all of them before), and after every run, failed ones
     too: their files are there.
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTLE_S: Final = 5.0
-"""How long the last reports of a run may come after it."""
+"""How long after a run its last reports may arrive."""
 LOOK_S: Final = 0.5
 _FLOW: Final = re.compile(r"^Flow '?([\w.`]+)'? (?:is|has|was)(?: been)? ([A-Z_]+)", re.M)
 _UNRESOLVED: Final = re.compile(r"^Failed to resolve flow: '?([\w.`]+)'?", re.M)
-"""Of the flow that is to blame; those that fail because it did are told in other words."""
+"""Matches the flow that caused the failure; flows that fail because of it have other messages."""
 
 
 class TriggeredRuns:
@@ -146,7 +146,7 @@ class TriggeredRuns:
 
 
 class _Reporter:
-    """Calls `tell` again and again while the block runs."""
+    """Calls `tell` repeatedly while the block runs."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -167,7 +167,7 @@ class _Reporter:
 
 @contextmanager
 def _as_sdp_reads(spark: SparkSession, graph: str) -> Iterator[None]:
-    """A definition file may look at the graph, and change nothing of the session."""
+    """Lets a definition file read the graph but not change the session."""
     from pyspark.pipelines.add_pipeline_analysis_context import add_pipeline_analysis_context
     from pyspark.pipelines.block_session_mutations import block_session_mutations
 

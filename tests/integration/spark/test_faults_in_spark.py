@@ -88,7 +88,7 @@ def test_records_that_age_out_while_the_query_runs_are_named(
         done.result(30)
     said = failure_of(query)
     assert "ageing-0: offset " in said
-    assert "it holds 4900 to before 5000: retention or a deletion of records has removed it" in said
+    assert "the log holds 4900 to before 5000: retention or a deletion of records has removed it" in said
     assert "failOnDataLoss=false" in said
 
 

@@ -143,7 +143,7 @@ def test_records_that_aged_out_between_two_runs_are_told_with_their_offsets(proj
     problem = problem_of(project.run(status=1))
     assert (problem["flow"], problem["file"]) == ("numbers", "transformations/numbers.py")
     assert problem["problem"].startswith("DataLossError: ")
-    lost = f"{project.topic}-1: offset 100 is wanted, and it holds 150 to before 200: retention or a deletion"
+    lost = f"{project.topic}-1: offset 100 is wanted, but the log holds 150 to before 200: retention or a deletion"
     assert lost in problem["problem"]
     assert "failOnDataLoss=false" in problem["problem"]
     assert "Traceback" not in problem["problem"]

@@ -87,7 +87,7 @@ def test_only_the_columns_that_are_asked_for_are_read(
     ("options", "why"),
     [
         ({"subscibe": "x"}, "did you mean 'subscribe'"),
-        ({"columns": "val"}, "expected some of key, value"),
+        ({"columns": "val"}, "expected one or more of key, value"),
         ({"subscribe": "nowhere"}, "there is no topic 'nowhere'"),
         ({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500"}, "127.0.0.1:1 refused"),
     ],
@@ -156,5 +156,5 @@ def test_a_stream_ends_with_an_error_that_names_what_is_lost(
     offsets = tmp_path / "checkpoint" / "offsets" / "0"
     offsets.write_text(offsets.read_text().replace('"0": 10', '"0": 4711'))
     (tmp_path / "checkpoint" / "offsets" / ".0.crc").unlink(missing_ok=True)
-    with pytest.raises(PySparkException, match="short-0: offset 4711 is wanted, and it holds 0 to before 10"):
+    with pytest.raises(PySparkException, match="short-0: offset 4711 is wanted, but the log holds 0 to before 10"):
         stream(spark, kavka_broker, "short", tmp_path)

@@ -155,8 +155,8 @@ def test_a_read_committed_range_leaves_out_what_was_aborted(kavka_broker: KavkaP
         ({"startingOffsets": '{"TOPIC":{"0":1}}'}, "leaves out TOPIC-1"),
         ({"startingOffsets": '{"TOPIC":{"0":1,"1":1,"2":1}}'}, "names TOPIC-2, which is not among"),
         ({"startingTimestamp": "99999999999999"}, "no record of TOPIC-0, TOPIC-1 is as late"),
-        ({"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 999 is wanted, and it holds 0 to before 5"),
-        ({"endingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 998 is wanted, and it holds 0 to before 5"),
+        ({"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 999 is wanted, but the log holds 0 to before 5"),
+        ({"endingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 998 is wanted, but the log holds 0 to before 5"),
     ],
 )
 def test_bounds_that_do_not_fit_are_said(
@@ -418,7 +418,7 @@ def test_a_topic_that_is_deleted_is_told_soon(kavka_broker: KavkaProcess, topic:
     stream.drain(), tolerant.drain()
     delete_topic(kavka_broker.bootstrap, topic)
     began = time.monotonic()
-    with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 is wanted, and there is no such log.*was deleted"):
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 20 is wanted, but there is no such log.*was deleted"):
         stream.micro_batch()
     assert tolerant.drain() == []
     assert time.monotonic() - began < 30
@@ -446,7 +446,7 @@ def test_what_ages_out_between_micro_batches_is_told(kavka_broker: KavkaProcess,
     tolerant = Stream(kavka_broker.bootstrap, topic, failOnDataLoss="false", maxOffsetsPerTrigger="10")
     produce(kavka_broker.bootstrap, topic, 100, partitions=1)
     delete_records(kavka_broker.bootstrap, topic, 90)
-    with pytest.raises(DataLossError, match=f"{topic}-0: offset 0 is wanted, and it holds 90 to before 100"):
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 0 is wanted, but the log holds 90 to before 100"):
         stream.micro_batch()
     assert tolerant.drain() == [10]
 

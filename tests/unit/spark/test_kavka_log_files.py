@@ -293,11 +293,11 @@ def test_a_file_that_is_gone_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "/nowhere/at/all"}, "is not there"),
+        ({"path": "/nowhere/at/all"}, "does not exist"),
         ({}, "option 'path' is missing"),
         ({"path": "/tmp", "row": "batches"}, "did you mean 'rows'"),
         ({"path": "/tmp", "rows": "lines"}, "expected one of records, batches"),
-        ({"path": "/tmp", "columns": "valu"}, "columns valu: expected different ones out of key, value"),
+        ({"path": "/tmp", "columns": "valu"}, "columns valu: expected each name once, out of key, value"),
         ({"path": "/tmp", "splitBytes": "-1"}, "splitbytes"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from kavka_spark.pipelines.problems import LONGEST, plain
 
-LOST = "orders-1: offset 100 is wanted, and it holds 150 to before 200: retention has removed it. Do this or that"
+LOST = "orders-1: offset 100 is wanted, but the log holds 150 to before 200: retention has removed it. Do this or that"
 QUERY_FAILED = "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: "
 FAILED = f"more than 2 times and will not be restarted.\nError: {QUERY_FAILED}"
 TRACEBACK = """Traceback (most recent call last):

@@ -37,9 +37,9 @@ def test_own_settings_have_units_and_defaults() -> None:
         ({"name": "n", "storage": "s", "kavka": {"bootsrap": "x"}}, "unknown key kavka.bootsrap", "kavka.bootstrap"),
         ({"name": "n", "storage": "s", "kavka": {"every": "soon"}}, "kavka.every is soon", "10s"),
         ({"name": "n", "storage": "s", "configuration": {"a": 1}}, "configuration a is 1", 'a: "1"'),
-        ({"name": "n", "storage": "s", "libraries": ["a"]}, "another form", "glob"),
+        ({"name": "n", "storage": "s", "libraries": ["a"]}, "does not have the form", "glob"),
         ({"name": "n", "storage": "s", "libraries": [{"glob": {"include": "a/*/b.py"}}]}, "a/*/b.py", "glob"),
-        ([], "no keys and values", "name"),
+        ([], "does not hold keys and values", "name"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_write(fields: object, problem: str, next_step: str) -> None:

@@ -71,7 +71,7 @@ def test_names_are_taken_in_any_case_and_spark_s_own_are_passed_over() -> None:
         ({"exactlyOnceTopic": "m"}, "needs exactlyOnce=true"),
         ({"exactlyOnce": "true", "kafka.acks": "1"}, "exactlyOnce needs kafka.acks=all"),
         ({"exactlyOnce": "true", "kafka.enable.idempotence": "false"}, "needs kafka.enable.idempotence=true"),
-        ({"exactlyOnce": "true", "exactlyOnceId": "x"}, "a stream is known by its checkpoint"),
+        ({"exactlyOnce": "true", "exactlyOnceId": "x"}, "its checkpoint identifies a stream"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, str], said: str) -> None:
@@ -106,11 +106,11 @@ def test_columns_are_found_by_name_and_others_left_aside() -> None:
     ("columns", "said"),
     [
         ({"id": LongType()}, r"no column 'value'; the columns are id\. Make one"),
-        ({"Value": StringType()}, "is 'Value' meant?"),
+        ({"Value": StringType()}, "did you mean 'Value'?"),
         ({"value": LongType()}, r"'value' is bigint, expected string or binary.*CAST\(value AS STRING\)"),
         ({"value": MapType(StringType(), StringType())}, r"to_json\(value\) AS value"),
         ({"value": StringType(), "key": IntegerType()}, r"CAST\(key AS STRING\) AS key"),
-        ({"value": StringType(), "topics": StringType()}, "is 'topics' meant?"),
+        ({"value": StringType(), "topics": StringType()}, "did you mean 'topics'?"),
         ({"value": StringType(), "topic": LongType()}, "'topic' is bigint, expected string"),
         (
             {"value": StringType(), "topic": StringType(), "partition": LongType()},

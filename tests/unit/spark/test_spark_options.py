@@ -90,7 +90,7 @@ def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
     ("name", "text", "why"),
     [
         ("subscribe", " , ", "names no topic"),
-        ("subscribePattern", "a(", "no regular expression"),
+        ("subscribePattern", "a(", "not a regular expression"),
         ("assign", '{"a":["0"]}', "expected JSON"),
         ("assign", "[]", "expected JSON"),
         ("startingOffsets", "newest", "or earliest or latest"),
@@ -98,10 +98,10 @@ def test_topics_are_named_matched_or_assigned_and_only_one_of_them() -> None:
         ("startingOffsets", '{"a":{"x":1}}', "expected JSON"),
         ("startingOffsets", "{}", "names no partition"),
         ("startingTimestamp", "yesterday", "milliseconds"),
-        ("endingOffsets", "earliest", "reads nothing"),
-        ("startingOffsets", "latest", "reads nothing"),
-        ("minPartitions", "0", "from 1 on"),
-        ("minPartitions", "many", "from 1 on"),
+        ("endingOffsets", "earliest", "would read nothing"),
+        ("startingOffsets", "latest", "would read nothing"),
+        ("minPartitions", "0", "1 or more"),
+        ("minPartitions", "many", "1 or more"),
         ("failOnDataLoss", "maybe", "true or false"),
         ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
         ("kafka.bootstrap.servers", "nowhere:port", "no host:port"),
@@ -172,7 +172,7 @@ def test_a_jaas_line_of_kafkas_java_client_gives_name_and_password() -> None:
     ("given", "why"),
     [
         ({"kafka.security.protocol": "TLS"}, "expected PLAINTEXT, SSL"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI.*kavka speaks PLAIN"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI.*kavka supports PLAIN"),
         ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, "username"),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, "export it as PEM"),
         (
