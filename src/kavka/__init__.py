@@ -1,3 +1,37 @@
-"""kavka: Kafka's classic core as a Python package."""
+"""kavka: Kafka's classic core as a Python package.
+
+Each folder is a room, and its `__init__.py` is the room's map. ARCHITECTURE.md shows which room imports which.
+
+    cli           the command line
+    console       the operators' console: web pages about any cluster
+    testing       clusters inside tests, with faults on demand
+    studies       "what if": lag policies, in-sync replicas beside majorities
+    observe       a cluster as an outsider sees it: readings, health, changes
+    replay        a flight recording decided again
+    runtime       the real host: sockets, disks, processes
+    simulator     the other host: whole clusters in virtual time, from one seed
+    broker        one broker: its APIs, and the parts that it is put together from
+    client        a client of Kafka's protocol
+    flight        what a broker records of its inputs
+    controller    which broker leads what; topics, assignments, elections
+    coordinator   groups, their offsets, transactions
+    replication   leaders, followers, in-sync replicas, the high watermark
+    log           a partition's records on disk
+    zookeeper     ZooKeeper: a client, a server, Kafka's znodes
+    protocol      Kafka's messages as bytes and as values
+    records       record batches: checks, codecs, builders
+    config        every setting of Kafka's, and what it does here
+
+The ground floor is single modules that every room may use:
+
+    model         nouns that all rooms share: partitions, offsets, brokers, slices of files
+    errors        the protocol's error codes, failures of the world, our own bugs
+    decisions     a why-record as a value
+    network       the Network port
+    filesystem    the FileSystem port
+    metrics       counters, gauges and histograms under Kafka's names
+    logger        log lines with keys
+    installation  the command that installs one of kavka's extras
+"""
 
 __version__ = "0.1.0"

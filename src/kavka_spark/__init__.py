@@ -3,6 +3,35 @@
 It works with kavka and with Apache Kafka, through kavka's client. Spark finds the formats by the top-level modules
 pyspark_kavka and pyspark_kavka_log; this package does the work.
 
+    session             a Spark session with the right settings
+    source, stream_source, sink    what Spark asks of a source, a stream and a sink
+    options, source_options, sink_options    what their options mean
+    errors              what can go wrong, with topic, partition and offset
+
+    From topics to rows
+    offsets             topics, timestamps and JSON as offsets
+    bounds, push_down   filters that reach the source
+    plan, trigger       ranges as tasks; how far a micro-batch goes
+    reader, connections    a range read, whoever leads; a worker's connections
+    lag                 how far a query is behind
+    batch_walk, decoder    batches that a reader sees; their records as Arrow columns
+    record_fields, chunk, gather, columns, batch_columns    the parts of the decoder
+    plain_decoder       one record at a time, and what is wrong with it
+
+    From rows to topics
+    sink_schema         which column becomes which part of a record
+    writer, deliveries  a task; what became of its batches
+    row_encoder, partitioning, encoder    rows as batches of partitions
+    exactly_once, markers, marker_topic   each micro-batch once
+
+    Log files
+    log_format          the format and its options
+    log_segments, log_filters    which files and pieces
+    log_scan, log_batches, log_transactions    batches and damage; a row per batch; aborted or not
+
+    doctor, trial       is this machine ready for Spark?
+    pipelines/          pipelines on Spark Declarative Pipelines
+
     from kavka_spark import session
 
     spark = session("orders")

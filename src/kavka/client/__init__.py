@@ -1,20 +1,26 @@
-"""A client of Kafka's protocol, on asyncio and the Network port.
+"""A client of Kafka's protocol, on asyncio and the Network port. It must not know brokers: it sees what the wire says.
 
-connection   one connection to one broker: versions, requests in flight
-cluster      brokers, topics, leaders, coordinators; retries
-producer     records in, batches out, deliveries
-transactions a transactional producer's talk with its coordinator
-consumer     partitions or a group in, records out
-group        one member of a consumer group
-admin        topics, configurations, records, log directories
-group_admin  groups of both protocols: lists, members, offsets, deletions
-transaction_admin  transactions, producers, hanging ones
-offsets      offsets by time
-partitioner  keys to partitions, as Kafka's Java client does it
-assignor     partitions to the members of a group
-settings     what can be set
+connection         one connection to one broker: versions, requests in flight
+cluster            brokers, topics, leaders, coordinators; retries
+producer           records in, batches out, deliveries
+transactions       a transactional producer and its coordinator
+consumer           partitions or a group in, records out
+group              one member of a consumer group
+admin              topics, configurations, records, log directories
+group_admin        groups of both protocols: lists, members, offsets, deletions
+transaction_admin  transactions, producers, transactions that hang
+reassignment_plan  where replicas should be, with as little moved as possible
+durability         what a cluster can afford to lose now
+decisions          why-records, read from their topic or from brokers' directories
+offsets            offsets by time
+partitioner        keys to partitions, as in Kafka's Java client
+assignor           partitions to the members of a group
+answers            error codes in answers, and their exceptions
+backoff            how long to wait before the next try
+security           settings for TLS and SASL; sasl: the messages that prove a password
+settings           what can be set
 
-It speaks to kavka and to Apache Kafka from 2.1 on. The caller injects the network:
+It works with kavka and with Apache Kafka from 2.1 on. The caller passes the network in:
 
     async with Cluster(SocketNetwork(), parse_bootstrap("localhost:9092")) as cluster:
         async with Producer(cluster) as producer:

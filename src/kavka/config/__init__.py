@@ -11,6 +11,7 @@ properties.py       the syntax of server.properties
 describe.py         what DescribeConfigs answers
 alter.py            what AlterConfigs and IncrementalAlterConfigs do
 documentation.py    what each setting is for; loaded only when asked
+similar.py          the name that was probably meant by a misspelt one
 """
 
 from kavka.config.broker import BrokerConfig

@@ -1,7 +1,14 @@
 """Kafka's wire protocol: bytes on a connection to typed messages and back. It knows no broker, log or socket.
 
-schema.py      what a message looks like             messages/   one module per message (written by tools/)
-compiler.py    tables to functions, per version      codec.py    decode, encode, encode_chunks
-api.py         API keys, versions, headers           frames.py, connection.py   bytes to requests, answers in order
-request_pipeline.py   requests and answers of who asks: the client, and through peer.py other brokers
+schema      what a message looks like: fields, types, versions
+messages/   one module per message, written by tools/generate_messages.py
+compiler    a message's table to Python functions, one pair per version
+codec       messages to bytes and back: the door of this room
+primitives  the smallest pieces: variable-length integers, ids
+api         API keys with their versions, and headers; api_keys: the numbers
+frames      bytes to whole frames
+connection  a server's side of a connection: requests in, answers out in order
+request_pipeline  the side that asks: requests in flight on one connection, and their answers
+peer        requests from one broker to another
+samples     made-up messages, for tests and the fuzzer
 """

@@ -1,1 +1,18 @@
-"""Runtime: the real hosts of the ports: sockets, disks, event loop."""
+"""The production host: real sockets, disks, processes and event loops behind the ports. It decides nothing about Kafka.
+
+server             one broker put together: disk, ZooKeeper, listeners
+cluster            several brokers in one process
+supervisor         a ZooKeeper and brokers as processes of their own
+process            signals that end a process in order, failures that end it at once
+loop               a broker's event loop, and how many descriptors it may have
+socket_server      listener, processor and request_channel of one broker, put together
+listener           accepts connections; named_hosts: bounds by host; connection_log: log lines about them
+processor          reads requests from sockets and writes answers; processor_thread: one with its own thread
+request_channel    a request's way from its socket to its handler, with Kafka's request metrics
+ports              sockets bound to an address
+network            the Network port; tls_network: the same over TLS
+disk               the FileSystem port
+zookeeper_host     an embedded ZooKeeper; zookeeper_server: its port, or a process of its own
+metrics_server     GET /metrics
+log_output         how log lines look
+"""

@@ -1,11 +1,21 @@
-"""Clusters for tests: real brokers, sockets and replication in the test's own process, and faults at its wish.
+"""Clusters for tests: real brokers, sockets and replication in the test's own process, with faults on demand.
 
     with kavka.testing.Cluster(brokers=3) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.kill(cluster.leader("orders"))
 
-docs/testing.md has the whole of it. Names are imported when they are first used: pytest imports this package in every
-run of every project where kavka is installed, and most of them do not want a broker.
+    cluster           the cluster and its faults; async_cluster: the same, to await
+    pytest_plugin     clusters as fixtures
+    broker_thread     one life of one broker, in its own thread; life: running, stopped or killed
+    zookeeper_thread  the cluster's ZooKeeper, in its own thread
+    cuts              which members cannot hear each other
+    disk              a disk that can be slow
+    line_file         the brokers' log lines
+    ports             ports that a restarted broker gets back
+    topics            topics made without another client
+
+docs/testing.md is the user's page. Names are imported when they are first used: pytest imports this package in every
+run of every project where kavka is installed, and most runs need no broker.
 """
 
 from __future__ import annotations

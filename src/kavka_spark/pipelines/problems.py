@@ -34,7 +34,6 @@ _RAISED_IN_PYTHON: Final = re.compile(
 )
 """What follows a traceback: the exception's name without its module, and what it says."""
 _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
-_SQL_LINE: Final = re.compile(r"\(line (\d+), pos(?:ition)? \d+\)")
 _NEXT: Final = (
     ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
     ("UNRESOLVED_COLUMN", "the message lists the columns that exist"),
@@ -138,9 +137,3 @@ def _definition_files(spec: PipelineSpec) -> list[Path]:
         return spec.files()
     except SpecError:
         return []
-
-
-def sql_line(text: str) -> int:
-    """The line that Spark's SQL parser names, counted from the start of the file; 0 if it names none."""
-    match = _SQL_LINE.search(text)
-    return int(match[1]) if match else 0

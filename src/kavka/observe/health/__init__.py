@@ -1,5 +1,12 @@
-"""What is unhealthy about a cluster: a module of checks for each subject, all of them in `checks`.
+"""What is unhealthy about a cluster. A check decides on a snapshot's values; it asks no broker.
 
-findings  thresholds, and what a check has found so far
-report    results by name, and the score that follows from them
+checks      all checks, in one report
+brokers     brokers answer, one is the controller, they keep up
+disks       log directories work and have room
+partitions  partitions have leaders, take writes, are replicated, and are led where they should be
+topics      settings that will lose records or refuse writes when a broker dies
+groups      groups and transactions make progress
+zookeeper   one leader, no queue, few watches and connections
+findings    thresholds, and what a check has found so far
+report      results by name, and the score that follows from them
 """

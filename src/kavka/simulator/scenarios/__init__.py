@@ -11,6 +11,8 @@ broken on the way. Leader A, followers B and C, controller D: see `play`.
     storage     S37 to S41: crashes, damage, disks that fail, clocks
     producers   S42 and S43: what is sent twice is there once
     transactions  S44 to S49: all or nothing
+    play          the words in which a scenario is told; play_clients, play_wire: its clients and its requests
+    registry      the list of scenarios
 """
 
 from kavka.simulator.scenarios import articles, divergence, isr, controller, storage, producers, transactions  # isort: skip # in the order they are listed
