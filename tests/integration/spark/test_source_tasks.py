@@ -155,8 +155,14 @@ def test_a_read_committed_range_leaves_out_what_was_aborted(kavka_broker: KavkaP
         ({"startingOffsets": '{"TOPIC":{"0":1}}'}, "leaves out TOPIC-1"),
         ({"startingOffsets": '{"TOPIC":{"0":1,"1":1,"2":1}}'}, "names TOPIC-2, which is not among"),
         ({"startingTimestamp": "99999999999999"}, "no record of TOPIC-0, TOPIC-1 is as late"),
-        ({"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 999 is wanted, but the log holds 0 to before 5"),
-        ({"endingOffsets": '{"TOPIC":{"0":999,"1":0}}'}, "TOPIC-0: offset 998 is wanted, but the log holds 0 to before 5"),
+        (
+            {"startingOffsets": '{"TOPIC":{"0":999,"1":0}}'},
+            "TOPIC-0: offset 999 is wanted, but the log holds 0 to before 5",
+        ),
+        (
+            {"endingOffsets": '{"TOPIC":{"0":999,"1":0}}'},
+            "TOPIC-0: offset 998 is wanted, but the log holds 0 to before 5",
+        ),
     ],
 )
 def test_bounds_that_do_not_fit_are_said(
