@@ -37,7 +37,7 @@ from kavka.simulator.host.broker import PORT, SimulatedBroker
 from kavka.simulator.rules.replica_view import Violation
 from kavka.simulator.world import TOPIC, World
 from kavka.zookeeper.client import ZooKeeperClient
-from kavka.zookeeper.znodes import PartitionState, partition_state_path
+from kavka.zookeeper.znodes import ControllerNode, PartitionState, partition_state_path
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
@@ -108,8 +108,8 @@ def ask(world: World, broker_id: int, key: ApiKey, version: int, message: Messag
     return task.result()
 
 
-def store(world: World, change: Callable[[PartitionState], PartitionState]) -> None:
-    """Somebody writes a partition's state past the controller."""
+def write(world: World, path: str, change: Callable[[bytes | None], bytes]) -> None:
+    """Somebody writes a znode past the controller."""
     loop = world.clients.node("meddler")
 
     async def run() -> None:
@@ -120,13 +120,18 @@ def store(world: World, change: Callable[[PartitionState], PartitionState]) -> N
             connection_timeout_ms=6_000,
             rng=world.scheduler.new_random(),
         )
-        path = partition_state_path(PARTITION)
         data, stat = await zookeeper.get(path)
-        await zookeeper.set(path, change(PartitionState.decode(PARTITION, data)).encode(), version=stat.version)
+        await zookeeper.set(path, change(data), version=stat.version)
 
     task = loop.create_task(run())
     world.run_until(task.done, within_s=10)
     task.result()
+
+
+def store(world: World, change: Callable[[PartitionState], PartitionState]) -> None:
+    """Somebody writes a partition's state past the controller."""
+    path = partition_state_path(PARTITION)
+    write(world, path, lambda data: change(PartitionState.decode(PARTITION, data)).encode())
 
 
 def broken(rule: str) -> Any:
@@ -362,3 +367,41 @@ def test_r14_an_order_of_an_old_controller_is_obeyed(world: World, monkeypatch: 
 
     with broken("R14"):
         ask(world, 1, ApiKey.UPDATE_METADATA, 7, request, UpdateMetadataResponse)
+
+
+# -- elections, and what clients were told
+
+
+def test_r3_a_leader_is_stored_that_is_not_in_sync(world: World) -> None:
+    with broken("R3"):
+        store(world, lambda stored: replace(stored, isr=tuple(followers(world))))
+
+
+def test_r15_two_brokers_are_the_controller_of_one_epoch(world: World) -> None:
+    other = next(broker_id for broker_id in world.brokers if broker_id != world.observer.controller)
+
+    with broken("R15"):
+        write(world, ControllerNode.PATH, lambda data: replace(ControllerNode.decode(data), broker_id=other).encode())
+
+
+def test_r16_a_record_is_acknowledged_before_it_is_committed(world: World) -> None:
+    with broken("R16"):
+        world.observer.on_acked(PARTITION, world.observer.true_high_watermark[PARTITION], b"early", -1)
+
+
+def test_r17_a_record_lies_before_one_that_was_known_when_it_was_sent(world: World) -> None:
+    with broken("R17"):
+        world.observer.on_acked(PARTITION, 0, world.observer.acked[PARTITION][0], 0)
+
+
+def test_r18_one_offset_is_acknowledged_for_two_values(world: World) -> None:
+    with broken("R18"):
+        world.observer.on_acked(PARTITION, 0, b"another", -1)
+
+
+def test_r9_a_leaders_high_watermark_falls(world: World) -> None:
+    check(world, leader(world))
+    replica(world, leader(world)).log.set_high_watermark(0)
+
+    with broken("R9"):
+        check(world, leader(world))
