@@ -12,12 +12,12 @@ import pytest
 
 from kavka.broker.membership.incarnation import (
     NEVER_ACTED_ON,
-    FormerLife,
-    former_lives,
-    has_untold_loss,
+    Incarnation,
+    former_incarnations,
+    has_unreported_loss,
     lost_nothing,
-    present_life,
-    remember_life,
+    present_incarnation,
+    remember,
     sessions_from,
 )
 from kavka.broker.membership.registration import generate_broker_id, make_persistent_paths, register
@@ -117,7 +117,7 @@ def test_the_znode_of_the_process_that_had_the_log_directories_is_removed_and_it
         first = await register(killed, REGISTRATION, session_timeout_ms=100)
         await killed.create(CONTROLLER_PATH, b"{}", mode=CreateMode.EPHEMERAL)
         again = await server.connect()
-        second = await register(again, REGISTRATION, session_timeout_ms=60_000, predecessors=[killed.session_id])
+        second = await register(again, REGISTRATION, session_timeout_ms=60_000, killed_sessions=[killed.session_id])
         assert second > first
         assert await again.exists(CONTROLLER_PATH) is None
 
@@ -136,7 +136,7 @@ def test_who_may_be_alive_is_not_removed(tmp_path: Path, monkeypatch: pytest.Mon
         await seat.create(CONTROLLER_PATH, b"{}", mode=CreateMode.EPHEMERAL)
         predecessor = alive.session_id if what == "another address" else 7
         with pytest.raises(ConfigError, match="is taken"):
-            await register(await server.connect(), REGISTRATION, session_timeout_ms=100, predecessors=[predecessor])
+            await register(await server.connect(), REGISTRATION, session_timeout_ms=100, killed_sessions=[predecessor])
         assert await alive.exists(broker_path(BrokerId(1))) is not None
         assert await alive.exists(CONTROLLER_PATH) is not None
 
@@ -149,28 +149,28 @@ def test_anothers_seat_is_left_to_it(tmp_path: Path) -> None:
         await register(killed, REGISTRATION, session_timeout_ms=100)
         await controller.create(CONTROLLER_PATH, b"{}", mode=CreateMode.EPHEMERAL)
         again = await server.connect()
-        await register(again, REGISTRATION, session_timeout_ms=60_000, predecessors=[killed.session_id])
+        await register(again, REGISTRATION, session_timeout_ms=60_000, killed_sessions=[killed.session_id])
         assert await again.exists(CONTROLLER_PATH) is not None
 
     runs(tmp_path, scenario)
 
 
-def life(session_id: int, place: str, broker_epoch: int = 5, *, may_lack: bool = False) -> FormerLife:
-    return FormerLife(session_id, place, broker_epoch, may_lack)
+def life(session_id: int, place: str, broker_epoch: int = 5, *, may_lack: bool = False) -> Incarnation:
+    return Incarnation(session_id, place, broker_epoch, may_lack)
 
 
 def test_the_session_is_found_again_where_it_was_written_down(tmp_path: Path) -> None:
     disk, homes = LocalFileSystem(), [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")]
     for home in homes[:2]:
         disk.make_directory(home)
-    assert former_lives(disk, homes) == [None, None, None]
+    assert former_incarnations(disk, homes) == [None, None, None]
     written = life(0xA1FD0FA70E0000, "system/1")
-    remember_life(disk, homes, written)
-    assert former_lives(disk, homes) == [written, written, None]
-    assert sessions_from(former_lives(disk, homes), "system/1") == [0xA1FD0FA70E0000]
+    remember(disk, homes, written)
+    assert former_incarnations(disk, homes) == [written, written, None]
+    assert sessions_from(former_incarnations(disk, homes), "system/1") == [0xA1FD0FA70E0000]
     for garbage in ("garbage", "a1 system/1", "a1 system/1 5 perhaps", "a1 system/1 x whole", ""):
         (tmp_path / "a" / ".kavka_session").write_text(garbage)
-        assert former_lives(disk, homes) == [None, written, None]
+        assert former_incarnations(disk, homes) == [None, written, None]
 
 
 def test_a_session_of_another_place_may_be_alive() -> None:
@@ -183,8 +183,8 @@ def test_a_session_of_another_place_may_be_alive() -> None:
 
 
 def test_a_place_that_is_not_known_is_written_down_as_such(tmp_path: Path) -> None:
-    remember_life(LocalFileSystem(), [str(tmp_path)], life(7, ""))
-    assert former_lives(LocalFileSystem(), [str(tmp_path)]) == [life(7, "")]
+    remember(LocalFileSystem(), [str(tmp_path)], life(7, ""))
+    assert former_incarnations(LocalFileSystem(), [str(tmp_path)]) == [life(7, "")]
 
 
 @pytest.mark.parametrize(
@@ -200,28 +200,28 @@ def test_a_place_that_is_not_known_is_written_down_as_such(tmp_path: Path) -> No
     ],
 )
 def test_what_was_written_is_lost_only_with_the_system(
-    lives: list[FormerLife | None], place: str, expected: bool, why: str
+    lives: list[Incarnation | None], place: str, expected: bool, why: str
 ) -> None:
     assert lost_nothing(lives, place) is expected, why
 
 
 def test_a_loss_is_told_until_it_was_acted_on() -> None:
-    assert not has_untold_loss([None, life(7, "boot-1/4", 5)], NEVER_ACTED_ON)
+    assert not has_unreported_loss([None, life(7, "boot-1/4", 5)], NEVER_ACTED_ON)
     lacking = [life(7, "boot-1/4", 5, may_lack=True)]
-    assert has_untold_loss(lacking, NEVER_ACTED_ON)
-    assert has_untold_loss(lacking, 4)
-    assert not has_untold_loss(lacking, 5)
+    assert has_unreported_loss(lacking, NEVER_ACTED_ON)
+    assert has_unreported_loss(lacking, 4)
+    assert not has_unreported_loss(lacking, 5)
     failed = [life(7, "boot-1/4", NEVER_ACTED_ON, may_lack=True)]
-    assert has_untold_loss(failed, NEVER_ACTED_ON)
-    assert has_untold_loss(failed, 5)
+    assert has_unreported_loss(failed, NEVER_ACTED_ON)
+    assert has_unreported_loss(failed, 5)
 
 
 def test_a_directory_that_failed_is_told_of_after_another_registration_too() -> None:
     """A session that expires makes the broker write its life down again; what the disk may lack is not less then."""
-    again = present_life(8, "boot-1/4", 9, is_unclean=False, has_failed_directory=True)
-    assert has_untold_loss([again], 9)
-    assert has_untold_loss([again], NEVER_ACTED_ON)
-    assert present_life(8, "boot-1/4", 9, is_unclean=True, has_failed_directory=False) == life(
+    again = present_incarnation(8, "boot-1/4", 9, is_unclean=False, has_failed_directory=True)
+    assert has_unreported_loss([again], 9)
+    assert has_unreported_loss([again], NEVER_ACTED_ON)
+    assert present_incarnation(8, "boot-1/4", 9, is_unclean=True, has_failed_directory=False) == life(
         8, "boot-1/4", 9, may_lack=True
     )
-    assert present_life(8, "boot-1/4", 9, is_unclean=False, has_failed_directory=False) == life(8, "boot-1/4", 9)
+    assert present_incarnation(8, "boot-1/4", 9, is_unclean=False, has_failed_directory=False) == life(8, "boot-1/4", 9)

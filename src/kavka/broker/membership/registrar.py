@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 
 from kavka.broker.membership.incarnation import (
     NEVER_ACTED_ON,
-    former_lives,
-    has_untold_loss,
+    former_incarnations,
+    has_unreported_loss,
     lost_nothing,
-    present_life,
-    remember_life,
+    present_incarnation,
+    remember,
     sessions_from,
 )
 from kavka.broker.membership.registration import register
@@ -70,7 +70,7 @@ class Registrar:
         self._advertised = advertised
         self._broker_id = BrokerId(config.broker_id)
         self._former_sessions: list[int] = []
-        self._predecessors: list[int] = []
+        self._killed_sessions: list[int] = []
         self._is_unclean = False
         """Whether registrations say that the last stop was not clean; only with eligible leader replicas."""
         self.broker_epoch = -1
@@ -78,11 +78,11 @@ class Registrar:
 
     async def look_back(self, report: LoadReport) -> None:
         """Reads what the log directories say of their former processes; `report` says what their logs went through."""
-        lives = former_lives(self._ports.filesystem, self._config.log_directories)
+        former = former_incarnations(self._ports.filesystem, self._config.log_directories)
         if self._config.kavka_eligible_leader_replicas_enable:
-            kept = report.was_clean or (not report.offline and lost_nothing(lives, self._ports.place))
-            self._is_unclean = not kept or has_untold_loss(lives, await self._unclean_stop_acted_on())
-        self._predecessors = sessions_from(lives, self._ports.place)
+            kept = report.was_clean or (not report.offline and lost_nothing(former, self._ports.place))
+            self._is_unclean = not kept or has_unreported_loss(former, await self._unclean_stop_acted_on())
+        self._killed_sessions = sessions_from(former, self._ports.place)
 
     async def register_first(self) -> None:
         """Registers after the logs were loaded, which may take longer than a session lives that nobody keeps alive."""
@@ -103,10 +103,10 @@ class Registrar:
             self._registration(),
             session_timeout_ms=self._config.zookeeper_session_timeout_ms,
             former_sessions=self._former_sessions,
-            predecessors=self._predecessors,
+            killed_sessions=self._killed_sessions,
         )
         self._former_sessions.append(zookeeper.session_id)
-        self._remember_life(self._logs.live_directories)
+        self._remember(self._logs.live_directories)
 
     def _registration(self) -> BrokerRegistration:
         protocols = self._config.security_protocols
@@ -125,17 +125,17 @@ class Registrar:
     def on_directory_failed(self) -> None:
         """A log directory failed: the ones that are left say so to the next process."""
         if self._former_sessions:
-            self._remember_life(self._config.log_directories)
+            self._remember(self._config.log_directories)
 
-    def _remember_life(self, directories: Iterable[str]) -> None:
-        life = present_life(
+    def _remember(self, directories: Iterable[str]) -> None:
+        incarnation = present_incarnation(
             self._ports.zookeeper.session_id,
             self._ports.place,
             self.broker_epoch,
             is_unclean=self._is_unclean,
             has_failed_directory=bool(self._logs.offline_directories),
         )
-        remember_life(self._ports.filesystem, directories, life)
+        remember(self._ports.filesystem, directories, incarnation)
 
     async def _unclean_stop_acted_on(self) -> int:
         """For which of this broker's epochs a controller acted on its unclean stop last; NEVER_ACTED_ON for none."""

@@ -89,12 +89,12 @@ async def register(
     *,
     session_timeout_ms: int,
     former_sessions: Collection[int] = (),
-    predecessors: Collection[int] = (),
+    killed_sessions: Collection[int] = (),
 ) -> int:
     """Makes the broker's ephemeral node; returns its czxid, the broker epoch.
 
-    `former_sessions` are ids of sessions that this process had, `predecessors` those of the processes that had its log
-    directories before. Raises ConfigError where a live broker has the same id, and ZooKeeperError.
+    `former_sessions` are ids of sessions that this process had, `killed_sessions` those of the processes that had its
+    log directories before. Raises ConfigError where a live broker has the same id, and ZooKeeperError.
     """
     path = broker_path(registration.broker_id)
     patience_s = (session_timeout_ms + EXPIRY_SLACK_MS) / 1000
@@ -119,7 +119,7 @@ async def register(
         if stat.ephemeral_owner in former_sessions:
             await _delete(zookeeper, path, stat.version)
             continue
-        if stat.ephemeral_owner in predecessors and _is_reached_as(registration, data):
+        if stat.ephemeral_owner in killed_sessions and _is_reached_as(registration, data):
             logger.info("former registration removed", path=path, why="the process that made it is dead")
             await _vacate(zookeeper, stat.ephemeral_owner)
             await _delete(zookeeper, path, stat.version)
