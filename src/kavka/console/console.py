@@ -100,7 +100,7 @@ class Console:
         return None if watch is None else watch.cluster
 
     def _on_job_change(self, job: Job) -> None:
-        """Open pages are told; the audit log's entry of a job that is over is closed."""
+        """Notifies open pages. Closes the audit log's entry of a job that is over."""
         watch = self.clusters.get(job.cluster)
         if watch is not None:
             watch.changes.publish(self.guard.now_ms(), watch.snapshot.state.value)

@@ -1,8 +1,8 @@
-"""Live events: a stream that tells an open page that there is something newer to be had.
+"""Live events: a stream that reports to an open page that there is something newer.
 
-Decides when a page is told: at each new snapshot, at most once in `LEAST_PAUSE_S`, and at least every `BEAT_S`, so that
-a page knows that the console lives. Must not know what the page shows: it asks for itself again, with the rights that
-its reader has then.
+Decides when a page is notified: at each new snapshot, at most once in `LEAST_PAUSE_S`, and at least every `BEAT_S`, so
+that a page knows that the console lives. Must not know what the page shows: it asks for itself again, with the rights
+that its reader has then.
 
     GET /c/{cluster}/live, /live    text/event-stream
     event: snapshot                 data: {"number": N, "at_ms": T, "state": "reachable"}

@@ -14,7 +14,7 @@ The file is TOML:
     language = "en"                 # where a reader asks for none
     poll_ms = 2000
 
-    [health]                        # from when on something counts: the names of health_look.Thresholds
+    [health]                        # from when on something counts: the names of observe.health.findings.Thresholds
     under_replicated_ms = 60000
     disk_free_percent = 15.0
 

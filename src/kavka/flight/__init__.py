@@ -1,4 +1,4 @@
-"""The flight recording: what a broker was told, kept in a ring on its disk, so that its decisions can be made again.
+"""The flight recording: a broker's inputs, kept in a ring on its disk, so that its decisions can be made again.
 
 format              entries as bytes
 recorder            writes the ring

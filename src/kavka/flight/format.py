@@ -1,4 +1,4 @@
-"""The form of a flight recording: what a broker was told and what it decided, as bytes on its disk.
+"""The form of a flight recording: a broker's inputs and its decisions, as bytes on its disk.
 
 Decides the bytes alone. A ring is two files, the older and the newer; a file is blocks, a block is zlib over entries:
 

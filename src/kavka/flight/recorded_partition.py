@@ -1,4 +1,4 @@
-"""RecordedPartition: a `Partition` that tells a flight recording what it is told, and decides nothing by itself.
+"""RecordedPartition: a `Partition` that writes its inputs into a flight recording, and decides nothing by itself.
 
 Decides which inputs are worth an entry. What an entry leaves out must follow from the others:
 

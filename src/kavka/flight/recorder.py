@@ -1,4 +1,4 @@
-"""FlightRecorder: keeps what this broker was told in a ring on its disk, so that its decisions can be made again.
+"""FlightRecorder: keeps this broker's inputs in a ring on its disk, so that its decisions can be made again.
 
 Decides when entries are written, in which file, and what is told of the controller's decisions. What a partition tells
 is `recorded_partition`'s, the bytes are `flight_format`'s; `kavka replay` reads them. Must not know what was right.
@@ -102,7 +102,7 @@ class FlightRecorder(InputRecorder):
             self._tell_live()
 
     def start(self) -> None:
-        """The log directories are this broker's own: what was told until now, and what follows, is written."""
+        """The log directories are this broker's own: writes the inputs recorded until now, and those that follow."""
         self._started = True
         self._flushing = asyncio.get_running_loop().call_later(LINGER_S, self._flush)
 
@@ -315,7 +315,7 @@ def state_znode(state: PartitionState) -> str:
 
 
 def _life(config: BrokerConfig) -> dict[str, Any]:
-    """What a broker's decisions depend on besides what it is told."""
+    """What a broker's decisions depend on besides its inputs."""
     return {
         "broker": config.broker_id,
         "kavka": __version__,

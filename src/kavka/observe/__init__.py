@@ -8,7 +8,7 @@ snapshot_assembly  readings put together into snapshots; group_assembly for grou
 watcher            one cluster: when each part is read, and what is published
 controllers        who the controller is, and how often that changed
 decision_tail      why-records, read as they are written
-changes            whoever waits for news is told, once
+changes            wakes, once, whoever waits for news
 cluster_settings   how a cluster is reached
 health/            checks, findings, the score
 """

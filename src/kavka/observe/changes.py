@@ -1,4 +1,4 @@
-"""Changes: whoever waits for something newer than what was seen is told, once, however much happened meanwhile."""
+"""Changes: wakes whoever waits for something newer than they have seen, once, however much happened meanwhile."""
 
 from __future__ import annotations
 

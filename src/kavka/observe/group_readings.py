@@ -37,7 +37,7 @@ class GroupReading:
 
 
 async def list_groups(cluster: Cluster) -> dict[str, ListedGroup]:
-    """All groups by id. Raises KavkaError, TimeoutError where a broker does not tell."""
+    """All groups by id. Raises KavkaError, TimeoutError if a broker does not answer."""
     async with asyncio.timeout(GROUP_PATIENCE_S):
         return {group.group_id: group for group in await GroupAdmin(cluster).list_groups()}
 

@@ -78,7 +78,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryView:
-    """A log directory of a broker. Sizes are None where the broker does not tell (before KIP-827)."""
+    """A log directory of a broker. Sizes are None if the broker does not report them (before KIP-827)."""
 
     path: str
     error: str
@@ -170,7 +170,7 @@ class PartitionView:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     log_ends: Mapping[int, int] = field(default_factory=dict)
-    """Log end offset by replica, of those whose broker told."""
+    """Log end offset by replica, for brokers that answered."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """Bytes by replica."""
     min_insync_replicas: int | None = None
@@ -226,7 +226,7 @@ class PartitionView:
 
     @property
     def size_bytes(self) -> int | None:
-        """The leader's copy; another one's where the leader does not tell."""
+        """The size of the leader's copy, or of another one if the leader does not report it."""
         return self.sizes.get(self.leader, max(self.sizes.values(), default=None))
 
     @property
@@ -472,7 +472,7 @@ class ClusterSnapshot:
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all replicas together, of the brokers that told."""
+        """Of all replicas of the brokers that reported."""
         return _total(broker.size_bytes for broker in self.alive_brokers)
 
 

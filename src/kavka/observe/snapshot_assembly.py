@@ -1,4 +1,4 @@
-"""SnapshotAssembly: what has been read of a cluster's brokers and topics so far, put together into snapshots.
+"""SnapshotAssembly: puts what has been read of a cluster's brokers and topics together into snapshots.
 
 Decides what each reading changes, since when something is so (a replica missing, a broker gone), and how fast logs
 grow. Values and `now_ms` in, views out: no clock, no socket.

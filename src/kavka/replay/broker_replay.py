@@ -13,7 +13,7 @@ What is compared, input by input:
 
     I1  a partition is replayed from where all of it is known: the beginning of a ring's file, or its own
     I2  what comes after a gap is not compared until then: it was decided from what is lost
-    I3  a difference is told once: what follows from it in the same partition is not, until all of it is known again
+    I3  a difference is reported once: what follows from it in the same partition is not, until all of it is known again
 
 Source: none; the idea is that of deterministic replay, which the simulator has of its own runs.
 """
@@ -69,7 +69,7 @@ PARTITION_KINDS: Final = (
     DecisionKind.LEADERSHIP_TAKEN,
     DecisionKind.FOLLOWING,
 )
-"""What a `Partition` decides; what it refuses is told apart by its evidence."""
+"""What a `Partition` decides; its evidence distinguishes what it refuses."""
 MAX_STATES: Final = 8
 """Of one partition, for one proposal: the controller judges it five times at the most."""
 FENCED_BY_PARTITION: Final = ("asked_epoch", "registered_epoch", "later_epoch")
@@ -102,7 +102,7 @@ class Happened(NamedTuple):
 
 
 class _LiveBrokers:
-    """`ReplicaEligibility` as the controller last told it."""
+    """`ReplicaEligibility` as the controller last reported it."""
 
     def __init__(self) -> None:
         self.ids: frozenset[BrokerId] = frozenset()
@@ -451,7 +451,7 @@ class BrokerReplay:
         return Happened(at_ms, self.broker_id, decision, found)
 
     def _refuse(self, found: ReplayedPartition, decision: Decision) -> None:
-        """The request that was refused; before it those that were refused without being told."""
+        """The request that was refused; before it those that were refused without a report."""
         partition, facts = found.partition, decision.evidence
         untold = dict(partition.snapshot().suppressed).get(decision.kind, 0)
         last = {kind: at_ms for kind, at_ms, _interval_ms in partition.snapshot().last_recorded}

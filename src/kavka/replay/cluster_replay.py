@@ -13,7 +13,7 @@ Decides the order of what several brokers recorded, and what of it is an event. 
                 next life is recorded it may be dead or have nothing to tell: its recording ends
 
     I1  bounds: one file of each ring, and a trace, are in memory at a time; the partitions' states beside
-    I2  with a window of time what was before it is told at its beginning as it stood then
+    I2  with a window of time what was before it is shown at its beginning, in its state then
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def replay_cluster(
 def _in_order(
     happened: Iterator[Happened], broker: BrokerReplay, index: int
 ) -> Iterator[tuple[int, int, int, Happened | Difference | Silence]]:
-    """With the times never going back: what was told late (a fetch that repeats the one before) has its time passed."""
+    """Times never go back: what was recorded late (a fetch that repeats the one before) gets the latest time so far."""
     latest_ms = number = differences = 0
     is_over = True
     for each in happened:
@@ -340,7 +340,7 @@ class _Teller:
             self.trace.on_decision(node, decision)
 
     def _on_written(self, node: str, partition: TopicPartition, decision: Decision) -> None:
-        """The controller tells of what it has just written."""
+        """The controller reports what it has just written."""
         version = self._next_versions.pop((node, partition), None)
         leader, leader_epoch, isr = (decision.after.get(name) for name in ("leader", "leader_epoch", "isr"))
         if (

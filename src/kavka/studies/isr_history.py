@@ -4,7 +4,7 @@ Decides what lines of Apache Kafka's server.log and kavka's why-records tell; as
 follower that was thrown out, with the offsets and times that the leader had then. Must not know where the lines were
 read.
 
-    I1  what a record does not tell is not guessed: the policy is asked with the least and the greatest value that it
+    I1  what a record does not say is not guessed: the policy is asked with the least and the greatest value that it
         can have had, and where the answers differ the verdict is UNKNOWN
     I2  a history knows only the moments in which somebody was thrown out. A follower that another policy would have
         thrown out at another time is in no record: numbers of removals under other policies are lower bounds
@@ -56,7 +56,7 @@ _FOLLOWER: Final = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)(?:, lastCa
 
 
 class Progress(NamedTuple):
-    """How far a follower was, as its leader knew when it threw it out; None where the record does not tell."""
+    """How far a follower was, as its leader knew when it threw it out; None if the record does not say."""
 
     follower: BrokerId
     log_end_offset: Offset | None = None
@@ -229,7 +229,7 @@ def history(changes: Iterable[IsrChange]) -> IsrHistory:
 
 
 def parse_kafka_line(line: str) -> IsrChange | None:
-    """The change of an ISR that a line of Kafka's server.log tells; None if it tells none."""
+    """The ISR change that a line of Kafka's server.log reports; None if it reports none."""
     match = _LINE.match(line)
     if match is None:
         return None
@@ -263,7 +263,7 @@ def _in_zone(utc_ms: int, at_ms: int) -> int:
 
 
 def from_decision(decision: Decision) -> IsrChange | None:
-    """The change of an ISR that a why-record tells; None if it tells none."""
+    """The ISR change that a why-record reports; None if it reports none."""
     if decision.kind not in (DecisionKind.ISR_SHRUNK, DecisionKind.ISR_EXPANDED) or decision.partition is None:
         return None
     before, after = _isr(decision.before), _isr(decision.after)

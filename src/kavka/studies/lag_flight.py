@@ -4,7 +4,7 @@ Decides which of what a leader recorded becomes lines of a trace. Must not know 
 
     I1  of each partition one stretch is taken: the leadership (one leader, one life) with the most fetches; another
         leader's view is another clock's. A log end below the one before is of a repeated fetch, told late
-    I2  an append is told when the leader was first seen with a longer log, by a fetch or the timer: never too early.
+    I2  an append is reported when a fetch or the timer first saw the leader with a longer log: never too early.
         So a follower may have lagged for longer than the trace says, by a fetch interval of the other at most
 
 In a trace broker 1 leads and 2 and 3 follow: followers are given these names in the order in which they are met.

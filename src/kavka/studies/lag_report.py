@@ -30,7 +30,7 @@ HEADINGS: Final = (
 MAX_ROWS: Final = 40
 """Followers that are drawn: those of the first removals."""
 TOLD: Final = 3
-"""Shrinks of one run that are told in words."""
+"""Shrinks of one run that are described in words."""
 LEGEND: Final = (
     "False alarms: a healthy follower was thrown out. Found, detection: followers that lagged for longer than 10 s, "
     "and how long the slowest of them was not noticed. Refused: time in which acks=all got NOT_ENOUGH_REPLICAS "

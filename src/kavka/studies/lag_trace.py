@@ -43,7 +43,7 @@ class Recorded:
     decision_ids: set[str] = field(default_factory=set)
 
     def read(self, lines: Iterable[bytes]) -> None:
-        """Takes in what `lines` tell. Raises MalformedTrace."""
+        """Takes in what `lines` say. Raises MalformedTrace."""
         for line in lines:
             self.lines += 1
             if line.startswith(b"["):

@@ -77,7 +77,7 @@ class Scheme(NamedTuple):
 
 
 def schemes(failures: int) -> tuple[Scheme, ...]:
-    """The article's two, and an ISR on as few and on as many machines, to tell what costs what."""
+    """The article's two, and an ISR on as few and on as many machines, to show what costs what."""
     few, many = failures + 1, 2 * failures + 1
     return (
         Scheme(f"ISR of {few}", few),

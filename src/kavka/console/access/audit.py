@@ -150,7 +150,7 @@ class AuditLog:
         return self._select(f"WHERE {' AND '.join(conditions)} ORDER BY b.number DESC LIMIT ?", [*values, limit])
 
     def since(self, cluster: str, target: str, at_ms: int) -> list[Entry]:
-        """What was done to a thing since then, the oldest first: what a second operator has to be told."""
+        """What was done to a thing since then, the oldest first: a second operator has to see it."""
         return self._select(
             "WHERE b.cluster = ? AND b.target = ? AND b.at_ms >= ? ORDER BY b.number LIMIT ?",
             (cluster, target, at_ms, PAGE_ROWS),

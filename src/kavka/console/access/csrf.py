@@ -37,7 +37,7 @@ def token(request: HTTPConnection) -> str:
 
 
 def is_token(given: str, expected: str) -> bool:
-    """Compares in a time that does not tell how much of it is right."""
+    """Compares in a time that does not show how much of it is right."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 

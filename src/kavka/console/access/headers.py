@@ -1,4 +1,4 @@
-"""SecurityHeaders: what every answer of the console tells the browser not to do.
+"""SecurityHeaders: what every answer of the console forbids the browser.
 
 Decides the headers; an answer that sets one itself keeps its own. Plain ASGI, since a middleware that reads answers
 would hold up the stream of live events.

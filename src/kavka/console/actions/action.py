@@ -133,7 +133,7 @@ class Action(ABC):
 
 
 async def carry_out(action: Action, watch: ClusterWatch, values: Values) -> Result:
-    """Does it and tells how it came out; never raises for what the cluster does."""
+    """Carries the action out and returns its outcome. Never raises for what the cluster does."""
     remark = ""
     try:
         async with asyncio.timeout(TIMEOUT_S):

@@ -17,7 +17,7 @@ from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka.model import TopicPartition
 
 BROKER_TIMEOUT_S = 5.0
-"""How long one broker may take to tell what lies on its disks."""
+"""How long one broker may take to report what is on its disks."""
 CLUSTER_TIMEOUT_S = 15.0
 CONFIGS_AT_ONCE = 500
 """Topics whose settings are asked for in one request."""
@@ -68,7 +68,8 @@ async def read_inventory(cluster: Cluster, rates: Mapping[str, float] | None = N
 async def read_partition_states(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, sizes_of: Iterable[int]
 ) -> PartitionStates:
-    """How these partitions stand; sizes as the brokers `sizes_of` tell. Raises KavkaError, TimeoutError."""
+    """The state of these partitions now, with the sizes that the brokers `sizes_of` report. Raises KavkaError,
+    TimeoutError."""
     admin = Admin(cluster)
     wanted = set(partitions)
     async with asyncio.timeout(CLUSTER_TIMEOUT_S):

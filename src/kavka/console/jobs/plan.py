@@ -41,7 +41,7 @@ class PartitionFacts(NamedTuple):
 
 
 class BrokerFacts(NamedTuple):
-    """A live broker. `usable_bytes` is None where it does not tell."""
+    """A live broker. `usable_bytes` is None if it does not report it."""
 
     rack: str | None = None
     usable_bytes: int | None = None

@@ -344,7 +344,7 @@ def _usual_step(points: Sequence[tuple[int, float | None]]) -> float:
 def _probes(
     series: Sequence[Series], x_of: Callable[[float], float], shown: Callable[[float], str], look: Look
 ) -> Markup:
-    """Invisible columns that tell a time's figures when they are pointed at."""
+    """Invisible columns that show the figures of a time when the pointer is on them."""
     if not series:
         return Markup("")
     longest = max(series, key=lambda each: len(each.points)).points

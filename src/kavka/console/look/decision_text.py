@@ -1,4 +1,4 @@
-"""Stories: a decision of the brokers as a page tells it: what changed, why, and its evidence in words.
+"""A decision of the brokers in words: what changed, why, and its evidence.
 
 Decides how grave a kind is, which words a field has, and where its subject is looked at. Pure: decisions in, values
 out. What the brokers wrote (`why`) is said in the reader's language where the form of the sentence is known
@@ -72,7 +72,7 @@ _OF_BROKER: Final = re.compile(r"broker_(\d+)_(.+)")
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One decision, told. `level` is bad, warn or ok; `link` leads to its subject's page, '' where there is none."""
+    """One decision in words. `level` is bad, warn or ok; `link` leads to its subject's page, '' where there is none."""
 
     decision_id: str
     decision: Decision

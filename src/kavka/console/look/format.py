@@ -42,7 +42,7 @@ _AGES: Final = (
 
 
 def zone_of(request: Request) -> tzinfo:
-    """The browser's zone as live.js told it in a cookie; the console's own where it did not."""
+    """The browser's zone, which live.js keeps in a cookie; the console's own if there is none."""
     return _zone(unquote(request.cookies.get(ZONE_COOKIE, "")))
 
 

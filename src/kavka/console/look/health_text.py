@@ -1,4 +1,4 @@
-"""How a cluster stands, in a word for a colour; what a health report says, in the reader's language.
+"""A cluster's health as a colour, and what a health report says in the reader's language.
 
 Decides words and links only. The score is the report's (observe.health.report).
 """

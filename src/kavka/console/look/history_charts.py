@@ -1,4 +1,4 @@
-"""Panels: a cluster's history and decisions as the charts and time lines of pages.
+"""A cluster's history and decisions as the charts and time lines of pages.
 
 Decides which series a page draws and over which time. What is asked of the store is one reading for each line; a store
 that fails costs its chart, not the page.
@@ -35,7 +35,7 @@ TOLD: Final = 12
 """Decisions on a page that is about something else."""
 MOST_LOOKED_AT: Final = 5_000
 MOST_FOLDED: Final = 500
-"""Decisions out of which those are told."""
+"""Decisions out of which those are chosen."""
 
 
 class Window(NamedTuple):
@@ -133,7 +133,7 @@ def decision_texts(
     broker: int | None = None,
     group: str | None = None,
 ) -> list[DecisionText] | None:
-    """What was decided about one thing, or about all; None where the cluster tells nothing at all."""
+    """What was decided about one thing, or about all; None if the cluster publishes no decisions."""
     if not len(watch.decisions) and watch.decisions.reading.unknown_because:
         return None
     if broker is not None:

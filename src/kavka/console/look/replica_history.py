@@ -61,7 +61,7 @@ _latest: dict[str, tuple[ClusterSnapshot, list[BrokerRisk]]] = {}
 
 
 def states_from(decisions: Iterable[RecordedDecision], *, made_ms: int = 0) -> list[IsrState]:
-    """One partition's states as its decisions tell them, in order. A decision that names no ISR changes none. What was
+    """One partition's states from its decisions, in order. A decision that names no ISR changes none. What was
     so before the first of them was so since `made_ms`, when its topic was made; 0 where that is not known."""
     states: list[IsrState] = []
     for recorded in sorted(decisions, key=lambda each: each.decision.at_ms):

@@ -1,4 +1,4 @@
-"""Sayings: sentences that come from brokers and from errors, in English, said in the reader's language.
+"""Translates the English sentences of brokers and errors into the reader's language.
 
 Decides which sentence stands before it, by its form: `broker {n} is not alive` is the form of every sentence that the
 code makes with those words, and each form has its translation (translations/sentences_zh.json). A value may be a

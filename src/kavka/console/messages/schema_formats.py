@@ -231,7 +231,7 @@ def _indexes(data: bytes) -> tuple[list[int], bytes]:
 
 
 def _raw(data: bytes, depth: int) -> dict[str, Any]:
-    """A message without its schema: field numbers to what they hold, as far as the bytes tell."""
+    """A message without its schema: field numbers to what they hold, as far as the bytes show it."""
     found: dict[str, Any] = {}
     position = fields = 0
     while position < len(data):

@@ -1,4 +1,4 @@
-"""Messages: records of a topic to look at, found within bounds and with what was looked at told.
+"""Messages: records of a topic to look at, found within bounds; the answer says what was searched.
 
 Decides where reading begins and ends, which records a filter lets through, and when to stop. Must not know pages; how
 bytes are shown is decoding's.

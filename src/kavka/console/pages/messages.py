@@ -1,4 +1,4 @@
-"""The pages of a topic's messages: a search with its bounds told, one record whole, a live tail.
+"""The pages of a topic's messages: a search that shows its bounds, one record whole, a live tail.
 
 Decides what an address asks for and how a record becomes a row. Must not know how records are read
 (messages/search.py) nor what bytes say (messages/decoding.py).

@@ -1,6 +1,6 @@
 """The checks of a cluster as a whole and of its brokers: they answer, one is the controller, they keep up.
 
-Decides weights, evidence and advice of these; thresholds are health_look.py's. Pure, as health_checks.py says.
+Decides weights, evidence and advice of these; thresholds are findings.py's. Pure, as checks.py says.
 
 Source: the checks of KnowStreaming 3.4; Kafka's monitoring documentation.
 """

@@ -1,6 +1,6 @@
 """The checks of the brokers' disks: log directories that work, room on them.
 
-Decides weights, evidence and advice of these; thresholds are health_look.py's. Pure, as health_checks.py says.
+Decides weights, evidence and advice of these; thresholds are findings.py's. Pure, as checks.py says.
 
 Source: KIP-113 (log directories), KIP-827 (their sizes).
 """

@@ -1,6 +1,6 @@
 """The checks of groups and of transactions: they get on, and hold nobody up.
 
-Decides weights, evidence and advice of these; thresholds are health_look.py's. Pure, as health_checks.py says.
+Decides weights, evidence and advice of these; thresholds are findings.py's. Pure, as checks.py says.
 
 Source: the checks of KnowStreaming 3.4; KIP-664 (hanging transactions).
 """

@@ -1,6 +1,6 @@
 """The checks of partitions: they have leaders, take writes, are replicated, and are led where they should be.
 
-Decides weights, evidence and advice of these; thresholds are health_look.py's. Pure, as health_checks.py says.
+Decides weights, evidence and advice of these; thresholds are findings.py's. Pure, as checks.py says.
 
 Source: the checks of KnowStreaming 3.4; Kafka's monitoring documentation; KIP-966 for ISRs of one.
 """

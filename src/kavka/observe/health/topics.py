@@ -1,6 +1,6 @@
 """The checks of topics' settings: what will lose records or refuse writes on the day a broker dies.
 
-Decides weights, evidence and advice of these. Pure, as health_checks.py says.
+Decides weights, evidence and advice of these. Pure, as checks.py says.
 
 Source: Kafka's documentation of replication and of unclean.leader.election.enable.
 """
