@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.orders.control_requests import FULL, control_requests
-from kavka.controller.orders.orders import ClusterChange, PartitionOrder
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, partition_order
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, PartitionState, TopicAssignment
@@ -53,7 +53,7 @@ def changes(draw: st.DrawFn, context: ControllerContext) -> ClusterChange:
     for partition in chosen:
         replicas = context.topics[partition.topic].replicas(partition.partition)
         recipients = draw(st.none() | st.lists(st.sampled_from(replicas), unique=True).map(tuple))
-        orders.append(context.partition_order(partition, is_new=draw(st.booleans()), recipients=recipients))
+        orders.append(partition_order(context, partition, is_new=draw(st.booleans()), recipients=recipients))
     registered = sorted(context.brokers)
     new = draw(st.lists(st.sampled_from(registered), unique=True)) if registered else []
     return ClusterChange(tuple(orders), brokers_changed=draw(st.booleans()), new_brokers=tuple(new))

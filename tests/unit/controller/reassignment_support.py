@@ -18,7 +18,7 @@ from cluster_support import NOW_MS, registration
 from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
 from kavka.controller.orders.delivery import Delivery
-from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.orders.orders import ClusterChange, partition_order
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.elections import Elections
 from kavka.controller.work.leaders import Leaders
@@ -138,7 +138,7 @@ class Controller:
 
     async def begin(self) -> None:
         """A term's first orders, and what was left to do."""
-        orders = tuple(self.context.partition_order(partition) for partition in self.context.states)
+        orders = tuple(partition_order(self.context, partition) for partition in self.context.states)
         await self.term.order(ClusterChange(partitions=orders, brokers_changed=True, is_complete=True))
         await self.reassignments.resume()
 

@@ -10,7 +10,7 @@ from cluster_support import registration
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.state_machines import Replica
 from kavka.controller.orders.control_requests import FULL, INCREMENTAL, ControlRequest, control_requests
-from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrder
+from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrder, partition_order
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import decode, encode
@@ -57,7 +57,7 @@ def partitions(request: ControlRequest) -> list[TopicPartition]:
 
 def test_replicas_are_told_to_act_and_everybody_gets_the_metadata() -> None:
     known = context(1, 2, 3)
-    made = requests(known, ClusterChange(partitions=(known.partition_order(A0, is_new=True),)))
+    made = requests(known, ClusterChange(partitions=(partition_order(known, A0, is_new=True),)))
     assert keys(made) == {
         1: [LEADER_AND_ISR, UPDATE_METADATA],
         2: [LEADER_AND_ISR, UPDATE_METADATA],
@@ -81,7 +81,7 @@ def test_replicas_are_told_to_act_and_everybody_gets_the_metadata() -> None:
 
 def test_who_is_alive_is_said_before_anybody_is_to_follow() -> None:
     known = context(1, 2, 3)
-    made = requests(known, ClusterChange(partitions=(known.partition_order(A0),), brokers_changed=True))
+    made = requests(known, ClusterChange(partitions=(partition_order(known, A0),), brokers_changed=True))
     assert keys(made)[2] == [UPDATE_METADATA, LEADER_AND_ISR, UPDATE_METADATA]
     first: Any = made[BrokerId(2)][0].message
     assert first.topic_states == []
@@ -90,7 +90,7 @@ def test_who_is_alive_is_said_before_anybody_is_to_follow() -> None:
 
 def test_a_new_broker_is_told_everything_and_the_others_what_changed() -> None:
     known = context(1, 2, 3)
-    change = ClusterChange(partitions=(known.partition_order(A1),), brokers_changed=True, new_brokers=(BrokerId(3),))
+    change = ClusterChange(partitions=(partition_order(known, A1),), brokers_changed=True, new_brokers=(BrokerId(3),))
     made = requests(known, change)
     _, act, published = made[BrokerId(3)]
     assert sorted(partitions(act)) == [A1, B0]
@@ -103,7 +103,7 @@ def test_a_new_broker_is_told_everything_and_the_others_what_changed() -> None:
 
 def test_the_first_orders_of_a_controller_are_complete() -> None:
     known = context(1, 2, 3)
-    orders = tuple(known.partition_order(partition) for partition in known.states)
+    orders = tuple(partition_order(known, partition) for partition in known.states)
     made = requests(known, ClusterChange(partitions=orders, brokers_changed=True, is_complete=True))
     for broker_id in (1, 2, 3):
         assert made[broker_id][1].message.type == FULL  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ def test_the_first_orders_of_a_controller_are_complete() -> None:
 
 def test_metadata_alone_and_named_recipients() -> None:
     known = context(1, 2, 3)
-    order = known.partition_order(A0, recipients=())
+    order = partition_order(known, A0, recipients=())
     assert keys(requests(known, ClusterChange(partitions=(order,)))) == {
         1: [UPDATE_METADATA],
         2: [UPDATE_METADATA],
@@ -124,7 +124,7 @@ def test_metadata_alone_and_named_recipients() -> None:
 
 def test_dead_brokers_get_nothing_and_their_replicas_are_offline() -> None:
     known = context(1, 3)
-    made = requests(known, ClusterChange(partitions=(known.partition_order(A0), known.partition_order(A1))))
+    made = requests(known, ClusterChange(partitions=(partition_order(known, A0), partition_order(known, A1))))
     assert sorted(made) == [1, 3]
     metadata: Any = made[BrokerId(1)][-1].message
     assert [state.offline_replicas for state in metadata.topic_states[0].partition_states] == [[2], [2]]
@@ -134,7 +134,7 @@ def test_unreachable_brokers_and_failed_directories_are_offline_replicas() -> No
     known = context(1, 2, 3)
     known.unreachable[BrokerId(3)] = 103
     known.failed_replicas[Replica(A0, BrokerId(2))] = None
-    made = requests(known, ClusterChange(partitions=(known.partition_order(A0), known.partition_order(A1))))
+    made = requests(known, ClusterChange(partitions=(partition_order(known, A0), partition_order(known, A1))))
     metadata: Any = made[BrokerId(1)][-1].message
     assert [state.offline_replicas for state in metadata.topic_states[0].partition_states] == [[2], [3]]
     assert 3 in made, "it is registered: it is told, if it lives"
@@ -143,7 +143,7 @@ def test_unreachable_brokers_and_failed_directories_are_offline_replicas() -> No
 def test_replicas_under_reassignment_and_recovery_are_told() -> None:
     known = context(1, 2, 3)
     known.set_topic(KnownTopic(TopicAssignment("a", {0: (1, 2), 1: (2, 3)}, A_ID, {1: (3,)}, {1: (2,)}), 1))
-    made = requests(known, ClusterChange(partitions=(known.partition_order(A1),)))
+    made = requests(known, ClusterChange(partitions=(partition_order(known, A1),)))
     message: Any = made[BrokerId(2)][0].message
     (state,) = message.topic_states[0].partition_states
     assert (state.adding_replicas, state.removing_replicas, state.leader_recovery_state) == ([3], [2], RECOVERING)
@@ -171,7 +171,7 @@ def test_a_topic_that_is_being_deleted_has_no_leader_and_is_not_led_by_a_new_bro
 def test_a_leader_without_the_listener_has_no_address() -> None:
     known = context(1, 2)
     made = control_requests(
-        ClusterChange(partitions=(known.partition_order(A0),)),
+        ClusterChange(partitions=(partition_order(known, A0),)),
         known,
         controller_id=BrokerId(1),
         listener_name="OTHER",
@@ -183,7 +183,7 @@ def test_a_leader_without_the_listener_has_no_address() -> None:
 def test_every_request_can_be_put_on_the_wire() -> None:
     known = context(1, 2, 3)
     change = ClusterChange(
-        partitions=tuple(known.partition_order(partition) for partition in known.states),
+        partitions=tuple(partition_order(known, partition) for partition in known.states),
         brokers_changed=True,
         stops=(StopOrder(A0, BrokerId(2), 4, delete=False),),
     )

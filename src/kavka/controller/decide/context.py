@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kavka.controller.decide.assignment import BrokerRack
-from kavka.controller.decide.election import ElectionResult
 from kavka.controller.decide.state_machines import (
     PartitionStatus,
     Replica,
@@ -29,7 +28,6 @@ from kavka.controller.decide.state_machines import (
     partition_states,
     replica_states,
 )
-from kavka.controller.orders.orders import PartitionOrder
 from kavka.logger import Logger
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, MalformedZNode, PartitionState, TopicAssignment
@@ -162,31 +160,6 @@ class ControllerContext:
         if broker_id not in self.brokers or broker_id in self.unreachable:
             return True
         return bool(self.failed_replicas) and Replica(partition, broker_id) in self.failed_replicas
-
-    def partition_order(
-        self,
-        partition: TopicPartition,
-        *,
-        is_new: bool = False,
-        why: ElectionResult | None = None,
-        recipients: tuple[BrokerId, ...] | None = None,
-    ) -> PartitionOrder:
-        """The order that follows from the state of a partition, which has one."""
-        topic = self.topics[partition.topic]
-        known = self.states[partition]
-        return PartitionOrder(
-            partition,
-            topic.topic_id,
-            topic.replicas(partition.partition),
-            known.leader_and_isr,
-            known.state.controller_epoch,
-            is_new,
-            why,
-            topic.adding(partition.partition),
-            topic.removing(partition.partition),
-            known.state.leader_recovery_state,
-            recipients,
-        )
 
     def broker_racks(self) -> list[BrokerRack]:
         """Where new replicas may go, sorted by broker."""

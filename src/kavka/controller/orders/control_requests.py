@@ -32,7 +32,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kavka.controller.decide.context import ControllerContext, LiveBroker
-from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder, partition_order
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.leader_and_isr_request import (
@@ -139,7 +139,7 @@ def _everything(orders: Iterable[PartitionOrder], context: ControllerContext) ->
     """Orders for all partitions that have a state, except those of topics that are being deleted."""
     given = {order.topic_partition: order for order in orders}
     return [
-        given.get(partition) or context.partition_order(partition)
+        given.get(partition) or partition_order(context, partition)
         for partition in context.states
         if partition.topic not in context.topics_to_delete
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple
 
+from kavka.controller.decide.context import ControllerContext
 from kavka.controller.decide.election import ElectionResult
 from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch, TopicPartition
 from kavka.zookeeper.znodes import RECOVERED
@@ -66,3 +67,29 @@ class ClusterChange(NamedTuple):
     new_brokers: tuple[BrokerId, ...] = ()
     is_complete: bool = False
     withheld_from: tuple[BrokerId, ...] = ()
+
+
+def partition_order(
+    context: ControllerContext,
+    partition: TopicPartition,
+    *,
+    is_new: bool = False,
+    why: ElectionResult | None = None,
+    recipients: tuple[BrokerId, ...] | None = None,
+) -> PartitionOrder:
+    """The order that follows from the context's state of a partition, which has one."""
+    topic = context.topics[partition.topic]
+    known = context.states[partition]
+    return PartitionOrder(
+        partition,
+        topic.topic_id,
+        topic.replicas(partition.partition),
+        known.leader_and_isr,
+        known.state.controller_epoch,
+        is_new,
+        why,
+        topic.adding(partition.partition),
+        topic.removing(partition.partition),
+        known.state.leader_recovery_state,
+        recipients,
+    )

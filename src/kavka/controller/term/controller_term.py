@@ -23,7 +23,7 @@ from kavka.controller.decide.election import ElectionResult
 from kavka.controller.decide.reasons import Stamp
 from kavka.controller.decide.topic_plans import guarded_multis
 from kavka.controller.orders.delivery import Delivery
-from kavka.controller.orders.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder
+from kavka.controller.orders.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder, partition_order
 from kavka.controller.term.input_recorder import InputRecorder
 from kavka.decisions import RecordDecision, forget
 from kavka.errors import KavkaError
@@ -123,4 +123,4 @@ class ControllerTerm:
         recipients: tuple[BrokerId, ...] | None = None,
     ) -> PartitionOrder:
         """The order that follows from the context's state of a partition, which has one."""
-        return self.context.partition_order(partition, is_new=is_new, why=why, recipients=recipients)
+        return partition_order(self.context, partition, is_new=is_new, why=why, recipients=recipients)

@@ -25,7 +25,7 @@ from kavka.controller.decide.isr_proposals import (
     judge,
     verdict_decision,
 )
-from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.orders.orders import ClusterChange, partition_order
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import MAX_WRITE_ATTEMPTS, Leaders
 from kavka.errors import ErrorCode
@@ -62,7 +62,7 @@ class IsrAlterations:
             try:
                 verdicts = await self._write(proposals, version, changed)
             finally:
-                orders = [self._context.partition_order(partition, recipients=()) for partition in changed]
+                orders = [partition_order(self._context, partition, recipients=()) for partition in changed]
                 await self._term.order(ClusterChange(partitions=tuple(orders)))
         answers = {
             proposal.partition: _answer(proposal.partition.partition, verdict)

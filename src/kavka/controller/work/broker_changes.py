@@ -39,7 +39,7 @@ from itertools import chain
 from kavka.controller.decide.context import LiveBroker
 from kavka.controller.decide.reasons import broker_decision
 from kavka.controller.decide.state_machines import Replica
-from kavka.controller.orders.orders import ClusterChange, PartitionOrder
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, partition_order
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import PARTITIONS_PER_WRITE, Leaders
 from kavka.controller.work.topic_deletion import TopicDeletions
@@ -190,7 +190,7 @@ class BrokerChanges:
     async def ask_for_failures(self, broker_id: BrokerId) -> None:
         """A log directory of the broker failed: it is asked which replicas it lost, by being told of all of them."""
         orders = tuple(
-            self._context.partition_order(partition, recipients=(broker_id,))
+            partition_order(self._context, partition, recipients=(broker_id,))
             for partition in self._context.states
             if partition.topic not in self._context.topics_to_delete
             and broker_id in self._context.topics[partition.topic].replicas(partition.partition)

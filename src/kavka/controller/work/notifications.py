@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.controller.orders.orders import ClusterChange
+from kavka.controller.orders.orders import ClusterChange, partition_order
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.logger import Logger
@@ -65,7 +65,7 @@ class Notifications:
             ]
             await self._leaders.load(known)
             orders = [
-                self._context.partition_order(partition, recipients=())
+                partition_order(self._context, partition, recipients=())
                 for partition in known
                 if partition in self._context.states
             ]

@@ -44,7 +44,7 @@ from kavka.controller.decide.reassignment import (
     with_assigned,
 )
 from kavka.controller.decide.state_machines import Replica, ReplicaStatus
-from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, StopOrder, partition_order
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.work.leaders import Leaders
 from kavka.controller.work.submitted_reassignments import SubmittedReassignments
@@ -437,7 +437,7 @@ class Reassignments:
             await self._leaders.load(changed)
             # Whoever wrote it, a leader that does not ask the controller included: the others learn it.
             news = [partition for partition in changed if partition in self._context.states]
-            orders = [self._context.partition_order(partition, recipients=()) for partition in news]
+            orders = [partition_order(self._context, partition, recipients=()) for partition in news]
             await self._term.order(ClusterChange(partitions=tuple(orders)))
 
     async def _complete(self, partitions: Sequence[TopicPartition]) -> None:
