@@ -82,11 +82,11 @@ from kavka.zookeeper.znodes import BROKER_IDS_PATH, BrokerRegistration, FeatureN
 RETRY_MS: Final = 1_000
 """How long after a failure an event is handled again."""
 GATHER_MS: Final = 50
-"""How long after the first broker was found unreachable the others are looked at: whoever kills two of them at once
-needs some time in between, on a busy machine tens of milliseconds."""
+"""How long after the first broker was found unreachable the others are looked at: an operator who kills two of them at
+once needs some time in between, on a busy machine tens of milliseconds."""
 LOOK_MS: Final = 200
-"""How long the others are waited for then. Who answers within it lives; who refuses died in the same instant, and is
-part of the same event; whoever does neither (paused, cut off) has its session."""
+"""How long the controller then waits for the others. A broker that answers within it lives. One that refuses died in
+the same instant, and is part of the same event. For one that does neither (paused, cut off) its session decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class ActiveController:
             )
         )
 
-    # -------------------------------------------------------------------------------------- what channels tell it
+    # -------------------------------------------------------------------------------------- what channels report
 
     def on_answer(self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, answer: Message) -> None:
         """An answer: replicas that failed or were deleted are an event."""

@@ -127,8 +127,8 @@ class Controller:
         input_recorder: InputRecorder | None = None,
         on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None,
     ) -> None:
-        """`now_ms` reads the wall clock. `channels` reach the brokers. `on_controller_changed` hears who the controller
-        is, NO_LEADER while there is none."""
+        """`now_ms` reads the wall clock. `channels` reach the brokers. `on_controller_changed` is called with the
+        id of each new controller, with NO_LEADER while there is none."""
         self._zookeeper = zookeeper
         self._broker_id = broker_id
         self._settings = settings
@@ -183,7 +183,7 @@ class Controller:
         self._active = None
 
     def abort(self) -> None:
-        """Stops at once and tells nobody, as a kill would."""
+        """Stops at once and without resigning, as a kill would."""
         self._unsubscribe()
         if self._fast_failover is not None:
             self._fast_failover.close()
@@ -244,7 +244,7 @@ class Controller:
         return response
 
     async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
-        """Takes a broker's leaderships away; returns those that nobody could take over yet.
+        """Moves a broker's leaderships to others; returns the partitions that no other broker could take over yet.
 
         Raises RequestError (STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE), NotController, ZooKeeperError.
         """

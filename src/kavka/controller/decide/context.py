@@ -35,7 +35,7 @@ from kavka.zookeeper.znodes import BrokerRegistration, MalformedZNode, Partition
 logger = Logger(__name__)
 
 NO_BROKER_EPOCH = -1
-"""Kafka's: the broker epoch that nobody has."""
+"""The broker epoch that no broker has, as in Kafka."""
 
 
 class LiveBroker(NamedTuple):
@@ -112,7 +112,7 @@ class ControllerContext:
     replicas: StateTable[Replica, ReplicaStatus] = field(default_factory=replica_states)
 
     def found_malformed(self, znode: MalformedZNode) -> None:
-        """Takes note of a znode that cannot be read, and tells the operator of it once for each content."""
+        """Takes note of a znode that cannot be read, and logs it once for each content."""
         before = self.malformed.get(znode.path)
         self.malformed[znode.path] = znode
         if before is None or str(before) != str(znode):

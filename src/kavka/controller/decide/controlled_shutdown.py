@@ -3,10 +3,10 @@
     partition           led by the broker                       followed by it
     several replicas    the next in-sync replica that stays     it leaves the ISR, unless it is the last of it
                         leads; without one nothing changes
-    one replica         nothing: nobody could take over
+    one replica         nothing: no other broker could take over
 
 Invariants:
-I1  A partition that nobody can take over keeps its leader: it is served until the broker is gone.
+I1  A partition that no other broker can take over keeps its leader: it is served until the broker is gone.
 I2  The last in-sync replica stays in the ISR.
 
 Source: Kafka's KafkaController.doControlledShutdown; KIP-380, KIP-841.

@@ -1,7 +1,7 @@
 """Feature levels: which level of each feature is in force, and whether a change of one is allowed.
 
 Decides on values only: what was set (/feature) and what each live broker says that it supports (its registration).
-Must not know what a feature is good for, nor who asks.
+It must not know what a feature is good for, nor who asks.
 
     set to a level   that level, if all live brokers support it, else the highest that all of them do
     switched off     0
@@ -39,7 +39,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A wish. Level 0 with one of the downgrades switches a feature off."""
+    """What a client asks for. Level 0 with one of the downgrades switches a feature off."""
 
     name: str
     level: int
@@ -63,9 +63,9 @@ def updated(node: FeatureNode, update: FeatureUpdate, brokers: Sequence[Supporte
     """What /feature holds after a change. Raises RequestError (INVALID_REQUEST) where it is not allowed."""
     name, level = update.name, update.level
     if not name:
-        raise _refused("a feature has a name")
+        raise _refused("the name of a feature must not be empty")
     if update.upgrade_type not in tuple(UpgradeType):
-        raise _refused(f"{update.upgrade_type} is no kind of update")
+        raise _refused(f"unknown upgrade type {update.upgrade_type}; choose 1, 2 or 3")
     is_upgrade = update.upgrade_type == UpgradeType.UPGRADE
     if level < 0 or (level == 0 and is_upgrade):
         raise _refused(f"level {level} of {name} is below 1; to switch it off, downgrade it to 0")
@@ -73,7 +73,7 @@ def updated(node: FeatureNode, update: FeatureUpdate, brokers: Sequence[Supporte
     in_force = levels_in_force(node, brokers).get(name, 0) if present is None else present
     if level == 0:
         if present is None and in_force == 0:
-            raise _refused(f"{name} has no level that could be removed")
+            raise _refused(f"{name} has no level to remove")
         off = (*node.held_at_zero, name) if all(name in supported for supported in brokers) else node.held_at_zero
         levels = {key: value for key, value in node.features.items() if key != name}
         return replace(node, features=levels, held_at_zero=off)

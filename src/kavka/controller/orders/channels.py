@@ -11,7 +11,7 @@ A request is sent again until it is answered, or until the broker is registered 
 the same request twice without harm, and would never learn of one that was skipped. The connection is held all the time,
 idle or not, so that the reset of a killed process is seen at once. What a failed connection means:
 
-    lost, and connecting again is refused     nobody listens there any more: on_unreachable
+    lost, and connecting again is refused     its process does not listen any more: on_unreachable
     lost, and connecting again succeeds       a cut or a time-out: the request is sent again
     not connected yet, and refused            the broker may still be starting: on_unreachable after a grace
     no answer to the connection attempt       a cut or a paused process: wait; its session decides
@@ -103,12 +103,12 @@ class ChannelLimits:
 
 
 class ChannelListener(Protocol):
-    """Who hears of what happens on channels; `broker_epoch` says of which life of the broker."""
+    """Is called when something happens on a channel; `broker_epoch` says in which life of the broker."""
 
     def on_answer(self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, answer: Message) -> None: ...
 
     def on_unreachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
-        """The broker's process is gone, most likely; told once until it is reachable again."""
+        """The broker's process is gone, most likely; called once until it is reachable again."""
         ...
 
     def on_reachable(self, broker_id: BrokerId, broker_epoch: int) -> None:
@@ -116,7 +116,7 @@ class ChannelListener(Protocol):
         ...
 
     def on_behind(self, broker_id: BrokerId, broker_epoch: int) -> None:
-        """Requests to the broker were dropped, and it answers again: it must be told everything."""
+        """Requests to the broker were dropped, and it answers again: it needs everything sent anew."""
         ...
 
     def on_stale_controller(self, broker_id: BrokerId) -> None:
@@ -125,7 +125,7 @@ class ChannelListener(Protocol):
 
 
 class _Queued:
-    """A request in a channel's queue; `delivery` is None once nobody waits for it."""
+    """A request in a channel's queue; `delivery` is None once no caller waits for it."""
 
     __slots__ = ("delivery", "request")
 
@@ -474,7 +474,7 @@ class Channels:
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:
-    """A channel must not end with an exception: the host hears of it, and halts."""
+    """A channel must not end with an exception: it is reported to the host, which halts."""
     if not task.cancelled() and (bug := task.exception()) is not None:
         task.get_loop().call_exception_handler(
             {"message": "a channel of the controller failed by a bug", "exception": bug, "task": task}

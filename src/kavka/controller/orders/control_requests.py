@@ -1,6 +1,7 @@
 """Requests: the LeaderAndIsr, UpdateMetadata and StopReplica requests that carry orders to the brokers.
 
-Decides who is told what, and in which order; pure. It must not know how requests travel, nor why the orders were given.
+Decides which broker is sent what, and in which order; pure. It must not know how requests travel, nor why the orders
+were given.
 
 One broker gets, in this order, as far as there is something to say:
 
@@ -19,9 +20,9 @@ Versions are those that Apache Kafka 3.9.2 sends with inter.broker.protocol.vers
 UpdateMetadata 8, StopReplica 4. One field goes further: `type` says whether a LeaderAndIsr holds all replicas of its
 receiver, or an UpdateMetadata all topics that there are. Kafka's own controller leaves it unknown with ZooKeeper, and
 its brokers look at it only in requests of a KRaft controller. Without it a broker that was not reached while a topic
-was deleted and the controller changed would tell of that topic for ever.
+was deleted and the controller changed would show that topic for ever.
 
-Structs are shared by the messages of one call: whoever gets one must not change it.
+The messages of one call share structs: a receiver must not change them.
 
 Source: Kafka's ControllerBrokerRequestBatch, KIP-380, KIP-516, KIP-570; KAFKA-4443 for the first UpdateMetadata.
 """
@@ -66,7 +67,7 @@ FULL: Final = 2
 
 LEADER_DURING_DELETE: Final = BrokerId(-2)
 EPOCH_DURING_DELETE: Final = -2
-"""Kafka's LeaderAndIsr: what brokers are told of a topic that is being deleted."""
+"""Kafka's LeaderAndIsr: what brokers are sent about a topic that is being deleted."""
 
 _SECURITY_PROTOCOLS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 

@@ -1,6 +1,6 @@
-"""Delivery: requests to brokers on their way, for whoever wants to wait until they were answered.
+"""Delivery: requests on their way to brokers, for a caller that waits until they were answered.
 
-It knows how many are outstanding and nothing else.
+It counts the requests that are still waiting for an answer, and knows nothing else.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class Delivery:
         self._done.set()
 
     def expect(self, count: int) -> None:
-        """So many more are to be answered."""
+        """Adds requests that are still to be answered."""
         self._outstanding += count
         if self._outstanding:
             self._done.clear()
 
     def settle(self) -> None:
-        """One of them was answered, or never will be."""
+        """One request was answered, or never will be."""
         self._outstanding -= 1
         if not self._outstanding:
             self._done.set()

@@ -56,7 +56,7 @@ class ClusterChange(NamedTuple):
     """What was decided and written, for the brokers to carry out.
 
     `brokers_changed`: others are alive than before, or under other addresses. `new_brokers` know nothing yet: they are
-    told everything. `is_complete`: `partitions` are all that there are, for everybody (a controller's first orders).
+    sent everything. `is_complete`: `partitions` are all that there are, for all brokers (a controller's first orders).
     `withheld_from` are registered brokers that are to learn nothing of it yet.
     """
 

@@ -5,9 +5,9 @@ pause, an expired session) fails that check with its first write: it writes noth
 and so does every later one of this term. Orders to brokers leave through `order`, after the write was committed.
 
 Invariants:
-I1  One event or request at a time: whoever decides on the context holds `turn` from the decision to the orders.
+I1  One event or request at a time: a flow that decides on the context holds `turn` from the decision to the orders.
 I2  The context changes only after the write that it mirrors was committed.
-I3  Nobody waits for brokers while holding `turn`: a `Delivery` is waited for afterwards.
+I3  No flow waits for brokers while it holds `turn`: it waits for a `Delivery` afterwards.
 
 Source: KAFKA-6082 for the check in every write.
 """

@@ -128,7 +128,7 @@ class RebalanceDue:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigChanged:
-    """Settings of these topics (none: of the brokers) changed; unclean elections may be allowed now."""
+    """Settings of these topics (no topic: of the brokers) changed; unclean elections may be allowed now."""
 
     topics: tuple[str, ...]
 
@@ -167,7 +167,7 @@ class EventQueue:
         self._running: asyncio.Task[None] | None = None
 
     def start(self, on_ended: Callable[[asyncio.Task[None]], None]) -> None:
-        """Begins to hand out events; `on_ended` hears of the end, also of one that `stop` brought about."""
+        """Begins to hand out events; `on_ended` is called when the task ends, also by `stop`."""
         self._running = asyncio.get_running_loop().create_task(self._run())
         self._running.add_done_callback(lambda task: self._idle.set())
         self._running.add_done_callback(on_ended)

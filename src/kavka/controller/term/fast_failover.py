@@ -83,7 +83,7 @@ class FastFailover:
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self, controller: RemoteController | None) -> None:
-        """From now on this is the controller; None: nobody, or this broker."""
+        """From now on this is the controller; None: no broker, or this one."""
         if controller == self._controller:
             return
         self.close()
@@ -93,7 +93,7 @@ class FastFailover:
             self._watching.add_done_callback(_report_bug)
 
     def close(self) -> None:
-        """Watches nobody any more."""
+        """Stops watching."""
         self._controller = None
         if self._watching is not None:
             self._watching.cancel()
@@ -124,7 +124,7 @@ class FastFailover:
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:
-    """The watch must not end with an exception: the host hears of it, and halts."""
+    """The watch must not end with an exception: it is reported to the host, which halts."""
     if not task.cancelled() and (bug := task.exception()) is not None:
         task.get_loop().call_exception_handler(
             {"message": "the watch on the controller failed by a bug", "exception": bug, "task": task}

@@ -3,16 +3,16 @@
 A flow in the controller's term; who leads afterwards is decided by `election`, through `leaders`. It must not know how
 it was found out, nor how orders travel.
 
-    came          its replicas are ONLINE, it is told everything; partitions without a leader may get one
+    came          its replicas are ONLINE, it is sent everything; partitions without a leader may get one
     went          its partitions get other leaders, it leaves every ISR; deletions wait for it
     bounced       the same id with another epoch: it went and came (S26)
-    unreachable   registered, but nobody listens there: as if it went, and it stays registered. It leads nothing, and
+    unreachable   registered, but it refuses connections: as if it went, and it stays registered. It leads nothing, and
                   holds up no acknowledgement, until it takes connections again or its epoch changes
     reachable     that is over: it may lead again
-    behind        requests to it were dropped, and it answers again: it is told everything
+    behind        requests to it were dropped, and it answers again: it is sent everything
     unclean       it came, and its last stop was not clean (only where eligible leader replicas are kept): with the same
                   write that would have it lead, it is out of ISR and ELR of its partitions. Then that is noted in a
-                  znode, so that the next controller does not do it again; it is told nothing before
+                  znode, so that the next controller does not do it again; it is sent nothing before
     failed        replicas of it are in a failed log directory: they are out, the others of the broker go on
 
 Why it is safe to act on an unreachable broker before its session is over: nothing is given to anybody that the broker
@@ -25,7 +25,7 @@ Invariants:
 I1  All that is dead or unreachable by the time of one event is dealt with together: members of an ISR that died in one
     instant leave it as it was, and whichever returns first may lead (case C).
 I2  A broker's marks go with its epoch.
-I3  What an unclean stop may have cost counts before the broker is told anything, also if controllers change meanwhile.
+I3  What an unclean stop may have cost counts before the broker is sent anything, also if controllers change meanwhile.
 
 Source: Kafka's KafkaController.onBrokerStartup and onBrokerFailure, processLeaderAndIsrResponseReceived.
 """
@@ -121,12 +121,12 @@ class BrokerChanges:
     async def on_unreachable(self, lost: Mapping[BrokerId, int]) -> list[BrokerId]:
         """These brokers, by id with their epoch, refuse connections. Returns those for which that is news."""
         news = self.mark_unreachable(lost)
-        # Also where it is none: an attempt that failed has marked them, and had nobody elected.
+        # Also where it is none: an attempt that failed has marked them without electing leaders.
         await self._react_on([broker_id for broker_id in lost if broker_id in self._context.unreachable])
         return news
 
     def mark_unreachable(self, lost: Mapping[BrokerId, int]) -> list[BrokerId]:
-        """As `on_unreachable`, but whoever calls it has leaders elected."""
+        """As `on_unreachable`, but without elections: these are left to the caller."""
         context = self._context
         news = [
             broker_id
@@ -149,7 +149,7 @@ class BrokerChanges:
             await self._react_on([broker_id])
             await self.note_acted_on()
         except BaseException:
-            # To be found unreachable by the next attempt, which would have nobody elected otherwise.
+            # The next attempt must find the broker unreachable: otherwise it would elect no leaders.
             if self._context.broker_epoch(broker_id) == epoch:
                 self._context.unreachable[broker_id] = epoch
             raise
@@ -157,7 +157,7 @@ class BrokerChanges:
         await self._deletions.resume([broker_id])
 
     async def on_behind(self, broker_id: BrokerId, epoch: int) -> None:
-        """Requests to the broker were dropped: it is told everything."""
+        """Requests to the broker were dropped: it is sent everything."""
         if self._context.broker_epoch(broker_id) == epoch:
             await self._term.order(ClusterChange(brokers_changed=True, new_brokers=(broker_id,)))
             await self._deletions.resume([broker_id])
@@ -182,13 +182,13 @@ class BrokerChanges:
         try:
             await self._react(news)
         except BaseException:
-            # To be news for the next attempt, which would have nobody elected otherwise.
+            # They must be news for the next attempt: otherwise it would elect no leaders.
             for replica in replicas:
                 context.failed_replicas.pop(replica, None)
             raise
 
     async def ask_for_failures(self, broker_id: BrokerId) -> None:
-        """A log directory of the broker failed: it is asked which replicas it lost, by being told of all of them."""
+        """A log directory of the broker failed: it is sent the orders for all its replicas, to learn which it lost."""
         orders = tuple(
             partition_order(self._context, partition, recipients=(broker_id,))
             for partition in self._context.states

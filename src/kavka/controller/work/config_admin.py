@@ -1,4 +1,4 @@
-"""ConfigAdmin: reads and changes configurations in ZooKeeper, and hears of their changes.
+"""ConfigAdmin: reads and changes configurations in ZooKeeper, and watches for changes.
 
 A flow on the ZooKeeper port; any broker may run it, it needs no controller. It must not know which settings there are:
 what the new configuration is comes from the caller's function, which checks it.
@@ -6,7 +6,7 @@ what the new configuration is comes from the caller's function, which checks it.
 A change writes the entity's znode compare-and-set together with a sequential notification; every broker watches the
 notifications and reads the entities that they name. Two changes at once: the second is rejected, reads what the first
 wrote, and is decided anew. Where settings cannot be read, none is in force: a change begins with none, and writes what
-can be read, or nobody could correct it.
+can be read: otherwise it could not be corrected.
 
 Source: Kafka's AdminZkClient.changeConfigs and ZkNodeChangeNotificationListener.
 """
@@ -46,7 +46,7 @@ from kavka.zookeeper.znodes import (
 )
 
 MAX_CHANGE_ATTEMPTS: Final = 10
-"""How often a change is decided anew because another one came first, before the client is told to try again."""
+"""How often a change is decided anew because another one came first, before the client is asked to try again."""
 CHANGE_RETENTION_MS: Final = 15 * 60 * 1000
 """How long notifications stay, as in Kafka: a broker that was away longer reads all configurations anew."""
 
@@ -152,7 +152,7 @@ class ConfigChanges:
         *,
         on_failure: Callable[[str, ZooKeeperError], None] = lambda path, failure: None,
     ) -> None:
-        """`on_failure` hears of a notification or entity that could not be read."""
+        """`on_failure` is called for a notification or entity that could not be read."""
         self._zookeeper = zookeeper
         self._config = ConfigAdmin(zookeeper)
         self._apply = apply

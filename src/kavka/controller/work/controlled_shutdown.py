@@ -2,8 +2,8 @@
 
 A flow in the controller's term; what becomes of each partition is decided by `decide.controlled_shutdown`. From the
 request on the broker counts as shutting down, until it is registered with another epoch: it wins no election and joins
-no ISR. A follower is told to stop fetching when it has left the ISR. Partitions that nobody can take over are in the
-answer: they remain with the broker.
+no ISR. A follower is told to stop fetching when it has left the ISR. The answer names the partitions that no
+other broker can take over: they remain with the broker.
 
 Source: Kafka's KafkaController.doControlledShutdown; KIP-380, KIP-841.
 """
@@ -77,7 +77,7 @@ class ControlledShutdown:
             if partition in context.states and context.states[partition].state.leader != broker_id
         ]
         stopped = {stop.topic_partition for stop in stops}
-        # A replica that is told to stop is not told to follow in the same breath.
+        # A replica that is ordered to stop is not ordered to follow at the same time.
         orders = [
             order._replace(recipients=tuple(replica for replica in order.replicas if replica != broker_id))
             if order.topic_partition in stopped

@@ -1,4 +1,4 @@
-"""FeatureUpdates: changes of feature levels at a client's wish, written to /feature by the controller.
+"""FeatureUpdates: changes of feature levels that clients ask for, written to /feature by the controller.
 
 A flow in the controller's term; what is allowed is decided by `feature_levels`. The brokers learn of a change by their
 watch on /feature.
@@ -59,7 +59,10 @@ class FeatureUpdates:
                     continue
                 assert isinstance(written, Stat)
                 return outcomes, written.mzxid
-        raise RequestError(ErrorCode.FEATURE_UPDATE_FAILED, f"{FeatureNode.PATH} was changed by others again and again")
+        raise RequestError(
+            ErrorCode.FEATURE_UPDATE_FAILED,
+            f"others changed {FeatureNode.PATH} {MAX_ATTEMPTS} times meanwhile; try again",
+        )
 
     def _judge(
         self, node: FeatureNode, updates: Sequence[FeatureUpdate]

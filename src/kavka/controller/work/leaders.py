@@ -233,7 +233,7 @@ class Leaders:
         """As `react`, for a term that begins: members of an ISR that registered after it was stored were away since.
 
         1. A broker that leads loses power, and with it the controller, or that dies at the same time.
-        2. It is back, and registered, before the next controller reads who is alive: nobody saw it gone.
+        2. It is back, and registered, before the next controller reads who is alive: no controller saw it gone.
         3. Left alone it leads on in the same epoch with what its disk kept, and the others cut off what they lack.
 
         So they count as dead first, as those do that a controller sees bounce. A partition with one replica has nobody
@@ -341,7 +341,7 @@ class Leaders:
         term = self._term
         for partition, change, before in decided:
             if change.election is None and not change.why and change.state.isr == before.state.isr:
-                continue  # A new epoch and nothing else: whoever wanted it says why.
+                continue  # A new epoch and nothing else: the flow that wanted it records why.
             term.record(
                 partition_change_decision(
                     partition,

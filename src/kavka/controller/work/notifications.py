@@ -1,4 +1,4 @@
-"""Notifications: sequential znodes by which brokers tell the controller what it does not see by itself.
+"""Notifications: sequential znodes by which brokers report to the controller what it does not see by itself.
 
     /isr_change_notification/isr_change_N           a leader wrote ISRs itself (inter.broker.protocol.version < 2.7):
                                                     the states are read again, all brokers get the metadata

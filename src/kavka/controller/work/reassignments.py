@@ -16,7 +16,8 @@ Beginning is 2 and 3, completing and cancelling are 1 and 2, an override may be 
 after 1 or 2 and the znode says that replicas come or go, the next one begins with 3.
 
 What moves it on is a change of the ISR, which the leader writes: the state znodes of partitions under reassignment are
-watched, whoever writes them (`note_changed`, `advance`). What old tools ask for is read by `submitted_reassignments`.
+watched, whichever broker writes them (`note_changed`, `advance`). What old tools ask for is read by
+`submitted_reassignments`.
 
 Source: Kafka's KafkaController, KIP-455.
 """
@@ -85,7 +86,7 @@ class Reassignments:
         *,
         on_work: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_work` hears that a write failed: `advance` is to be called, after a pause."""
+        """`on_work` is called after a failed write: call `advance` then, after a pause."""
         self._term = term
         self._leaders = leaders
         self._context = term.context
@@ -220,7 +221,7 @@ class Reassignments:
         )
 
     def _cut_short(self, partitions: Iterable[TopicPartition]) -> None:
-        """A write failed, and nobody knows how far it came: the znodes will tell."""
+        """A write failed, and it is unknown how far it came: the znodes will show."""
         self._uncertain.update({partition.topic: None for partition in partitions})
         self._on_work()
 
@@ -374,7 +375,7 @@ class Reassignments:
             raise
 
     async def _stop_again(self) -> None:
-        """Brokers that were away when they were to delete a replica, or went before they said so, are told again."""
+        """Orders brokers again to delete replicas that they were away for, or did not confirm in their former lives."""
         stops = tuple(StopOrder(*due.replica, due.leader_epoch, delete=True) for due in self._dropped.take_due())
         await self._term.order(ClusterChange(stops=stops))
 
@@ -385,7 +386,7 @@ class Reassignments:
         return [key for key in self._under_way if key not in self._watched or key in self._cut_off]
 
     async def _look_up(self) -> None:
-        """Topics about whose znodes nobody is certain: what they say is begun anew, or was done already."""
+        """Reads the znodes of topics that may differ from the context: what they say begins anew, or is done."""
         uncertain = [name for name in self._uncertain if name in self._context.topics]
         if not uncertain:
             return
@@ -401,7 +402,7 @@ class Reassignments:
         await self._submitted.remove(done)
 
     def _find(self, names: Iterable[str]) -> None:
-        """Partitions under reassignment in these topics: nobody knows whether their new replicas follow."""
+        """Finds the partitions under reassignment in these topics; it is unknown whether their new replicas follow."""
         for name in names:
             topic = self._context.topics.get(name)
             if topic is None or name in self._context.topics_to_delete:
@@ -435,7 +436,7 @@ class Reassignments:
                 or stat.version != known.version
             ]
             await self._leaders.load(changed)
-            # Whoever wrote it, a leader that does not ask the controller included: the others learn it.
+            # The others learn it, also where a leader wrote it that does not ask the controller.
             news = [partition for partition in changed if partition in self._context.states]
             orders = [partition_order(self._context, partition, recipients=()) for partition in news]
             await self._term.order(ClusterChange(partitions=tuple(orders)))

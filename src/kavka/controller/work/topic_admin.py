@@ -53,7 +53,7 @@ W = TypeVar("W")
 MAX_WAIT_MS: Final = 5_000
 WAIT_PER_PARTITION_MS: Final = 2
 """How long an answer waits for the other brokers at the most, and how much longer for each partition: making a log
-takes a tenth of that. What was asked for is written by then, whoever is slow to obey."""
+takes a tenth of that. What was asked for is written by then, however slow a broker is to carry it out."""
 
 
 class TopicOutcome(NamedTuple):
@@ -257,7 +257,7 @@ class TopicAdmin:
     async def _wait(self, delivery: Delivery, partitions: int, timeout_ms: int) -> bool:
         """Whether this broker has carried the orders out in `timeout_ms`; the others are waited for as well, in bounds.
 
-        Who gives no time hears that it was not enough, as from Apache Kafka.
+        A request with a timeout of 0 is answered REQUEST_TIMED_OUT, as by Apache Kafka.
         """
         if timeout_ms <= 0:
             return False

@@ -1,4 +1,4 @@
-"""TopicChanges: topics and partitions that appear in ZooKeeper, whoever wrote them, and wishes to delete topics.
+"""TopicChanges: topics and partitions that appear in ZooKeeper, whoever wrote them, and requests to delete topics.
 
 A flow in a controller's term. What this controller writes itself is in the context already when its watch fires, and
 is found to be nothing new. Topics that a tool or another broker wrote have no partition states yet: they get them here.

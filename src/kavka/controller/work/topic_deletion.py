@@ -12,7 +12,7 @@ controller that dies in between is followed by one that begins again: brokers de
 When all replicas of a topic are DELETION_SUCCESSFUL its znodes are deleted, the mark last, and it is forgotten.
 
 Invariants:
-I1  Znodes of a topic go only after every replica of it is deleted: no broker is left with a log that nobody knows of.
+I1  Znodes of a topic go only after every replica of it is deleted: no broker is left with a log of an unknown topic.
 I2  A topic that is being deleted takes part in no election, and no other topic takes its name.
 
 Source: Kafka's TopicDeletionManager; there a replica is stopped first and deleted by a second request.
