@@ -573,8 +573,8 @@ _BROKER = {
     "queued.max.request.bytes is -1.",
     "kavka.zookeeper.data.dir": "Where the embedded ZooKeeper keeps its tree; beside the first log directory where it "
     "is empty.",
-    "kavka.controller.fast.failover": "Whether a broker whose connection to the controller is lost and refused takes "
-    "the controller's seat at once. Otherwise the end of the dead controller's ZooKeeper session is waited for.",
+    "kavka.controller.fast.failover": "Whether a broker whose connection to the controller is lost and refused becomes "
+    "the controller at once. Otherwise the brokers wait for the end of the dead controller's ZooKeeper session.",
     "kavka.decisions.topic.enable": "Whether decisions are written to __kavka_decisions: true, false, or auto: once "
     "the cluster has several brokers. The ring in the first log directory is kept in any case.",
     "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory, read by kavka why "

@@ -18,6 +18,7 @@ from kavka.controller.decide.topic_plans import (
     TopicPlan,
     TopicRequest,
     TopicRules,
+    TopicZNodes,
     colliding_topics,
     deletion_operations,
     guarded_multis,
@@ -275,7 +276,7 @@ def test_a_topic_in_reassignment_cannot_grow() -> None:
 
 
 def test_the_writes_of_a_deletion_go_from_the_leaves_up_and_the_mark_goes_last() -> None:
-    assert list(deletion_operations("t", [1], [0, 1], partitions_node=True, config=True)) == [
+    assert list(deletion_operations("t", TopicZNodes([1], [0, 1], partitions_node=True, config=True))) == [
         Delete("/brokers/topics/t/partitions/1/state"),
         Delete("/brokers/topics/t/partitions/0"),
         Delete("/brokers/topics/t/partitions/1"),
@@ -284,7 +285,7 @@ def test_the_writes_of_a_deletion_go_from_the_leaves_up_and_the_mark_goes_last()
         Delete("/config/topics/t"),
         Delete("/admin/delete_topics/t"),
     ]
-    assert list(deletion_operations("t", [], [], partitions_node=False, config=False)) == [
+    assert list(deletion_operations("t", TopicZNodes([], [], partitions_node=False, config=False))) == [
         Delete("/brokers/topics/t"),
         Delete("/admin/delete_topics/t"),
     ]

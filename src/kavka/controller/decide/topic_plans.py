@@ -332,32 +332,31 @@ def partitions_operations(plan: PartitionsPlan) -> Iterator[Operation]:
     yield from state_operations(topic, plan.states)
 
 
-def deletion_operations(
-    topic: str,
-    state_partitions: Iterable[int],
-    partition_nodes: Iterable[int],
-    *,
-    partitions_node: bool,
-    config: bool,
-    topic_node: bool = True,
-    mark: bool = True,
-) -> Iterator[Operation]:
-    """The writes that remove what there is of a topic, children before parents and the mark of its deletion last.
+class TopicZNodes(NamedTuple):
+    """Which znodes of a topic exist: numbers of the partitions with a state node, and of those with a node at all; the
+    parent of these, the topic's configuration, its own znode, and the mark of its deletion."""
 
-    `state_partitions` have a state node, `partition_nodes` a node at all; `partitions_node`, `config`, `topic_node`
-    and `mark` say whether these nodes exist.
-    """
-    for partition in state_partitions:
+    state_partitions: Sequence[int]
+    partition_nodes: Sequence[int]
+    partitions_node: bool
+    config: bool
+    topic_node: bool = True
+    mark: bool = True
+
+
+def deletion_operations(topic: str, found: TopicZNodes) -> Iterator[Operation]:
+    """The writes that remove what there is of a topic, children before parents and the mark of its deletion last."""
+    for partition in found.state_partitions:
         yield Delete(partition_state_path(TopicPartition(topic, partition)))
-    for partition in partition_nodes:
+    for partition in found.partition_nodes:
         yield Delete(partition_path(TopicPartition(topic, partition)))
-    if partitions_node:
+    if found.partitions_node:
         yield Delete(topic_partitions_path(topic))
-    if topic_node:
+    if found.topic_node:
         yield Delete(topic_path(topic))
-    if config:
+    if found.config:
         yield Delete(topic_config_path(topic))
-    if mark:
+    if found.mark:
         yield Delete(delete_topic_path(topic))
 
 

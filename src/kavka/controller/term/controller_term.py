@@ -23,22 +23,14 @@ from kavka.controller.decide.election import ElectionResult
 from kavka.controller.decide.reasons import Stamp
 from kavka.controller.decide.topic_plans import guarded_multis
 from kavka.controller.orders.delivery import Delivery
-from kavka.controller.orders.orders import ClusterChange, DeletedTopic, PartitionOrder, StopOrder, partition_order
+from kavka.controller.orders.orders import ClusterChange, PartitionOrder, partition_order
 from kavka.controller.term.input_recorder import InputRecorder
 from kavka.decisions import RecordDecision, forget
 from kavka.errors import KavkaError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, NoNode, Operation, OperationResult, SessionExpired, ZooKeeper
 
-__all__ = [
-    "ClusterChange",
-    "DeletedTopic",
-    "NotController",
-    "PartitionOrder",
-    "ControllerTerm",
-    "SendOrders",
-    "StopOrder",
-]
+__all__ = ["ControllerTerm", "NotController", "SendOrders"]
 
 
 class NotController(KavkaError):

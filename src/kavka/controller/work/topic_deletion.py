@@ -24,7 +24,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
-from kavka.controller.decide.topic_plans import deletion_operations
+from kavka.controller.decide.topic_plans import TopicZNodes, deletion_operations
 from kavka.controller.orders.control_requests import EPOCH_DURING_DELETE
 from kavka.controller.orders.orders import ClusterChange, DeletedTopic, StopOrder
 from kavka.controller.term.controller_term import ControllerTerm
@@ -193,22 +193,12 @@ class TopicDeletions:
         found = await self._term.zookeeper.get_many([*states, *nodes, *others])
         there = [node is not None for node in found]
         count = len(partitions)
+        with_state = [partition for partition, is_there in zip(partitions, there[:count], strict=True) if is_there]
+        with_node = [
+            partition for partition, is_there in zip(partitions, there[count : 2 * count], strict=True) if is_there
+        ]
         partitions_node, config, topic, mark = there[2 * count :]
-        return list(
-            deletion_operations(
-                name,
-                [partition for partition, is_there in zip(partitions, there[:count], strict=True) if is_there],
-                [
-                    partition
-                    for partition, is_there in zip(partitions, there[count : 2 * count], strict=True)
-                    if is_there
-                ],
-                partitions_node=partitions_node,
-                config=config,
-                topic_node=topic,
-                mark=mark,
-            )
-        )
+        return list(deletion_operations(name, TopicZNodes(with_state, with_node, partitions_node, config, topic, mark)))
 
     async def _remove_mark(self, name: str) -> None:
         try:
