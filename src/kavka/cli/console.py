@@ -63,19 +63,22 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in NEEDED)
 
 
+Bootstraps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="[NAME=]HOST:PORT,...",
+        show_default="127.0.0.1:9092",
+        help="A cluster; may be repeated.",
+    ),
+]
+
+
 @app.callback()
 def console(
     context: typer.Context,
-    bootstrap: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bootstrap",
-            "-b",
-            metavar="[NAME=]HOST:PORT,...",
-            show_default="127.0.0.1:9092",
-            help="A cluster; may be repeated.",
-        ),
-    ] = None,
+    bootstrap: Bootstraps = None,
     settings: Annotated[
         str | None, typer.Option("--settings", metavar="FILE", help="Clusters and settings, as TOML.")
     ] = None,

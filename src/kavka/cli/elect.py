@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,7 +65,11 @@ def elect(
         (described,) = await admin.describe_topics([topic])
         return await admin.elect_leaders(kind, [TopicPartition(topic, each.partition) for each in described.partitions])
 
-    outcomes = with_cluster(bootstrap, work)
+    _show(with_cluster(bootstrap, work), unclean=unclean, as_json=as_json)
+
+
+def _show(outcomes: Mapping[TopicPartition, RequestError | None], *, unclean: bool, as_json: bool) -> None:
+    """Raises Failure where a partition that needs a leader did not get one."""
     elected = [each for each, error in outcomes.items() if error is None]
     settled = [
         each for each, error in outcomes.items() if error is not None and error.code.name == "ELECTION_NOT_NEEDED"

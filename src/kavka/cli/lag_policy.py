@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.options import Json
+from kavka.cli.options import Json, PlotFile, StudySeed
 from kavka.cli.output import Failure, Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
@@ -44,42 +44,50 @@ COLUMNS = (
 )
 
 
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE",
+        help="Kafka's server.log, `kavka why --json`, a broker's directory, a trace; drawn workloads by default.",
+    ),
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="POLICY",
+        show_default="the usual ones",
+        help="time:MS, messages:COUNT or messages:COUNT:MS; may be repeated.",
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--workload", "-w", metavar="NAME", show_default="all", help="Only these workloads."),
+]
+Minutes = Annotated[
+    float, typer.Option("--minutes", min=1, max=60, metavar="N", help="Virtual minutes of each workload.")
+]
+WriteTrace = Annotated[
+    str | None,
+    typer.Option("--write-trace", metavar="FILE", help="Only write what the leader saw of one workload."),
+]
+Fetches = Annotated[
+    bool,
+    typer.Option("--fetches", help="With brokers' directories: check at each recorded fetch."),
+]
+
+
 @app.command("lag-policy")
 def lag_policy(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Kafka's server.log, `kavka why --json`, a broker's directory, a trace; drawn workloads by default.",
-        ),
-    ] = None,
-    policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="POLICY",
-            show_default="the usual ones",
-            help="time:MS, messages:COUNT or messages:COUNT:MS; may be repeated.",
-        ),
-    ] = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--workload", "-w", metavar="NAME", show_default="all", help="Only these workloads."),
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option("--minutes", min=1, max=60, metavar="N", help="Virtual minutes of each workload.")
-    ] = 10,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 1,
-    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with charts.")] = None,
-    write_trace: Annotated[
-        str | None,
-        typer.Option("--write-trace", metavar="FILE", help="Only write what the leader saw of one workload."),
-    ] = None,
-    fetches: Annotated[
-        bool,
-        typer.Option("--fetches", help="With brokers' directories: check at each recorded fetch."),
-    ] = False,
+    files: Files = None,
+    policies: Policies = None,
+    names: Names = None,
+    minutes: Minutes = 10,
+    seed: StudySeed = 1,
+    plot: PlotFile = None,
+    write_trace: WriteTrace = None,
+    fetches: Fetches = False,
     as_json: Json = False,
 ) -> None:
     """Compare rules for when a follower leaves the ISR.
@@ -119,6 +127,19 @@ def lag_policy(
     if write_trace is not None:
         _write_trace(write_trace, workloads, choices[0], minutes=minutes, seed=seed, as_json=as_json)
         return
+    _drawn(workloads, choices, minutes=minutes, seed=seed, plot=plot, as_json=as_json)
+
+
+def _drawn(
+    workloads: Sequence[Workload],
+    choices: Sequence[Choice],
+    *,
+    minutes: float,
+    seed: int,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Runs each workload under each policy, and prints how they compare."""
     from kavka.studies.lag_advice import advise
     from kavka.studies.lag_policy import run_workload
 
@@ -126,16 +147,15 @@ def lag_policy(
         run_workload(workload, choice, minutes=minutes, seed=seed) for workload in workloads for choice in choices
     ]
     advice = advise(outcomes, workloads)
-    about = {each.name: each.what for each in workloads}
     if plot is not None:
         from kavka.studies.lag_report import comparison_page
 
+        about = {each.name: each.what for each in workloads}
         _write(plot, comparison_page(outcomes, advice, about, seed=seed))
     if as_json:
         print(json.dumps({"seed": seed, "minutes": minutes, **_fields(outcomes, advice)}))
         return
-    title = f"seed {seed}, {minutes:g} min each; times are virtual"
-    _show_outcomes(outcomes, title)
+    _show_outcomes(outcomes, f"seed {seed}, {minutes:g} min each; times are virtual")
     _show_advice(advice)
 
 

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 app = CommandLine()
 
 
+Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Show each replica of these topics.")]
+Move = Annotated[
+    list[str] | None,
+    typer.Option("--move", metavar="PARTITION", help="A replica to move, such as orders-3, on --broker."),
+]
+
+
 @app.command("log-dirs")
 def log_dirs(
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="Show each replica of these topics.")
-    ] = None,
+    topics: Topics = None,
     broker: Annotated[int | None, typer.Option("--broker", min=0, metavar="ID", help="Only this broker.")] = None,
-    move: Annotated[
-        list[str] | None,
-        typer.Option("--move", metavar="PARTITION", help="A replica to move, such as orders-3, on --broker."),
-    ] = None,
+    move: Move = None,
     to: Annotated[
         str | None, typer.Option("--to", metavar="DIRECTORY", help="The log directory to move it to.")
     ] = None,

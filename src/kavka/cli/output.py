@@ -90,6 +90,13 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def note_files(trace: str | None, page: str | None) -> None:
+    """Says where the trace and the page of a run are, if they were asked for."""
+    for what, name in (("The trace", trace), ("The page", page)):
+        if name is not None:
+            note(f"{what} is in {name}.")
+
+
 def done(text: str, facts: Mapping[str, object], *, as_json: bool) -> None:
     """What a command did: a sentence, or its facts as JSON."""
     if as_json:

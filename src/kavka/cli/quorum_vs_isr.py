@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.options import Json
+from kavka.cli.options import Json, PlotFile, StudySeed
 from kavka.cli.output import Table, note, show, usage, write_file
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def quorum_vs_isr(
         int, typer.Option("--failures", "-f", min=1, max=5, metavar="N", help="Failures to survive.")
     ] = 1,
     hours: Annotated[float, typer.Option("--hours", min=0.1, max=1000, metavar="H", help="Virtual hours.")] = 24,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 1,
+    seed: StudySeed = 1,
     write_every_ms: Annotated[
         int, typer.Option("--write-every", metavar="MS", min=1, help="Time between two writes.")
     ] = 1_000,
@@ -44,7 +44,7 @@ def quorum_vs_isr(
     detect_ms: Annotated[
         int, typer.Option("--detect", metavar="MS", min=1, help="Time until a crash is noticed.")
     ] = 6_000,
-    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a page with charts.")] = None,
+    plot: PlotFile = None,
     as_json: Json = False,
 ) -> None:
     """Compare in-sync replicas with a majority quorum.

@@ -1,15 +1,10 @@
 """`kavka reassign`: plan, execute, watch and cancel moves of partitions to other brokers.
 
-Decides what is refused as nonsense before anything is sent, and what is throttled. Must not know how a plan is made
-(`client.reassignment_plan`) nor how partitions move.
+Decides what is refused as nonsense before anything is sent. Must not know how a plan is made
+(`client.reassignment_plan`), what a throttle is (`replication_throttle`), how far a move is (`move_status`), nor how
+partitions move.
 
-A throttle is what Kafka's own tool sets, under the same names, so that either tool sees and clears the other's:
-
-    broker   leader.replication.throttled.rate, follower.replication.throttled.rate     bytes per second
-    topic    leader.replication.throttled.replicas      partition:broker for every replica that may be copied from
-             follower.replication.throttled.replicas    partition:broker for every replica that copies
-
-Source: KIP-73 for throttles; kafka-reassign-partitions.
+Source: kafka-reassign-partitions.
 """
 
 from __future__ import annotations
@@ -23,29 +18,45 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from kavka.cli.help import CommandLine
+from kavka.cli.move_status import (
+    MoveStatus,
+    Replicas,
+    current_partitions,
+    facts_of,
+    ids,
+    partition_of,
+    progress,
+    read_status,
+    show_status,
+)
 from kavka.cli.options import Bootstrap, DryRun, Json, OfTopic, OnePartition
-from kavka.cli.output import Failure, Table, counted, note, show, show_json, usage, write_file
+from kavka.cli.output import Failure, counted, note, show_json, usage, write_file
+from kavka.cli.replication_throttle import clear_throttle, origin_of, set_throttle
 from kavka.cli.session import with_cluster
 
 if TYPE_CHECKING:
-    from kavka.client.admin import Admin, ConfigChange, ConfigResource, Reassignment
-    from kavka.client.cluster import Cluster, PartitionMetadata
+    from kavka.client.admin import Admin, Reassignment
+    from kavka.client.cluster import Cluster
     from kavka.client.reassignment_plan import Plan, PlannedBroker
     from kavka.errors import RequestError
     from kavka.model import TopicPartition
 
 app = CommandLine(name="reassign", help="Move partitions to other brokers.")
 
+Throttle = Annotated[
+    int | None,
+    typer.Option("--throttle", metavar="BYTES", min=1, help="Copy at most this many bytes per second and broker."),
+]
+ReplicaCount = Annotated[
+    int | None,
+    typer.Option(
+        "--replicas", "-r", min=1, metavar="N", show_default="as many as now", help="Replicas of each partition."
+    ),
+]
 
-Replicas = dict["TopicPartition", tuple[int, ...]]
 
-THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 LOOK_AGAIN_S = 1.0
 """How often `status --wait` looks."""
-
-
-# ---------------------------------------------------------------------------------------------------------------- plan
 
 
 @app.command("plan")
@@ -57,12 +68,7 @@ def plan(
         str | None,
         typer.Option("--brokers", metavar="ID,ID,...", show_default="all live brokers", help="Where replicas may be."),
     ] = None,
-    replicas: Annotated[
-        int | None,
-        typer.Option(
-            "--replicas", "-r", min=1, metavar="N", show_default="as many as now", help="Replicas of each partition."
-        ),
-    ] = None,
+    replicas: ReplicaCount = None,
     internal: Annotated[bool, typer.Option("--internal", "-a", help="Include internal topics.")] = False,
     output: Annotated[
         str | None,
@@ -92,7 +98,7 @@ def plan(
         admin = Admin(cluster)
         allowed = await _allowed(admin, wanted)
         found = await (admin.describe_topics(topics) if topics else admin.list_topics(include_internal=internal))
-        current = {_partition(topic.name, each): each.replicas for topic in found for each in topic.partitions}
+        current = {partition_of(topic.name, each): each.replicas for topic in found for each in topic.partitions}
         try:
             return make_plan(current, allowed, await _sizes(admin), replication_factor=replicas)
         except ValueError as problem:
@@ -126,7 +132,7 @@ async def _allowed(admin: Admin, wanted: Sequence[int]) -> list[PlannedBroker]:
     live = {broker.node_id: broker for broker in (await admin.describe_cluster()).brokers}
     missing = [node_id for node_id in wanted if node_id not in live]
     if missing:
-        raise Failure(f"there is no live broker {_ids(missing)}; live are {_ids(sorted(live))}", "see `kavka brokers`")
+        raise Failure(f"there is no live broker {ids(missing)}; live are {ids(sorted(live))}", "see `kavka brokers`")
     return [PlannedBroker(node_id, live[node_id].rack) for node_id in sorted(wanted or live)]
 
 
@@ -140,9 +146,6 @@ async def _sizes(admin: Admin) -> dict[TopicPartition, int]:
     return sizes
 
 
-# ------------------------------------------------------------------------------------------------------------- execute
-
-
 class _Prepared(NamedTuple):
     """A plan as it was checked. `rollback` is the plan that undoes it."""
 
@@ -154,10 +157,7 @@ class _Prepared(NamedTuple):
 @app.command("execute")
 def execute(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A plan, as plan writes it; - for standard input.")],
-    throttle: Annotated[
-        int | None,
-        typer.Option("--throttle", metavar="BYTES", min=1, help="Copy at most this many bytes per second and broker."),
-    ] = None,
+    throttle: Throttle = None,
     additional: Annotated[
         bool,
         typer.Option(
@@ -193,39 +193,43 @@ def execute(
         if dry_run or not prepared.plan.moves:
             return prepared, {}
         if throttle is not None:
-            await _set_throttle(admin, prepared, throttle)
+            await set_throttle(admin, prepared.plan, prepared.under_way, throttle)
         failures = await admin.alter_partition_reassignments(
             prepared.plan.moves, allow_replication_factor_change=not keep_factor
         )
         return prepared, failures
 
     prepared, failures = with_cluster(bootstrap, work)
-    begun = [partition for partition in prepared.plan.moves if partition not in failures]
+    begun = [] if dry_run else [partition for partition in prepared.plan.moves if partition not in failures]
     if as_json:
         show_json(
             {
-                "begun": [] if dry_run else list(map(str, begun)),
+                "begun": list(map(str, begun)),
                 "dry_run": dry_run,
                 "failed": {str(partition): error.message for partition, error in failures.items()},
                 "bytes_moved": prepared.plan.bytes_moved,
                 "rollback": prepared.rollback,
             }
         )
-    elif not prepared.plan.moves:
-        note("Nothing to move: every partition of the plan is where it should be.")
     else:
-        note("What undoes it, to be saved for `kavka reassign execute`:")
-        print(prepared.rollback)
-        note(_summary(prepared.plan))
-        if dry_run:
-            note("Nothing was begun.")
-        elif begun:
-            word = "partition" if len(begun) == 1 else "partitions"
-            note(f"{len(begun)} {word} begun to move. Next: `kavka reassign status {file}`.")
-            if throttle is not None:
-                note(f"Throttled to {throttle:,} bytes per second for each broker, until `status --clear` lifts it.")
+        _show_begun(prepared, len(begun), file, throttle)
     for partition, error in failures.items():
         raise Failure(f"{partition}: {error.message}", f"{len(begun)} others have begun; see `kavka reassign status`")
+
+
+def _show_begun(prepared: _Prepared, begun: int, file: str, throttle: int | None) -> None:
+    if not prepared.plan.moves:
+        note("Nothing to move: every partition of the plan is where it should be.")
+        return
+    note("What undoes it, to be saved for `kavka reassign execute`:")
+    print(prepared.rollback)
+    note(_summary(prepared.plan))
+    if not begun:
+        note("Nothing was begun.")
+        return
+    note(f"{counted(begun, 'partition')} begun to move. Next: `kavka reassign status {file}`.")
+    if throttle is not None:
+        note(f"Throttled to {throttle:,} bytes per second for each broker, until `status --clear` lifts it.")
 
 
 def _read(file: str) -> Replicas:
@@ -253,7 +257,7 @@ async def _prepare(admin: Admin, wanted: Replicas, *, additional: bool, force: b
             "wait (`kavka reassign status`), cancel them, or add --additional to begin more, or others for these",
         )
     await _allowed(admin, sorted({replica for replicas in wanted.values() for replica in replicas}))
-    current = await _current(admin, wanted)
+    current = await current_partitions(admin, wanted)
     missing = [partition for partition in wanted if partition not in current]
     if missing:
         raise Failure(f"there is no partition {_some(missing)}", "see `kavka topics describe`")
@@ -265,21 +269,10 @@ async def _prepare(admin: Admin, wanted: Replicas, *, additional: bool, force: b
     if not force:
         await _refuse_too_few(admin, moves)
     before = {
-        partition: _origin(under_way[partition]) if partition in under_way else current[partition].replicas
+        partition: origin_of(under_way[partition]) if partition in under_way else current[partition].replicas
         for partition in moves
     }
     return _Prepared(compare(before, moves, await _sizes(admin)), to_json(before), under_way)
-
-
-def _origin(reassignment: Reassignment) -> tuple[int, ...]:
-    return tuple(replica for replica in reassignment.replicas if replica not in reassignment.adding)
-
-
-async def _current(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionMetadata]:
-    names = sorted({partition.topic for partition in partitions})
-    return {
-        _partition(topic.name, each): each for topic in await admin.describe_topics(names) for each in topic.partitions
-    }
 
 
 async def _refuse_too_few(admin: Admin, moves: Replicas) -> None:
@@ -296,84 +289,6 @@ async def _refuse_too_few(admin: Admin, moves: Replicas) -> None:
                 f"{partition} would have {counted(len(replicas), 'replica')}, and min.insync.replicas is {least}",
                 "name more brokers for it, lower min.insync.replicas, or add --force",
             )
-
-
-# ------------------------------------------------------------------------------------------------------------ throttle
-
-
-async def _set_throttle(admin: Admin, prepared: _Prepared, rate: int) -> None:
-    from kavka.client.admin import ConfigChange
-
-    leaders, followers = throttled_replicas(prepared.plan, prepared.under_way)
-    changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
-    for topic in sorted({*leaders, *followers}):
-        lists = (leaders.get(topic, ()), followers.get(topic, ()))
-        changes[_topic(topic)] = [
-            ConfigChange(name, ",".join(entries))
-            for name, entries in zip(THROTTLED_REPLICAS, lists, strict=True)
-            if entries
-        ]
-    moves = prepared.plan.moves
-    involved = {replica for each in (prepared.plan.before, moves) for replicas in each.values() for replica in replicas}
-    for node_id in sorted(involved):
-        changes[_broker(node_id)] = [ConfigChange(name, str(rate)) for name in THROTTLED_RATES]
-    for resource, error in (await admin.alter_configs(changes)).items():
-        raise Failure(f"the throttle of {resource.name} could not be set: {error.message}", "nothing was moved")
-
-
-def throttled_replicas(
-    plan: Plan, under_way: Mapping[TopicPartition, Reassignment]
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """By topic: replicas that are copied from, and replicas that copy; of moves that are under way, too."""
-    leaders: dict[str, list[str]] = {}
-    followers: dict[str, list[str]] = {}
-    origins = {**{key: _origin(each) for key, each in under_way.items()}, **plan.before}
-    targets = {**{key: each.target for key, each in under_way.items()}, **plan.moves}
-    topics = {partition.topic for partition in plan.moves}
-    for partition in sorted(targets):
-        if partition.topic not in topics:
-            continue
-        origin = origins[partition]
-        coming = [replica for replica in targets[partition] if replica not in origin]
-        if coming:
-            leaders.setdefault(partition.topic, []).extend(f"{partition.partition}:{each}" for each in origin)
-            followers.setdefault(partition.topic, []).extend(f"{partition.partition}:{each}" for each in coming)
-    return leaders, followers
-
-
-async def _clear_throttle(admin: Admin, topics: Iterable[str]) -> list[str]:
-    """Lifts the throttles of all brokers and of these topics; returns what had one, in words."""
-    from kavka.client.admin import ConfigChange, ConfigOperation, ConfigSource
-
-    brokers = [_broker(broker.node_id) for broker in (await admin.describe_cluster()).brokers]
-    found = await admin.describe_configs([*brokers, *map(_topic, sorted(set(topics)))])
-    changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
-    for resource, entries in found.items():
-        own = (ConfigSource.DYNAMIC_BROKER, ConfigSource.TOPIC)
-        names = [e.name for e in entries if e.source in own and e.name in (*THROTTLED_RATES, *THROTTLED_REPLICAS)]
-        if names:
-            changes[resource] = [ConfigChange(name, None, ConfigOperation.DELETE) for name in names]
-    for resource, error in (await admin.alter_configs(changes)).items():
-        raise Failure(f"the throttle of {resource.name} could not be lifted: {error.message}")
-    return [f"{resource.resource_type.name.lower()} {resource.name}" for resource in changes]
-
-
-# -------------------------------------------------------------------------------------------------------------- status
-
-
-class MoveStatus(NamedTuple):
-    """One partition. `state` is "done", "moving" or "elsewhere" (it moves no more, and is not where it was to be)."""
-
-    partition: TopicPartition
-    state: str
-    replicas: tuple[int, ...]
-    target: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-    in_sync: tuple[int, ...] = ()
-    copied_bytes: int = 0
-    total_bytes: int = 0
-    """Of all replicas that are added."""
 
 
 @app.command("status")
@@ -400,141 +315,50 @@ def status(
     wanted = _read(file) if file is not None else None
 
     async def work(cluster: Cluster) -> tuple[list[MoveStatus], list[str]]:
-        import asyncio
-
         from kavka.client.admin import Admin
 
         admin = Admin(cluster)
-        began = time.monotonic()
-        while True:
-            found = await _status(admin, wanted)
-            moving = [each for each in found if each.state == "moving"]
-            if not moving or not wait:
-                break
-            if timeout_s is not None and time.monotonic() - began > timeout_s:
-                raise Failure(
-                    f"{counted(len(moving), 'partition')} still moving after {timeout_s:g} s",
-                    "see `kavka reassign status`",
-                )
-            if sys.stderr.isatty():
-                print(f"\r\x1b[K{_progress(moving)}", end="", file=sys.stderr, flush=True)
-            await asyncio.sleep(LOOK_AGAIN_S)
-        if wait and sys.stderr.isatty():
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        found = await (_wait(admin, wanted, timeout_s) if wait else read_status(admin, wanted))
         cleared: list[str] = []
-        if clear and not moving and not await admin.list_partition_reassignments():
+        moves = any(each.state == "moving" for each in found)
+        if clear and not moves and not await admin.list_partition_reassignments():
             names = {each.topic for each in wanted} if wanted is not None else None
             if names is None:
                 names = {topic.name for topic in await admin.list_topics(include_internal=True)}
-            cleared = await _clear_throttle(admin, names)
+            cleared = await clear_throttle(admin, names)
         return found, cleared
 
     found, cleared = with_cluster(bootstrap, work)
     if as_json:
-        show_json({"partitions": [_facts(each) for each in found], "throttles_cleared": cleared})
+        show_json({"partitions": [facts_of(each) for each in found], "throttles_cleared": cleared})
         return
-    _show_status(found)
+    show_status(found)
     if clear and any(each.state == "moving" for each in found):
         note("Throttles stay while partitions move.")
     elif clear:
         note(f"Throttles lifted: {', '.join(cleared) or 'there were none'}.")
 
 
-async def _status(admin: Admin, wanted: Replicas | None) -> list[MoveStatus]:
-    under_way = await admin.list_partition_reassignments()
-    partitions = list(wanted) if wanted is not None else list(under_way)
-    if not partitions:
-        return []
-    current = await _current(admin, partitions)
-    sizes: dict[tuple[TopicPartition, int], int] = {}
-    if any(partition in under_way for partition in partitions):
-        for node_id, directories in (await admin.describe_log_dirs()).items():
-            for directory in directories:
-                for replica in directory.replicas:
-                    sizes[replica.partition, node_id] = replica.size_bytes
-    found = []
-    for partition in sorted(partitions):
-        if partition not in current:
-            raise Failure(f"there is no partition {partition}", "see `kavka topics describe`")
-        now = current[partition]
-        target = wanted[partition] if wanted is not None else under_way[partition].target
-        moving = under_way.get(partition)
-        if moving is None:
-            state = "done" if now.replicas == target else "elsewhere"
-            found.append(MoveStatus(partition, state, now.replicas, target, in_sync=now.in_sync_replicas))
-            continue
-        whole = sizes.get((partition, now.leader), 0)
-        copied = sum(min(sizes.get((partition, replica), 0), whole) for replica in moving.adding)
-        found.append(
-            MoveStatus(
-                partition,
-                "moving",
-                moving.replicas,
-                moving.target,
-                moving.adding,
-                moving.removing,
-                now.in_sync_replicas,
-                copied,
-                whole * len(moving.adding),
+async def _wait(admin: Admin, wanted: Replicas | None, timeout_s: float | None) -> list[MoveStatus]:
+    """Looks again until nothing moves. Raises Failure after `timeout_s`."""
+    import asyncio
+
+    began = time.monotonic()
+    while True:
+        found = await read_status(admin, wanted)
+        moving = [each for each in found if each.state == "moving"]
+        if not moving:
+            break
+        if timeout_s is not None and time.monotonic() - began > timeout_s:
+            raise Failure(
+                f"{counted(len(moving), 'partition')} still moving after {timeout_s:g} s", "see `kavka reassign status`"
             )
-        )
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{progress(moving)}", end="", file=sys.stderr, flush=True)
+        await asyncio.sleep(LOOK_AGAIN_S)
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     return found
-
-
-def _show_status(found: Sequence[MoveStatus]) -> None:
-    if not found:
-        note("No partition is on the move.")
-        return
-    table = Table(
-        ["partition", "state", "replicas", "adding", "removing", "in sync", "copied"],
-        ["copied"],
-        title=_progress([each for each in found if each.state == "moving"]) or "all done",
-    )
-    if any(each.state == "elsewhere" for each in found) and not any(each.state == "moving" for each in found):
-        table.title = "nothing moves, and not all is where the file wants it"
-    for each in found:
-        copied = ""
-        if each.state == "moving":
-            waiting = [replica for replica in each.adding if replica not in each.in_sync]
-            share = 100 * each.copied_bytes // each.total_bytes if each.total_bytes else 100
-            copied = f"{share} %" if waiting else "in sync"
-        table.add(
-            each.partition,
-            each.state,
-            _ids(each.replicas),
-            _ids(each.adding),
-            _ids(each.removing),
-            _ids(each.in_sync),
-            copied,
-        )
-    show(table)
-
-
-def _progress(moving: Sequence[MoveStatus]) -> str:
-    if not moving:
-        return ""
-    copied, total = sum(each.copied_bytes for each in moving), sum(each.total_bytes for each in moving)
-    word = "partition moves" if len(moving) == 1 else "partitions move"
-    return f"{len(moving)} {word}, {copied / 1e6:,.1f} of {total / 1e6:,.1f} MB copied"
-
-
-def _facts(each: MoveStatus) -> dict[str, object]:
-    return {
-        "partition": str(each.partition),
-        "topic": each.partition.topic,
-        "number": each.partition.partition,
-        "state": each.state,
-        "replicas": list(each.replicas),
-        "target": list(each.target),
-        "adding": list(each.adding),
-        "removing": list(each.removing),
-        "in_sync": list(each.in_sync),
-        "copied_bytes": each.copied_bytes,
-        "total_bytes": each.total_bytes,
-    }
-
-
-# -------------------------------------------------------------------------------------------------------------- cancel
 
 
 @app.command("cancel")
@@ -576,7 +400,7 @@ def cancel(
         failures = await admin.alter_partition_reassignments(dict.fromkeys(chosen)) if chosen else {}
         cleared: list[str] = []
         if not keep_throttle and not failures and not await admin.list_partition_reassignments():
-            cleared = await _clear_throttle(admin, {each.topic for each in chosen})
+            cleared = await clear_throttle(admin, {each.topic for each in chosen})
         return chosen, failures, cleared
 
     chosen, failures, cleared = with_cluster(bootstrap, work)
@@ -595,9 +419,6 @@ def cancel(
         raise Failure(f"{each}: {error.message}")
 
 
-# ------------------------------------------------------------------------------------------------------------ in common
-
-
 def _summary(plan: Plan) -> str:
     copies = sum(map(len, plan.copied.values()))
     moves = f"{counted(len(plan.moves), 'partition')} to change"
@@ -606,28 +427,6 @@ def _summary(plan: Plan) -> str:
     return f"{moves}, {counted(copies, 'replica')} to copy: {plan.bytes_moved:,} bytes at present sizes."
 
 
-def _partition(topic: str, each: PartitionMetadata) -> TopicPartition:
-    from kavka.model import TopicPartition
-
-    return TopicPartition(topic, each.partition)
-
-
-def _topic(name: str) -> ConfigResource:
-    from kavka.client.admin import ConfigResource, ResourceType
-
-    return ConfigResource(ResourceType.TOPIC, name)
-
-
-def _broker(node_id: int) -> ConfigResource:
-    from kavka.client.admin import ConfigResource, ResourceType
-
-    return ConfigResource(ResourceType.BROKER, str(node_id))
-
-
 def _some(partitions: Iterable[TopicPartition]) -> str:
     names = sorted(map(str, partitions))
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.options import Json
-from kavka.cli.output import FAILED, Failure, Table, counted, note, require_writable, show, write_file
+from kavka.cli.options import Json, TraceFile
+from kavka.cli.output import FAILED, Failure, Table, counted, note, note_files, require_writable, show, write_file
 from kavka.cli.times import moment_ms
 
 if TYPE_CHECKING:
@@ -35,27 +35,28 @@ MAX_CHANGES = 40
 """Lines of a kind that are printed; --trace and --json have all."""
 
 
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partition", "-p", metavar="NAME", show_default="all", help="Only TOPIC-PARTITION, or TOPIC."),
+]
+Around = Annotated[
+    str | None,
+    typer.Option("--around", metavar="TIME", help="Only a minute before and after: 10:42, 10:42:07, or with a date."),
+]
+PageFile = Annotated[
+    str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through it in a browser.")
+]
+
+
 @app.command("replay")
 def replay(
     directories: Annotated[
         list[str], typer.Argument(metavar="DIRECTORY", help="Brokers' log directories, or those above them.")
     ],
-    partitions: Annotated[
-        list[str] | None,
-        typer.Option("--partition", "-p", metavar="NAME", show_default="all", help="Only TOPIC-PARTITION, or TOPIC."),
-    ] = None,
-    around: Annotated[
-        str | None,
-        typer.Option(
-            "--around", metavar="TIME", help="Only a minute before and after: 10:42, 10:42:07, or with a date."
-        ),
-    ] = None,
-    trace: Annotated[
-        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")
-    ] = None,
-    page: Annotated[
-        str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through it in a browser.")
-    ] = None,
+    partitions: Partitions = None,
+    around: Around = None,
+    trace: TraceFile = None,
+    page: PageFile = None,
     as_json: Json = False,
 ) -> None:
     """Replay what brokers recorded, decision by decision.
@@ -103,9 +104,7 @@ def replay(
         print(json.dumps(shown.as_json(), ensure_ascii=False))
     else:
         _show(replayed)
-        for what, name in (("The trace", trace), ("The page", page)):
-            if name is not None:
-                note(f"{what} is in {name}.")
+        note_files(trace, page)
     if replayed.differences:
         raise typer.Exit(FAILED)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kavka.cli.help import CommandLine
-from kavka.cli.options import Json
-from kavka.cli.output import FAILED, Failure, Table, note, require_writable, show, usage, write_file
+from kavka.cli.options import Json, TraceFile
+from kavka.cli.output import FAILED, Failure, Table, note, note_files, require_writable, show, usage, write_file
 
 if TYPE_CHECKING:
     from kavka.simulator.runs.recorded_run import RecordedRun, Wish
@@ -29,58 +29,68 @@ SEEDS = 1_000_000
 """A seed that nobody chose is below this: short enough to be read out."""
 
 
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", min=0, metavar="N", show_default="drawn, and printed", help="The same seed gives the same run."
+    ),
+]
+Scenario = Annotated[
+    str | None,
+    typer.Option("--scenario", metavar="NAME", help="A named scenario, or enough of its name; see --list."),
+]
+Brokers = Annotated[
+    int | None,
+    typer.Option(
+        "--brokers", "-n", min=1, max=9, metavar="N", show_default="drawn from the seed", help="Number of brokers."
+    ),
+]
+Hours = Annotated[
+    float | None,
+    typer.Option(
+        "--hours", min=0.001, max=1000, metavar="H", show_default="ten minutes", help="Virtual hours of faults."
+    ),
+]
+Faults = Annotated[
+    str | None,
+    typer.Option(
+        "--faults",
+        metavar="KIND,...",
+        show_default="drawn from the seed",
+        help="Only these kinds, each equally often: kill, pause, cut, ..., or none; an unknown one lists all.",
+    ),
+]
+Replay = Annotated[
+    str | None,
+    typer.Option("--replay", metavar="FILE", help="Play a run that --shrink wrote, or somebody by hand."),
+]
+Trace = Annotated[str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")]
+PageFile = Annotated[
+    str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through the run in a browser.")
+]
+Shrink = Annotated[
+    str | None,
+    typer.Option(
+        "--shrink",
+        metavar="FILE",
+        help="If a rule is broken, find a smaller run that breaks it, and write that for --replay.",
+    ),
+]
+OnlyNames = Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")]
+
+
 @app.command("simulate")
 def simulate(
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", min=0, metavar="N", show_default="drawn, and printed", help="The same seed gives the same run."
-        ),
-    ] = None,
-    scenario: Annotated[
-        str | None,
-        typer.Option("--scenario", metavar="NAME", help="A named scenario, or enough of its name; see --list."),
-    ] = None,
-    brokers: Annotated[
-        int | None,
-        typer.Option(
-            "--brokers", "-n", min=1, max=9, metavar="N", show_default="drawn from the seed", help="Number of brokers."
-        ),
-    ] = None,
-    hours: Annotated[
-        float | None,
-        typer.Option(
-            "--hours", min=0.001, max=1000, metavar="H", show_default="ten minutes", help="Virtual hours of faults."
-        ),
-    ] = None,
-    faults: Annotated[
-        str | None,
-        typer.Option(
-            "--faults",
-            metavar="KIND,...",
-            show_default="drawn from the seed",
-            help="Only these kinds, each equally often: kill, pause, cut, ..., or none; an unknown one lists all.",
-        ),
-    ] = None,
-    replay: Annotated[
-        str | None,
-        typer.Option("--replay", metavar="FILE", help="Play a run that --shrink wrote, or somebody by hand."),
-    ] = None,
-    trace: Annotated[
-        str | None, typer.Option("--trace", metavar="FILE", help="Write what happened, one event per line.")
-    ] = None,
-    page: Annotated[
-        str | None, typer.Option("--page", metavar="FILE", help="Write a page to step through the run in a browser.")
-    ] = None,
-    shrink: Annotated[
-        str | None,
-        typer.Option(
-            "--shrink",
-            metavar="FILE",
-            help="If a rule is broken, find a smaller run that breaks it, and write that for --replay.",
-        ),
-    ] = None,
-    names: Annotated[bool, typer.Option("--list", help="Only print the names of the scenarios.")] = False,
+    seed: Seed = None,
+    scenario: Scenario = None,
+    brokers: Brokers = None,
+    hours: Hours = None,
+    faults: Faults = None,
+    replay: Replay = None,
+    trace: TraceFile = None,
+    page: PageFile = None,
+    shrink: Shrink = None,
+    names: OnlyNames = False,
     as_json: Json = False,
 ) -> None:
     """Run a cluster under faults in virtual time.
@@ -95,8 +105,6 @@ def simulate(
     kavka simulate --seed 7 --faults kill,pause,cut --page run.html
 
     kavka simulate --scenario S13 --trace s13.txt
-
-    kavka simulate --seed 7 --hours 1 --json
 
     kavka simulate --seed 7 --shrink small.txt
     """
@@ -126,6 +134,15 @@ def simulate(
         from kavka.simulator.runs.page import render
 
         write_file(page, [render(run)])
+    _show(run, shrink, as_json=as_json)
+    if not as_json:
+        note_files(trace, page)
+    if run.finding is not None:
+        raise typer.Exit(FAILED)
+
+
+def _show(run: RecordedRun, shrink: str | None, *, as_json: bool) -> None:
+    """Prints what came of a run, and the smaller one that breaks the same rule."""
     if as_json:
         _tell_finding(run, note)
     else:
@@ -135,12 +152,6 @@ def simulate(
     if as_json:
         facts = run.as_json() if shrink is None else {**run.as_json(), "regression": small}
         print(json.dumps(facts, ensure_ascii=False))
-    else:
-        for what, name in (("The trace", trace), ("The page", page)):
-            if name is not None:
-                note(f"{what} is in {name}.")
-    if run.finding is not None:
-        raise typer.Exit(FAILED)
 
 
 def _list_scenarios(*, as_json: bool) -> None:
