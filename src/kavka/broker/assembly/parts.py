@@ -480,7 +480,7 @@ def _controller_settings(base: Base) -> ControllerSettings:
         fast_failover=config.kavka_controller_fast_failover,
         auto_rebalance=config.auto_leader_rebalance_enable,
         rebalance_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
-        rebalance_limit_percent=lambda: configs.broker.leader_imbalance_per_broker_percentage,
+        rebalance_limit_percent=lambda: config.leader_imbalance_per_broker_percentage,
         limits=ChannelLimits(socket_timeout_ms=config.controller_socket_timeout_ms),
     )
 
