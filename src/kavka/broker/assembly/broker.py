@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kavka.broker.coordinators.consumer_groups import serves_consumer_groups
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
-    INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,
     MetadataCache,
     PartitionMetadata,
@@ -147,9 +146,6 @@ class Broker:
         return await self.inner.first_metadata.wait_for(timeout_s)
 
     # -- what handlers have done
-
-    def is_internal(self, topic: str) -> bool:
-        return topic in INTERNAL_TOPICS
 
     def invalid_topic_name(self, name: str) -> ErrorCode | None:
         """INVALID_TOPIC_EXCEPTION where no topic can have this name."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import TOPIC_OPERATIONS
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, TopicMetadata
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID, TopicMetadata
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import NO_LEADER, TopicPartition
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -95,7 +95,7 @@ def _unknown(broker: TopicsBroker, name: str) -> DescribeTopicPartitionsResponse
         error_code=broker.invalid_topic_name(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         name=name,
         topic_id=NO_TOPIC_ID,
-        is_internal=broker.is_internal(name),
+        is_internal=name in INTERNAL_TOPICS,
         partitions=[],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )

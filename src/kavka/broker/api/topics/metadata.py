@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.api.endpoints import reachable_brokers
 from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kavka.broker.metadata.metadata_cache import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
+from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -126,7 +126,7 @@ def _by_name(
                 error_code=error,
                 name=name,
                 topic_id=NO_TOPIC_ID,
-                is_internal=broker.is_internal(name),
+                is_internal=name in INTERNAL_TOPICS,
                 partitions=[],
                 topic_authorized_operations=_operations(message),
             )

@@ -54,6 +54,3 @@ class TopicsBroker(Protocol):
 
     def invalid_topic_name(self, name: str) -> ErrorCode | None:
         """INVALID_TOPIC_EXCEPTION where no topic can have this name, else None."""
-
-    def is_internal(self, topic: str) -> bool:
-        """Whether the topic is one of the coordinators' own."""
