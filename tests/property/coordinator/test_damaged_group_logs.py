@@ -126,7 +126,7 @@ def test_members_join_and_commit_whatever_the_log_says(records: list[Coordinator
                 await groups.join(group, JoinRequest("", None, "c", "/", 5, 5, "x", [JoinProtocol("p", b"")], False))
             except RequestError:
                 pass
-        await groups.expire_offsets(1)
+        await groups.offsets.expire(1)
         groups.shut_down()
 
     asyncio.run(scenario())

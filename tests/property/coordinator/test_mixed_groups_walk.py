@@ -142,11 +142,11 @@ class Walk:
     async def commit(self, who: int, epoch: int, *, in_transaction: bool) -> None:
         offsets = [OffsetToCommit("t", 0, 1, -1, "")]
         if in_transaction:
-            await self.groups.commit_transactional_offsets(
+            await self.groups.offsets.commit_transactional(
                 CommitRequest(GROUP, self.id(who), None, epoch, offsets), 9, 0
             )
         else:
-            await self.groups.commit_offsets(CommitRequest(GROUP, self.id(who), None, epoch, offsets))
+            await self.groups.offsets.commit(CommitRequest(GROUP, self.id(who), None, epoch, offsets))
 
     async def act(self, action: tuple[Any, ...]) -> None:
         match action:
@@ -185,11 +185,11 @@ class Walk:
             case ("commit", who, place, in_transaction):
                 await self.ask(self.commit(who, self.epoch_at(place, who), in_transaction=in_transaction))
             case ("end transaction", committed):
-                self.groups.on_transaction_ended(0, 9, 0, committed=committed)
+                self.groups.offsets.on_transaction_ended(0, 9, 0, committed=committed)
             case ("delete",):
                 await self.ask(self.groups.delete_group(GROUP))
             case ("expire",):
-                await self.ask(self.groups.expire_offsets(0))
+                await self.ask(self.groups.offsets.expire(0))
             case ("wait", seconds):
                 await asyncio.sleep(seconds)
             case ("grow", name, count):

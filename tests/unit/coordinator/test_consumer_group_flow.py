@@ -156,7 +156,7 @@ def test_a_classic_group_is_upgraded_with_its_partitions_and_back() -> None:
         groups = await case.start()
         old = await case.classic_member()
         committed = [OffsetToCommit("t", 0, 5, -1, "")]
-        await groups.commit_offsets(CommitRequest(GROUP, old.member_id, None, old.generation, committed))
+        await groups.offsets.commit(CommitRequest(GROUP, old.member_id, None, old.generation, committed))
         new = await case.beat("new")
         assert told(new) == [], "the old member has all of them still"
         assert new.member_epoch > old.generation
@@ -176,7 +176,7 @@ def test_a_classic_group_is_upgraded_with_its_partitions_and_back() -> None:
 
         restarted = await case.start()
         assert case.state == "Stable"
-        assert [offset.offset for _topic, _index, offset in restarted.fetch_offsets(GROUP)] == [5]
+        assert [offset.offset for _topic, _index, offset in restarted.offsets.fetch_all(GROUP)] == [5]
 
         await case.beat("new", -1)
         group = restarted.describe_group(GROUP)
@@ -186,7 +186,7 @@ def test_a_classic_group_is_upgraded_with_its_partitions_and_back() -> None:
         assert group.state is GroupState.PREPARING_REBALANCE
         back = await case.join(old.member_id)
         assert (back.leader, back.generation) == (old.member_id, again.generation + 1)
-        assert restarted.fetch_offset(GROUP, "t", 0) is not None
+        assert restarted.offsets.fetch(GROUP, "t", 0) is not None
         once_more = await case.start()
         assert once_more.describe_group(GROUP) is not None
         assert case.state == "none"
@@ -290,7 +290,7 @@ def test_a_member_that_is_removed_while_it_joins_leaves_no_deadline(steps: int) 
 
 def test_members_are_answered_while_their_large_group_is_being_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records take several batches, and members are there from the first one on."""
-    monkeypatch.setattr("kavka.coordinator.groups.coordinator.BATCH_BYTES", 1)
+    monkeypatch.setattr("kavka.coordinator.groups.shard_writer.BATCH_BYTES", 1)
 
     async def scenario() -> None:
         case = Case()
@@ -416,7 +416,7 @@ async def committed(case: Case, member: str, epoch: int, *partitions: int, topic
     """What the member is told who commits these partitions in one request."""
     offsets = [OffsetToCommit(topic, partition, 5, -1, "") for partition in partitions]
     try:
-        (answer, *others) = await case.groups.commit_offsets(CommitRequest(GROUP, member, None, epoch, offsets))
+        (answer, *others) = await case.groups.offsets.commit(CommitRequest(GROUP, member, None, epoch, offsets))
     except RequestError as refused:
         return refused.code
     assert others == [answer] * len(others)

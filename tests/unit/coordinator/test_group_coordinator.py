@@ -136,12 +136,12 @@ def test_committed_offsets_and_members_survive_a_restart() -> None:
             "g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {joined.member_id: b"mine"})
         )
         assert synced.assignment == b"mine"
-        assert await groups.commit_offsets(CommitRequest("g", joined.member_id, None, 1, [offset(42, "note")])) == [
+        assert await groups.offsets.commit(CommitRequest("g", joined.member_id, None, 1, [offset(42, "note")])) == [
             ErrorCode.NONE
         ]
 
         restarted = await coordinator(log)
-        found = restarted.fetch_offset("g", "orders", 0)
+        found = restarted.offsets.fetch("g", "orders", 0)
         assert found is not None
         assert (found.offset, found.leader_epoch, found.metadata) == (42, 3, "note")
         group = restarted.describe_group("g")
@@ -158,13 +158,13 @@ def test_an_offset_is_invisible_until_its_record_is_committed() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.gate = asyncio.Event()
-        committing = asyncio.ensure_future(groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])))
+        committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)])))
         await asyncio.sleep(0)
-        assert groups.fetch_offset("g", "orders", 0) is None
+        assert groups.offsets.fetch("g", "orders", 0) is None
         assert not committing.done()
         log.gate.set()
         assert await committing == [ErrorCode.NONE]
-        found = groups.fetch_offset("g", "orders", 0)
+        found = groups.offsets.fetch("g", "orders", 0)
         assert found is not None
         assert found.offset == 7
 
@@ -176,10 +176,10 @@ def test_a_commit_that_could_not_be_written_changes_nothing() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])) == [
+        assert await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)])) == [
             ErrorCode.COORDINATOR_NOT_AVAILABLE
         ]
-        assert groups.fetch_offset("g", "orders", 0) is None
+        assert groups.offsets.fetch("g", "orders", 0) is None
 
     runs(scenario)
 
@@ -189,7 +189,7 @@ def test_a_commit_that_the_log_takes_for_too_large_says_so() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.error = ErrorCode.MESSAGE_TOO_LARGE
-        assert await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])) == [
+        assert await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)])) == [
             ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         ]
 
@@ -247,13 +247,13 @@ def test_a_deleted_offsets_topic_leaves_nobody_waiting() -> None:
 def test_a_number_of_partitions_that_changes_moves_no_group(capsys: pytest.CaptureFixture[str]) -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog(), partitions=3)
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
         placed = {f"group-{number}": groups.partition_for(f"group-{number}") for number in range(20)}
         for count in (4, 4, 61):
             groups.set_partition_count(count)
         assert groups.partition_count == 3
         assert {name: groups.partition_for(name) for name in placed} == placed
-        found = groups.fetch_offset("g", "orders", 0)
+        found = groups.offsets.fetch("g", "orders", 0)
         assert found is not None
         assert found.offset == 7
         groups.set_partition_count(0)
@@ -269,7 +269,7 @@ def test_groups_that_lie_where_nobody_looks_for_them_are_told_of(capsys: pytest.
         log = MemoryLog()
         groups = await coordinator(log, partitions=3)
         for number in range(20):
-            await groups.commit_offsets(CommitRequest(f"group-{number}", "", None, -1, [offset(7)]))
+            await groups.offsets.commit(CommitRequest(f"group-{number}", "", None, -1, [offset(7)]))
         await coordinator(log, partitions=4)
 
     runs(scenario)
@@ -314,7 +314,7 @@ def test_leadership_that_is_heard_of_late_changes_nothing() -> None:
 def test_metadata_over_its_bound_is_refused_alone() -> None:
     async def scenario() -> None:
         groups = await coordinator(MemoryLog())
-        errors = await groups.commit_offsets(
+        errors = await groups.offsets.commit(
             CommitRequest("g", "", None, -1, [offset(1, "x" * 17), offset(2, "x" * 16)])
         )
         assert errors == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
@@ -326,10 +326,10 @@ def test_a_deleted_group_is_gone_after_a_restart_too() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
         await groups.delete_group("g")
         for there in (groups, await coordinator(log)):
-            assert there.fetch_offset("g", "orders", 0) is None
+            assert there.offsets.fetch("g", "orders", 0) is None
             assert there.list_groups() == []
         with pytest.raises(RequestError) as refused:
             await groups.delete_group("g")
@@ -345,7 +345,7 @@ def test_a_group_that_came_to_nothing_is_forgotten() -> None:
         refused = await groups.join("no-session", member(session_ms=1))
         assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        await groups.commit_offsets(CommitRequest("no-commit", "", None, -1, [offset(7)]))
+        await groups.offsets.commit(CommitRequest("no-commit", "", None, -1, [offset(7)]))
         asked = await groups.join("no-member", member(session_ms=20)._replace(require_known_member_id=True))
         assert asked.error is ErrorCode.MEMBER_ID_REQUIRED
         assert [listed.group_id for listed in groups.list_groups()] == ["no-member"]
@@ -360,14 +360,14 @@ def test_a_commit_under_way_keeps_its_group() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         log.gate = asyncio.Event()
-        committing = asyncio.ensure_future(groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)])))
+        committing = asyncio.ensure_future(groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)])))
         await asyncio.sleep(0)
         assert (await groups.join("g", member(session_ms=1))).error is ErrorCode.INVALID_SESSION_TIMEOUT
         log.gate.set()
         assert await committing == [ErrorCode.NONE]
         assert [listed.group_id for listed in groups.list_groups()] == ["g"]
         await groups.delete_group("g")
-        assert groups.fetch_offset("g", "orders", 0) is None
+        assert groups.offsets.fetch("g", "orders", 0) is None
 
     runs(scenario)
 
@@ -418,7 +418,7 @@ def test_garbage_in_the_log_is_passed_over() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log, partitions=1)
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
         good = log.records[0]
         log.records[0] = [
             CoordinatorRecord(b"", b""),
@@ -427,7 +427,7 @@ def test_garbage_in_the_log_is_passed_over() -> None:
             CoordinatorRecord(good[0].key, b"\x00\x03\x01"),
             *good,
         ]
-        found = (await coordinator(log, partitions=1)).fetch_offset("g", "orders", 0)
+        found = (await coordinator(log, partitions=1)).offsets.fetch("g", "orders", 0)
         assert found is not None
         assert found.offset == 7
 
@@ -466,21 +466,21 @@ def test_offsets_of_a_transaction_wait_for_its_marker_and_survive_a_restart_befo
     async def scenario() -> None:
         log = MemoryLog()
         groups = await coordinator(log, partitions=1)
-        errors = await groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
+        errors = await groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
         assert errors == [ErrorCode.NONE]
-        assert groups.fetch_offset("g", "orders", 0) is None
-        assert groups.pending_offsets("g") == {("orders", 0)}
+        assert groups.offsets.fetch("g", "orders", 0) is None
+        assert groups.offsets.pending("g") == {("orders", 0)}
 
         restarted = await coordinator(log, partitions=1)
-        assert restarted.pending_offsets("g") == {("orders", 0)}
-        restarted.on_transaction_ended(0, 9, 0, committed=True)
-        found = restarted.fetch_offset("g", "orders", 0)
+        assert restarted.offsets.pending("g") == {("orders", 0)}
+        restarted.offsets.on_transaction_ended(0, 9, 0, committed=True)
+        found = restarted.offsets.fetch("g", "orders", 0)
         assert found is not None
         assert found.offset == 42
-        assert restarted.pending_offsets("g") == frozenset()
+        assert restarted.offsets.pending("g") == frozenset()
 
-        groups.on_transaction_ended(0, 9, 1, committed=False)
-        assert groups.fetch_offset("g", "orders", 0) is None
+        groups.offsets.on_transaction_ended(0, 9, 1, committed=False)
+        assert groups.offsets.fetch("g", "orders", 0) is None
         assert groups.list_groups() == []
 
     runs(scenario)
@@ -492,14 +492,14 @@ def test_a_marker_that_is_told_of_before_the_offsets_are_known_to_be_committed_e
         groups = await coordinator(log, partitions=1)
         log.gate = asyncio.Event()
         committing = asyncio.ensure_future(
-            groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
+            groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(42)]), 9, 0)
         )
         await asyncio.sleep(0)
-        groups.on_transaction_ended(0, 9, 0, committed=True)
+        groups.offsets.on_transaction_ended(0, 9, 0, committed=True)
         log.gate.set()
         assert await committing == [ErrorCode.NONE]
-        assert groups.pending_offsets("g") == frozenset()
-        found = groups.fetch_offset("g", "orders", 0)
+        assert groups.offsets.pending("g") == frozenset()
+        found = groups.offsets.fetch("g", "orders", 0)
         assert found is not None
         assert found.offset == 42
 
@@ -517,18 +517,18 @@ def test_a_transaction_of_an_old_generation_commits_no_offsets_and_a_failed_comm
             ("somebody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
         ):
             with pytest.raises(RequestError) as refused:
-                await groups.commit_transactional_offsets(
+                await groups.offsets.commit_transactional(
                     CommitRequest("g", member_id, None, generation, [offset(1)]), 9, 0
                 )
             assert refused.value.code is expected
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert await groups.commit_transactional_offsets(
+        assert await groups.offsets.commit_transactional(
             CommitRequest("g", joined.member_id, None, 1, [offset(1)]), 9, 0
         ) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-        assert groups.pending_offsets("g") == frozenset()
+        assert groups.offsets.pending("g") == frozenset()
         log.error = ErrorCode.REQUEST_TIMED_OUT
-        await groups.commit_transactional_offsets(CommitRequest("g", joined.member_id, None, 1, [offset(1)]), 9, 0)
-        assert groups.pending_offsets("g") == {("orders", 0)}
+        await groups.offsets.commit_transactional(CommitRequest("g", joined.member_id, None, 1, [offset(1)]), 9, 0)
+        assert groups.offsets.pending("g") == {("orders", 0)}
 
     runs(scenario)
 
@@ -563,20 +563,20 @@ def test_offsets_expire_after_the_group_is_empty_never_while_it_has_members() ->
         groups = await coordinator_at(log, wall)
         joined = await groups.join("g", member())
         await groups.sync("g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {}))
-        await groups.commit_offsets(CommitRequest("g", joined.member_id, None, 1, [offset(5)]))
+        await groups.offsets.commit(CommitRequest("g", joined.member_id, None, 1, [offset(5)]))
         wall.now_ms += 10_000
-        await groups.expire_offsets(5_000)
-        assert groups.fetch_offset("g", "orders", 0) is not None, "its subscription cannot be read: it may read all"
+        await groups.offsets.expire(5_000)
+        assert groups.offsets.fetch("g", "orders", 0) is not None, "its subscription cannot be read: it may read all"
         await groups.leave("g", [Leaver(joined.member_id)])
         await asyncio.sleep(0.01)
         wall.now_ms += 4_999
-        await groups.expire_offsets(5_000)
-        assert groups.fetch_offset("g", "orders", 0) is not None, "empty for less than the retention"
+        await groups.offsets.expire(5_000)
+        assert groups.offsets.fetch("g", "orders", 0) is not None, "empty for less than the retention"
         wall.now_ms += 1
         restarted = await coordinator_at(log, wall)
         for one in (groups, restarted):
-            await one.expire_offsets(5_000)
-            assert one.fetch_offset("g", "orders", 0) is None
+            await one.offsets.expire(5_000)
+            assert one.offsets.fetch("g", "orders", 0) is None
             assert one.list_groups() == []
         assert (await coordinator_at(log, wall)).list_groups() == []
 
@@ -587,15 +587,15 @@ def test_an_offset_that_is_committed_while_it_expires_stays() -> None:
     async def scenario() -> None:
         wall, log = Wall(), MemoryLog()
         groups = await coordinator_at(log, wall)
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)]))
         wall.now_ms += 10_000
         # Not all of the group is over its retention: it is not deleted, and commits go on.
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [OffsetToCommit("orders", 1, 1, 3, "")]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [OffsetToCommit("orders", 1, 1, 3, "")]))
         await asyncio.gather(
-            groups.expire_offsets(5_000), groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(8)]))
+            groups.offsets.expire(5_000), groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(8)]))
         )
         for one in (groups, await coordinator_at(log, wall)):
-            found = one.fetch_offset("g", "orders", 0)
+            found = one.offsets.fetch("g", "orders", 0)
             assert found is not None
             assert found.offset == 8
 
@@ -603,28 +603,28 @@ def test_an_offset_that_is_committed_while_it_expires_stays() -> None:
 
 
 def test_more_offsets_than_a_batch_holds_expire_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kavka.coordinator.groups.coordinator.BATCH_BYTES", 50)
+    monkeypatch.setattr("kavka.coordinator.groups.shard_writer.BATCH_BYTES", 50)
 
     async def scenario() -> None:
         wall, log = Wall(), MemoryLog()
         groups = await coordinator_at(log, wall)
         offsets = [OffsetToCommit("orders", partition, 7, 3, "") for partition in range(6)]
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, offsets))
         wall.now_ms += 10_000
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [OffsetToCommit("orders", 6, 1, 3, "")]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [OffsetToCommit("orders", 6, 1, 3, "")]))
         log.commits_after_s = 0.02
-        expiring = asyncio.ensure_future(groups.expire_offsets(5_000))
+        expiring = asyncio.ensure_future(groups.offsets.expire(5_000))
         await asyncio.sleep(0.01)
         # It waits for the first batch; what it would put into a later one is committed again meanwhile.
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, offsets[5:]))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, offsets[5:]))
         await expiring
         for one in (groups, await coordinator_at(log, wall)):
-            left = [partition for _topic, partition, _committed in one.fetch_offsets("g")]
+            left = [partition for _topic, partition, _committed in one.offsets.fetch_all("g")]
             assert 5 in left
             assert 0 not in left
         for _again in offsets:
-            await groups.expire_offsets(5_000)
-        assert [partition for _topic, partition, _committed in groups.fetch_offsets("g")] == [5, 6]
+            await groups.offsets.expire(5_000)
+        assert [partition for _topic, partition, _committed in groups.offsets.fetch_all("g")] == [5, 6]
 
     runs(scenario)
 
@@ -634,13 +634,13 @@ def test_what_no_record_can_hold_leaves_nothing_pending() -> None:
         log = MemoryLog()
         groups = await coordinator(log)
         endless = 2**63 - 1
-        assert await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(7)], retention_ms=endless)) == [
+        assert await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(7)], retention_ms=endless)) == [
             ErrorCode.NONE
         ]
         long_topic = OffsetToCommit("t" * 40_000, 0, 1, 0, "")
         with pytest.raises(EncodeError):
-            await groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [long_topic]), 1, 0)
-        assert groups.pending_offsets("g") == frozenset()
+            await groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [long_topic]), 1, 0)
+        assert groups.offsets.pending("g") == frozenset()
 
     runs(scenario)
 
@@ -649,13 +649,13 @@ def test_an_offset_that_a_transaction_may_change_does_not_expire() -> None:
     async def scenario() -> None:
         wall = Wall()
         groups = await coordinator_at(MemoryLog(), wall)
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(5)]))
-        await groups.commit_transactional_offsets(CommitRequest("g", "", None, -1, [offset(6)]), 9, 0)
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(5)]))
+        await groups.offsets.commit_transactional(CommitRequest("g", "", None, -1, [offset(6)]), 9, 0)
         wall.now_ms += 10_000
-        await groups.expire_offsets(5_000)
-        assert groups.fetch_offset("g", "orders", 0) is not None
-        groups.on_transaction_ended(0, 9, 0, committed=False)
-        await groups.expire_offsets(5_000)
+        await groups.offsets.expire(5_000)
+        assert groups.offsets.fetch("g", "orders", 0) is not None
+        groups.offsets.on_transaction_ended(0, 9, 0, committed=False)
+        await groups.offsets.expire(5_000)
         assert groups.list_groups() == []
 
     runs(scenario)
@@ -666,13 +666,13 @@ def test_a_client_that_names_a_retention_has_it() -> None:
         wall = Wall()
         log = MemoryLog()
         groups = await coordinator_at(log, wall)
-        await groups.commit_offsets(CommitRequest("g", "", None, -1, [offset(5)], retention_ms=60_000))
+        await groups.offsets.commit(CommitRequest("g", "", None, -1, [offset(5)], retention_ms=60_000))
         wall.now_ms += 59_999
-        await groups.expire_offsets(5_000)
+        await groups.offsets.expire(5_000)
         restarted = await coordinator_at(log, wall)
-        assert restarted.fetch_offset("g", "orders", 0) is not None
+        assert restarted.offsets.fetch("g", "orders", 0) is not None
         wall.now_ms += 1
-        await restarted.expire_offsets(5_000)
+        await restarted.offsets.expire(5_000)
         assert restarted.list_groups() == []
 
     runs(scenario)
@@ -689,7 +689,7 @@ def test_a_deletion_that_could_not_be_written_leaves_the_group_and_its_generatio
         await asyncio.sleep(0.01)
         wall.now_ms += 10_000
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        await groups.expire_offsets(5_000)
+        await groups.offsets.expire(5_000)
         log.error = ErrorCode.NONE
         assert (await groups.join("g", member())).generation == 3
 
@@ -703,12 +703,12 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
         joined = await groups.join("g", member()._replace(protocols=[JoinProtocol("range", subscription)]))
         await groups.sync("g", SyncRequest(joined.member_id, None, 1, "consumer", "range", {}))
         both = [offset(5), offset(6)._replace(topic="bills")]
-        await groups.commit_offsets(CommitRequest("g", joined.member_id, None, 1, both))
-        errors = await groups.delete_offsets("g", [("orders", 0), ("bills", 0), ("bills", 7)])
+        await groups.offsets.commit(CommitRequest("g", joined.member_id, None, 1, both))
+        errors = await groups.offsets.delete("g", [("orders", 0), ("bills", 0), ("bills", 7)])
         assert errors == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE, ErrorCode.NONE]
-        assert [topic for topic, _index, _offset in groups.fetch_offsets("g")] == ["orders"]
+        assert [topic for topic, _index, _offset in groups.offsets.fetch_all("g")] == ["orders"]
         with pytest.raises(RequestError) as refused:
-            await groups.delete_offsets("unknown", [("orders", 0)])
+            await groups.offsets.delete("unknown", [("orders", 0)])
         assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
     runs(scenario)
@@ -720,7 +720,7 @@ def test_ids_of_groups_that_are_only_named_take_no_room() -> None:
         for number in range(2 * MAX_NEW_GROUPS):
             group_id = f"group-{number}"
             for attempt in (
-                groups.commit_offsets(CommitRequest(group_id, "m", None, 3, [offset(1)])),
+                groups.offsets.commit(CommitRequest(group_id, "m", None, 3, [offset(1)])),
                 groups.delete_group(group_id),
                 groups.sync(group_id, SyncRequest("m", None, 1, None, None, {})),
             ):

@@ -314,8 +314,8 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
             open_peer=base.open_peer,
             partition_count=base.configs.partition_count,
             transaction_version=features.transaction_version,
-            on_group_transaction_ended=lambda partition, producer_id, epoch, committed: groups.on_transaction_ended(
-                partition, producer_id, epoch, committed=committed
+            on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
+                groups.offsets.on_transaction_ended(partition, producer_id, epoch, committed=committed)
             ),
             on_storage_error=base.on_storage_error,
             on_bug=base.tasks.on_bug,

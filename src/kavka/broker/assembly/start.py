@@ -138,7 +138,7 @@ async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> N
     await broker.features.start()
     running.maintenance.start()
     base.tasks.spawn(
-        broker.groups.keep_expiring(
+        broker.groups.offsets.keep_expiring(
             config.offsets_retention_check_interval_ms, config.offsets_retention_minutes * 60_000
         )
     )

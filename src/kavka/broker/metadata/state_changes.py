@@ -383,7 +383,7 @@ class StateChanges:
                 self.informed.set()
             if deleted:
                 # Beside: to forget the topics' committed offsets is to write, which may need the next message first.
-                self._spawn(self._groups.on_topics_deleted(deleted))
+                self._spawn(self._groups.offsets.on_topics_deleted(deleted))
             return ErrorCode.NONE
 
     async def await_topic(self, name: str, timeout_s: float) -> bool:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
 from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
@@ -34,21 +34,16 @@ from kavka.coordinator.groups.classic.decide.membership import (
 from kavka.coordinator.groups.consumer.decide.classic_members import answer_sync, classic_heartbeat
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
-from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord, decode_consumer_group_record
 from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
 from kavka.coordinator.groups.decide.records import (
-    CommittedOffset,
-    DecodedRecord,
     OffsetRecord,
-    decode_record,
-    offset_record,
 )
-from kavka.coordinator.groups.decide.shard import Expiry, GroupShard
-from kavka.coordinator.groups.offsets.decide.commits import CommitRequest
-from kavka.coordinator.shared.active_shards import ActiveShards, ShardLog
-from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
-from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction, split_version
-from kavka.errors import ErrorCode, ProtocolViolation, RequestError
+from kavka.coordinator.groups.decide.shard import GroupShard
+from kavka.coordinator.groups.offsets.flow import OffsetsFlow
+from kavka.coordinator.groups.shard_writer import OffsetsLog, ShardWriter
+from kavka.coordinator.shared.active_shards import ActiveShards
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
+from kavka.errors import ErrorCode, RequestError
 from kavka.logger import Logger
 from kavka.model import LeaderEpoch
 from kavka.protocol.primitives import STRING_MAX_BYTES
@@ -59,24 +54,6 @@ _T = TypeVar("_T")
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 """Kinds of groups, under the names that ListGroups gives."""
-
-BATCH_BYTES: Final = 512 * 1024
-"""How much goes into one batch of many records: half of Kafka's default for the largest batch (KAFKA-13099)."""
-GROUPS_AT_ONCE: Final = 200
-"""How many groups are looked through for expiry before other work has its turn."""
-
-
-class OffsetsLog(ShardLog, Protocol):
-    """The port to `__consumer_offsets`."""
-
-    def append(
-        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
-    ) -> Awaitable[ErrorCode]:
-        """Appends in order, as one batch, with acks=all; NONE once it is committed. With a producer, in a transaction.
-
-        The order of calls is the order of the log: what is awaited first writes before it waits for anything.
-        """
-        ...
 
 
 class GroupListing(NamedTuple):
@@ -91,7 +68,6 @@ class GroupListing(NamedTuple):
 class _GroupWrite(NamedTuple):
     """A group's record on its way into the log, and what is answered when it is there."""
 
-    partition: int
     generation: int
     record: CoordinatorRecord
     effects: Effects
@@ -114,7 +90,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     ) -> None:
         super().__init__(log, missing_topic=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._loop = loop
-        self._log = log
         self._around = around
         self._limits = around.classic_limits
         self._wall_ms = around.wall_ms
@@ -124,7 +99,10 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._syncs: dict[int, asyncio.Future[SyncAnswer]] = {}
         self._next_token = 0
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._writer = ShardWriter(log, self.now_ms)
+        self.write_change = self._writer.write_change
         self._consumers = ConsumerGroupFlow(self, around)
+        self.offsets = OffsetsFlow(self, log, self._writer, self._consumers, around)
 
     def now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -140,7 +118,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             self._hold_open(active, found)
             return
         for record in found:
-            self._replay(active, active.partition, record, active.next_position(), loading=True)
+            self._writer.replay(active, record, active.next_position(), loading=True)
 
     def _on_loaded(self, active: ActiveGroupShard) -> None:
         shard = active.shard
@@ -182,7 +160,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
                 )
 
     def _hold_open(self, active: ActiveGroupShard, transaction: OpenTransaction) -> None:
-        records = [self._decoded(active.partition, record) for record in transaction.records]
+        records = [self._writer.decoded(active.partition, record) for record in transaction.records]
         offsets = [record for record in records if isinstance(record, OffsetRecord)]
         active.shard.offsets.hold(transaction.producer_id, offsets, active.next_position())
         for group_id in dict.fromkeys(offset.group_id for offset in offsets):
@@ -202,26 +180,16 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         for task in self._tasks:
             task.cancel()
 
-    def _decoded(self, partition: int, record: CoordinatorRecord) -> DecodedRecord | ConsumerGroupRecord | None:
-        try:
-            decoded = decode_record(record.key, record.value)
-            if decoded is not None:
-                return decoded
-            key_version, key = split_version(record.key)
-            value = None if record.value is None else split_version(record.value)
-            return decode_consumer_group_record(key_version, key, value)
-        except ProtocolViolation as garbage:
-            logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
-            return None
+    def shard_at(self, partition: int) -> ActiveGroupShard | None:
+        """The shard of a partition, loading or loaded; None where it is not here."""
+        return self._active.get(partition)
 
-    def _replay(
-        self, active: ActiveGroupShard, partition: int, record: CoordinatorRecord, position: int, *, loading: bool
-    ) -> None:
-        decoded = self._decoded(partition, record)
-        if decoded is not None:
-            active.shard.replay(decoded, position, self.now_ms(), loading=loading)
+    def shards(self) -> Sequence[ActiveGroupShard]:
+        """All partitions that are here."""
+        return list(self._active.values())
 
-    def _shard(self, group_id: str, *, empty_allowed: bool = False) -> ActiveGroupShard:
+    def shard_of(self, group_id: str, *, empty_allowed: bool = False) -> ActiveGroupShard:
+        """The shard that keeps a group. Raises `RequestError` where it is not served here."""
         if not group_id and not empty_allowed:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
         return self._find(group_id)
@@ -230,7 +198,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
         """Answers when the member's generation begins. Raises `RequestError`."""
-        active = self._shard(group_id)
+        active = self.shard_of(group_id)
         new_member_id = self._new_member_id(request)
         if self._consumers.concerns(active, group_id):
             self._check_session(request)
@@ -253,7 +221,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
         """Answers when the leader's assignment is kept in the log."""
-        active = self._shard(group_id)
+        active = self.shard_of(group_id)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             try:
@@ -271,7 +239,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
         """Raises `RequestError` with what the member must be told."""
-        active = self._shard(group_id)
+        active = self.shard_of(group_id)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             try:
@@ -284,7 +252,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
         """Takes members out; an error for each, in order. Raises `RequestError` for all."""
-        active = self._shard(group_id)
+        active = self.shard_of(group_id)
         if self._consumers.concerns(active, group_id):
             errors = await self._consumers.classic_leave(active, group_id, leavers)
             if errors is not None:
@@ -310,151 +278,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         """Answers when what the heartbeat led to is committed (KIP-848). Raises `RequestError`."""
         if not request.group_id:
             raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
-        return await self._consumers.heartbeat(self._shard(request.group_id), request)
-
-    # -- offsets
-
-    async def commit_offsets(self, request: CommitRequest) -> list[ErrorCode]:
-        """An error per offset, in order, once those that are fine are committed. Raises `RequestError` for all."""
-        group_id = request.group_id
-        active = self._shard(group_id, empty_allowed=request.generation < 0)
-        decision = active.shard.commit(request, self.now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
-        error = await self._write(
-            active,
-            self.partition_for(group_id),
-            [_offset_record(offset) for offset in decision.offsets],
-            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-        )
-        active.shard.forget_if_nothing(group_id)
-        return [own if own is not ErrorCode.NONE else error for own in decision.errors]
-
-    async def commit_transactional_offsets(
-        self, request: CommitRequest, producer_id: int, producer_epoch: int
-    ) -> list[ErrorCode]:
-        """As `commit_offsets`, but what is committed waits for `on_transaction_ended` (KIP-98, KIP-447)."""
-        group_id = request.group_id
-        active = self._shard(group_id)
-        shard = active.shard
-        decision = shard.commit_transactional(request, self.now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
-        error = ErrorCode.NONE
-        if decision.offsets:
-            # What cannot be written at all must not be pending: no marker would ever come for it.
-            records = [_offset_record(offset) for offset in decision.offsets]
-            position = active.next_position()
-            # Before it is appended: the marker may be committed with it, and be heard of first
-            # (`groups.offsets.decide.group_offsets`, I3).
-            shard.offsets.hold(producer_id, decision.offsets, position)
-            answer = await self._log.append(
-                self.partition_for(group_id), records, producer_id=producer_id, producer_epoch=producer_epoch
-            )
-            if answer is ErrorCode.NONE:
-                shard.offsets.confirm(producer_id, position)
-            elif answer not in OUTCOME_UNKNOWN:
-                shard.offsets.revoke(producer_id, position)
-            error = answer_for(answer, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
-        shard.forget_if_nothing(group_id)
-        return [own if own is not ErrorCode.NONE else error for own in decision.errors]
-
-    def _topic_id(self, name: str) -> uuid.UUID | None:
-        topic = self._around.topics.topic(name)
-        return None if topic is None else topic.topic_id
-
-    def on_transaction_ended(self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """The producer's marker is in the log of this partition: what its transaction wrote there holds, or is gone.
-
-        A partition that is not led here is passed over: who leads it reads the marker.
-        """
-        active = self._active.get(partition)
-        if active is None:
-            return
-        if active.loading:
-            active.endings.append(Ending(producer_id, committed))
-            return
-        logger.debug(
-            "group offsets of a transaction ended",
-            partition=partition,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-        )
-        active.shard.end_transaction(producer_id, self.now_ms(), committed=committed)
-
-    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Whether a member may fetch its group's offsets; of a classic group, always. Raises `RequestError`."""
-        consumers = self._shard(group_id, empty_allowed=True).shard.consumer_groups.get(group_id)
-        if consumers is not None:
-            consumers.check_fetch(member_id, member_epoch)
-
-    def fetch_offset(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._shard(group_id, empty_allowed=True).shard.offsets.get(group_id, topic, partition)
-
-    def fetch_offsets(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
-        """All offsets of a group, by topic and partition. Raises `RequestError`."""
-        return self._shard(group_id, empty_allowed=True).shard.offsets.of_group(group_id)
-
-    def pending_offsets(self, group_id: str) -> frozenset[tuple[str, int]]:
-        """Partitions of which an open transaction may change the offset (KIP-447). Raises `RequestError`."""
-        offsets = self._shard(group_id, empty_allowed=True).shard.offsets
-        if not offsets.has_pending(group_id):
-            return frozenset()
-        keys = offsets.keys_of(group_id)
-        return frozenset((key.topic, key.partition) for key in keys if offsets.is_pending(key))
-
-    async def delete_offsets(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> list[ErrorCode]:
-        """An error per partition, in order, once the others are gone. Raises `RequestError` for all."""
-        active = self._shard(group_id)
-        errors, records = active.shard.delete_offsets(group_id, partitions)
-        error = await self._write_in_batches(active, self.partition_for(group_id), records)
-        return [own if own is not ErrorCode.NONE else error for own in errors]
-
-    async def on_topics_deleted(self, topics: Sequence[str]) -> None:
-        """Deletes the offsets that groups committed for these topics."""
-        for partition, active in list(self._active.items()):
-            if not active.loading:
-                await self._write_in_batches(active, partition, active.shard.forget_topics(topics))
-
-    async def expire_offsets(self, retention_ms: int) -> None:
-        """Deletes what is over its retention, and groups that nothing is left of."""
-        for active in list(self._active.values()):
-            if active.loading:
-                continue
-            shard = active.shard
-            groups = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
-            for number, group_id in enumerate(groups, 1):
-                if active.is_gone:
-                    break
-                await self._expire(active, group_id, retention_ms)
-                if not number % GROUPS_AT_ONCE:
-                    await asyncio.sleep(0)
-
-    async def keep_expiring(self, check_interval_ms: int, retention_ms: int) -> None:
-        """Looks for what is over its retention every `check_interval_ms`, until it is cancelled."""
-        while True:
-            await asyncio.sleep(check_interval_ms / 1000)
-            await self.expire_offsets(retention_ms)
-
-    async def _expire(self, active: ActiveGroupShard, group_id: str, retention_ms: int) -> None:
-        async def decide() -> tuple[Change, Expiry]:
-            classic = active.shard.groups.get(group_id)
-            expiry = active.shard.expire(group_id, wall_ms=self._wall_ms(), retention_ms=retention_ms)
-            # No more than one batch: until the next one is written an offset of it may be committed again.
-            first = next(_batches(expiry.records), [])
-            if len(first) < len(expiry.records):
-                expiry = Expiry(first, is_deleted=False)
-            return Change(expiry.records, classic if expiry.is_deleted else None), expiry
-
-        try:
-            expiry = await self._consumers.in_turn(active, group_id, decide, at_once=True)
-        except RequestError as failure:
-            logger.warning("group offsets not expired", group=group_id, why=failure.code.name)
-            return
-        if expiry.records:
-            logger.info(
-                "group offsets expired",
-                group=group_id,
-                records=len(expiry.records),
-                group_deleted=expiry.is_deleted,
-            )
+        return await self._consumers.heartbeat(self.shard_of(request.group_id), request)
 
     # -- administration
 
@@ -476,11 +300,11 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def describe_group(self, group_id: str) -> ClassicGroup | None:
         """The classic group, None where there is none. Raises `RequestError`."""
-        return self._shard(group_id, empty_allowed=True).shard.groups.get(group_id)
+        return self.shard_of(group_id, empty_allowed=True).shard.groups.get(group_id)
 
     def describe_consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """The group of the newer protocol, None where there is none. Raises `RequestError`."""
-        return self._shard(group_id).shard.consumer_groups.get(group_id)
+        return self.shard_of(group_id).shard.consumer_groups.get(group_id)
 
     def assignors(self, group_id: str) -> Sequence[str]:
         """The assignors that the members of a consumer group may ask for, the default first."""
@@ -488,13 +312,13 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
 
     def is_there(self, group_id: str) -> bool:
         """Whether there is a group of any kind. Raises `RequestError`."""
-        shard = self._shard(group_id, empty_allowed=True).shard
+        shard = self.shard_of(group_id, empty_allowed=True).shard
         return group_id in shard.groups or group_id in shard.consumer_groups
 
     async def delete_group(self, group_id: str) -> None:
         """Deletes an empty group with its offsets; that without a name, too, to which anybody may commit. Raises
         `RequestError`."""
-        active = self._shard(group_id, empty_allowed=True)
+        active = self.shard_of(group_id, empty_allowed=True)
         await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
 
     async def _decide_deletion(self, active: ActiveGroupShard, group_id: str) -> tuple[Change, None]:
@@ -527,7 +351,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         # The record is made now: before the task runs, somebody may have joined who is not of this generation.
         group.written_at_wall_ms = self._wall_ms()
         write = _GroupWrite(
-            self.partition_for(group.group_id),
             group.generation,
             active.shard.record_of(group, wall_ms=self._wall_ms()),
             effects,
@@ -539,61 +362,13 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             # It has become another group since the record was made: behind that one's records it would bring it back.
             self.deliver(write.effects)
             return
-        error = await self._write(active, write.partition, [write.record])
+        error = await self._writer.write(active, [write.record])
         self.deliver(write.effects)
         after = Effects()
         group.on_written(write.generation, error, self.now_ms(), after)
         if write.effects.replaced:
             group.on_replacement_written(write.effects.replaced, error, self.now_ms(), after)
         self._settle(active, group, after)
-
-    async def _write_in_batches(
-        self, active: ActiveGroupShard, partition: int, records: Sequence[CoordinatorRecord]
-    ) -> ErrorCode:
-        """As many as fit into a batch at a time; the first batch that fails ends it."""
-        for batch in _batches(records):
-            if active.is_gone:
-                return ErrorCode.NOT_COORDINATOR
-            error = await self._write(active, partition, batch)
-            if error is not ErrorCode.NONE:
-                return error
-        return ErrorCode.NONE
-
-    async def _write(
-        self,
-        active: ActiveGroupShard,
-        partition: int,
-        records: Sequence[CoordinatorRecord],
-        *,
-        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
-    ) -> ErrorCode:
-        if not records:
-            return ErrorCode.NONE
-        position = active.next_position()
-        error = answer_for(await self._log.append(partition, records), too_large)
-        if error is ErrorCode.NONE:
-            for record in records:
-                self._replay(active, partition, record, position, loading=False)
-        return error
-
-    async def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
-        """Writes and replays the records of a group; those whose outcome is unknown are replayed, too.
-
-        Mostly one batch. What is larger than a batch may be, and is cut off by a failure, leaves the epochs as they
-        were, for their records come last: the next change makes it whole.
-        """
-        for batch in _batches(records):
-            if active.is_gone:
-                # Led here again, in a later epoch, the log would take it: behind what was read of it.
-                return ErrorCode.NOT_COORDINATOR
-            position = active.next_position()
-            outcome = await self._log.append(active.partition, batch)
-            if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
-                for record in batch:
-                    self._replay(active, active.partition, record, position, loading=False)
-            if outcome is not ErrorCode.NONE:
-                return answer_for(outcome, ErrorCode.UNKNOWN_SERVER_ERROR)
-        return ErrorCode.NONE
 
     def deliver(self, effects: Effects) -> None:
         for token, join in effects.joins:
@@ -656,22 +431,3 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _batches(records: Sequence[CoordinatorRecord]) -> Iterator[list[CoordinatorRecord]]:
-    """The records in order, cut where a batch is full."""
-    batch: list[CoordinatorRecord] = []
-    size_bytes = 0
-    for record in records:
-        record_bytes = len(record.key) + len(record.value or b"")
-        if batch and size_bytes + record_bytes > BATCH_BYTES:
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(record)
-        size_bytes += record_bytes
-    if batch:
-        yield batch
-
-
-def _offset_record(offset: OffsetRecord) -> CoordinatorRecord:
-    return offset_record(offset.group_id, offset.topic, offset.partition, offset.committed)

@@ -59,7 +59,7 @@ async def _commit(broker: GroupsBroker, request: Request, message: OffsetCommitR
             )
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     try:
-        errors = await broker.groups.commit_offsets(
+        errors = await broker.groups.offsets.commit(
             CommitRequest(
                 message.group_id,
                 message.member_id,

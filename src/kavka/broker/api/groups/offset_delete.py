@@ -43,7 +43,7 @@ async def _delete(broker: GroupsBroker, message: OffsetDeleteRequest) -> OffsetD
             answers.append(answer)
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     try:
-        errors = await broker.groups.delete_offsets(message.group_id, wanted)
+        errors = await broker.groups.offsets.delete(message.group_id, wanted)
     except RequestError as refused:
         return OffsetDeleteResponse(error_code=refused.code, topics=[])
     for answer, error in zip(answers, errors, strict=True):

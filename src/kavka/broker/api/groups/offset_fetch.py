@@ -58,7 +58,7 @@ def handle(broker: GroupsBroker, request: Request, message: OffsetFetchRequest) 
 
 
 def _unstable(broker: GroupsBroker, group_id: str, *, require_stable: bool) -> frozenset[tuple[str, int]]:
-    return broker.groups.pending_offsets(group_id) if require_stable else frozenset()
+    return broker.groups.offsets.pending(group_id) if require_stable else frozenset()
 
 
 def _offsets(
@@ -66,8 +66,8 @@ def _offsets(
 ) -> list[tuple[str, int, CommittedOffset]]:
     """The offsets asked for, in that order, or all. Raises `RequestError`."""
     if wanted is None:
-        return broker.groups.fetch_offsets(group_id)
-    return [(topic, index, broker.groups.fetch_offset(group_id, topic, index) or _NOTHING) for topic, index in wanted]
+        return broker.groups.offsets.fetch_all(group_id)
+    return [(topic, index, broker.groups.offsets.fetch(group_id, topic, index) or _NOTHING) for topic, index in wanted]
 
 
 def _topics(
@@ -98,9 +98,9 @@ def _group(
     by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
     group_id = group.group_id
     try:
-        broker.groups.check_fetch(group_id, group.member_id, group.member_epoch)
+        broker.groups.offsets.check_fetch(group_id, group.member_id, group.member_epoch)
         unstable = _unstable(broker, group_id, require_stable=require_stable)
-        found = broker.groups.fetch_offsets(group_id) if group.topics is None else []
+        found = broker.groups.offsets.fetch_all(group_id) if group.topics is None else []
     except RequestError as refused:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refused.code, topics=[])
     answer = OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.NONE, topics=[])
@@ -121,7 +121,7 @@ def _group(
         partitions = [
             _partition(
                 index,
-                _NOTHING if known is None else broker.groups.fetch_offset(group_id, known, index) or _NOTHING,
+                _NOTHING if known is None else broker.groups.offsets.fetch(group_id, known, index) or _NOTHING,
                 error,
                 is_unstable=(known, index) in unstable,
             )

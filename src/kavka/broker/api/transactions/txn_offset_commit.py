@@ -78,7 +78,7 @@ async def _errors(
         error = await _open(broker, message, version)
         if error is not ErrorCode.NONE:
             return [error] * len(offsets)
-        return await broker.groups.commit_transactional_offsets(
+        return await broker.groups.offsets.commit_transactional(
             CommitRequest(
                 message.group_id, message.member_id, message.group_instance_id, message.generation_id, offsets
             ),

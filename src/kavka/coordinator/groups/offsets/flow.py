@@ -1,0 +1,217 @@
+"""OffsetsFlow: the flow around committed offsets: commits, transactions of producers, deletion, expiry.
+
+Decides nothing: a shard decides who may commit, and which records that makes. This writes them, waits until they are
+committed, and answers then. Must not know sockets, the wire format of requests, or how members join.
+
+Source: Kafka's OffsetMetadataManager and CoordinatorRuntime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard, Ending
+from kavka.coordinator.groups.consumer.flow import Change, ConsumerGroupFlow, Surroundings
+from kavka.coordinator.groups.decide.records import CommittedOffset, OffsetRecord, offset_record
+from kavka.coordinator.groups.decide.shard import Expiry
+from kavka.coordinator.groups.offsets.decide.commits import CommitRequest
+from kavka.coordinator.groups.shard_writer import OffsetsLog, ShardWriter, batches
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
+from kavka.coordinator.shared.decide.records import CoordinatorRecord
+from kavka.errors import ErrorCode, RequestError
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+GROUPS_AT_ONCE: Final = 200
+"""How many groups are looked through for expiry before other work has its turn."""
+
+
+class GroupShards(Protocol):
+    """The group coordinator, as this sees it: which partitions are here."""
+
+    def shard_of(self, group_id: str, *, empty_allowed: bool = False) -> ActiveGroupShard:
+        """The shard that keeps a group. Raises `RequestError` where it is not served here."""
+        ...
+
+    def shard_at(self, partition: int) -> ActiveGroupShard | None:
+        """The shard of a partition, loading or loaded; None where it is not here."""
+        ...
+
+    def shards(self) -> Sequence[ActiveGroupShard]:
+        """All that are here."""
+        ...
+
+    def now_ms(self) -> int:
+        """The monotonic clock."""
+        ...
+
+
+class OffsetsFlow:
+    """Offsets of all groups that this broker coordinates."""
+
+    def __init__(
+        self,
+        shards: GroupShards,
+        log: OffsetsLog,
+        writer: ShardWriter,
+        consumers: ConsumerGroupFlow,
+        around: Surroundings,
+    ) -> None:
+        self._find = shards.shard_of
+        self._shard_at = shards.shard_at
+        self._shards = shards.shards
+        self._now_ms = shards.now_ms
+        self._log = log
+        self._writer = writer
+        self._consumers = consumers
+        self._around = around
+        self._wall_ms = around.wall_ms
+
+    async def commit(self, request: CommitRequest) -> list[ErrorCode]:
+        """An error per offset, in order, once those that are fine are committed. Raises `RequestError` for all."""
+        group_id = request.group_id
+        active = self._find(group_id, empty_allowed=request.generation < 0)
+        decision = active.shard.commit(request, self._now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
+        error = await self._writer.write(
+            active,
+            [_offset_record(offset) for offset in decision.offsets],
+            too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        )
+        active.shard.forget_if_nothing(group_id)
+        return [own if own is not ErrorCode.NONE else error for own in decision.errors]
+
+    async def commit_transactional(
+        self, request: CommitRequest, producer_id: int, producer_epoch: int
+    ) -> list[ErrorCode]:
+        """As `commit`, but what is committed waits for `on_transaction_ended` (KIP-98, KIP-447)."""
+        group_id = request.group_id
+        active = self._find(group_id)
+        shard = active.shard
+        decision = shard.commit_transactional(request, self._now_ms(), wall_ms=self._wall_ms(), topic_id=self._topic_id)
+        error = ErrorCode.NONE
+        if decision.offsets:
+            # What cannot be written at all must not be pending: no marker would ever come for it.
+            records = [_offset_record(offset) for offset in decision.offsets]
+            position = active.next_position()
+            # Before it is appended: the marker may be committed with it, and be heard of first
+            # (`groups.offsets.decide.group_offsets`, I3).
+            shard.offsets.hold(producer_id, decision.offsets, position)
+            answer = await self._log.append(
+                active.partition, records, producer_id=producer_id, producer_epoch=producer_epoch
+            )
+            if answer is ErrorCode.NONE:
+                shard.offsets.confirm(producer_id, position)
+            elif answer not in OUTCOME_UNKNOWN:
+                shard.offsets.revoke(producer_id, position)
+            error = answer_for(answer, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        shard.forget_if_nothing(group_id)
+        return [own if own is not ErrorCode.NONE else error for own in decision.errors]
+
+    def _topic_id(self, name: str) -> uuid.UUID | None:
+        topic = self._around.topics.topic(name)
+        return None if topic is None else topic.topic_id
+
+    def on_transaction_ended(self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """The producer's marker is in the log of this partition: what its transaction wrote there holds, or is gone.
+
+        A partition that is not led here is passed over: who leads it reads the marker.
+        """
+        active = self._shard_at(partition)
+        if active is None:
+            return
+        if active.loading:
+            active.endings.append(Ending(producer_id, committed))
+            return
+        logger.debug(
+            "group offsets of a transaction ended",
+            partition=partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+        )
+        active.shard.end_transaction(producer_id, self._now_ms(), committed=committed)
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Whether a member may fetch its group's offsets; of a classic group, always. Raises `RequestError`."""
+        consumers = self._find(group_id, empty_allowed=True).shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            consumers.check_fetch(member_id, member_epoch)
+
+    def fetch(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._find(group_id, empty_allowed=True).shard.offsets.get(group_id, topic, partition)
+
+    def fetch_all(self, group_id: str) -> list[tuple[str, int, CommittedOffset]]:
+        """All offsets of a group, by topic and partition. Raises `RequestError`."""
+        return self._find(group_id, empty_allowed=True).shard.offsets.of_group(group_id)
+
+    def pending(self, group_id: str) -> frozenset[tuple[str, int]]:
+        """Partitions of which an open transaction may change the offset (KIP-447). Raises `RequestError`."""
+        offsets = self._find(group_id, empty_allowed=True).shard.offsets
+        if not offsets.has_pending(group_id):
+            return frozenset()
+        keys = offsets.keys_of(group_id)
+        return frozenset((key.topic, key.partition) for key in keys if offsets.is_pending(key))
+
+    async def delete(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> list[ErrorCode]:
+        """An error per partition, in order, once the others are gone. Raises `RequestError` for all."""
+        active = self._find(group_id)
+        errors, records = active.shard.delete_offsets(group_id, partitions)
+        error = await self._writer.write_in_batches(active, records)
+        return [own if own is not ErrorCode.NONE else error for own in errors]
+
+    async def on_topics_deleted(self, topics: Sequence[str]) -> None:
+        """Deletes the offsets that groups committed for these topics."""
+        for active in self._shards():
+            if not active.loading:
+                await self._writer.write_in_batches(active, active.shard.forget_topics(topics))
+
+    async def expire(self, retention_ms: int) -> None:
+        """Deletes what is over its retention, and groups that nothing is left of."""
+        for active in self._shards():
+            if active.loading:
+                continue
+            shard = active.shard
+            groups = dict.fromkeys((*shard.groups, *shard.consumer_groups, *shard.offsets.group_ids()))
+            for number, group_id in enumerate(groups, 1):
+                if active.is_gone:
+                    break
+                await self._expire(active, group_id, retention_ms)
+                if not number % GROUPS_AT_ONCE:
+                    await asyncio.sleep(0)
+
+    async def keep_expiring(self, check_interval_ms: int, retention_ms: int) -> None:
+        """Looks for what is over its retention every `check_interval_ms`, until it is cancelled."""
+        while True:
+            await asyncio.sleep(check_interval_ms / 1000)
+            await self.expire(retention_ms)
+
+    async def _expire(self, active: ActiveGroupShard, group_id: str, retention_ms: int) -> None:
+        async def decide() -> tuple[Change, Expiry]:
+            classic = active.shard.groups.get(group_id)
+            expiry = active.shard.expire(group_id, wall_ms=self._wall_ms(), retention_ms=retention_ms)
+            # No more than one batch: until the next one is written an offset of it may be committed again.
+            first = next(batches(expiry.records), [])
+            if len(first) < len(expiry.records):
+                expiry = Expiry(first, is_deleted=False)
+            return Change(expiry.records, classic if expiry.is_deleted else None), expiry
+
+        try:
+            expiry = await self._consumers.in_turn(active, group_id, decide, at_once=True)
+        except RequestError as failure:
+            logger.warning("group offsets not expired", group=group_id, why=failure.code.name)
+            return
+        if expiry.records:
+            logger.info(
+                "group offsets expired",
+                group=group_id,
+                records=len(expiry.records),
+                group_deleted=expiry.is_deleted,
+            )
+
+
+def _offset_record(offset: OffsetRecord) -> CoordinatorRecord:
+    return offset_record(offset.group_id, offset.topic, offset.partition, offset.committed)

@@ -1,0 +1,128 @@
+"""ShardWriter: records of a group's shard on their way into the log, and applied once they are committed.
+
+Decides nothing but what goes into one batch, and what a failure of the log means to who asked. Must not know requests.
+
+    I1  records are replayed in the order in which they were appended, after they are committed
+
+Source: Kafka's CoordinatorRuntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
+from kavka.coordinator.groups.consumer.decide.records import ConsumerGroupRecord, decode_consumer_group_record
+from kavka.coordinator.groups.decide.records import DecodedRecord, decode_record
+from kavka.coordinator.shared.active_shards import ShardLog
+from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN, answer_for
+from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version
+from kavka.errors import ErrorCode, ProtocolViolation
+from kavka.logger import Logger
+
+logger = Logger(__name__)
+
+BATCH_BYTES: Final = 512 * 1024
+"""How much goes into one batch of many records: half of Kafka's default for the largest batch (KAFKA-13099)."""
+
+
+class OffsetsLog(ShardLog, Protocol):
+    """The port to `__consumer_offsets`."""
+
+    def append(
+        self, partition: int, records: Sequence[CoordinatorRecord], *, producer_id: int = -1, producer_epoch: int = -1
+    ) -> Awaitable[ErrorCode]:
+        """Appends in order, as one batch, with acks=all; NONE once it is committed. With a producer, in a transaction.
+
+        The order of calls is the order of the log: what is awaited first writes before it waits for anything.
+        """
+        ...
+
+
+class ShardWriter:
+    """Writes to `log`. `now_ms` is the monotonic clock, from which sessions count."""
+
+    def __init__(self, log: OffsetsLog, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+
+    def decoded(self, partition: int, record: CoordinatorRecord) -> DecodedRecord | ConsumerGroupRecord | None:
+        """What a record says; None for a kind that is not known here, or for garbage, which is logged."""
+        try:
+            decoded = decode_record(record.key, record.value)
+            if decoded is not None:
+                return decoded
+            key_version, key = split_version(record.key)
+            value = None if record.value is None else split_version(record.value)
+            return decode_consumer_group_record(key_version, key, value)
+        except ProtocolViolation as garbage:
+            logger.warning("coordinator record skipped", partition=partition, why=str(garbage))
+            return None
+
+    def replay(self, active: ActiveGroupShard, record: CoordinatorRecord, position: int, *, loading: bool) -> None:
+        """Applies a record that is committed, or was read."""
+        decoded = self.decoded(active.partition, record)
+        if decoded is not None:
+            active.shard.replay(decoded, position, self._now_ms(), loading=loading)
+
+    async def write_in_batches(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        """As many as fit into a batch at a time; the first batch that fails ends it."""
+        for batch in batches(records):
+            if active.is_gone:
+                return ErrorCode.NOT_COORDINATOR
+            error = await self.write(active, batch)
+            if error is not ErrorCode.NONE:
+                return error
+        return ErrorCode.NONE
+
+    async def write(
+        self,
+        active: ActiveGroupShard,
+        records: Sequence[CoordinatorRecord],
+        *,
+        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+    ) -> ErrorCode:
+        """Writes the records as one batch, and replays them once they are committed."""
+        if not records:
+            return ErrorCode.NONE
+        position = active.next_position()
+        error = answer_for(await self._log.append(active.partition, records), too_large)
+        if error is ErrorCode.NONE:
+            for record in records:
+                self.replay(active, record, position, loading=False)
+        return error
+
+    async def write_change(self, active: ActiveGroupShard, records: Sequence[CoordinatorRecord]) -> ErrorCode:
+        """Writes and replays the records of a group; those whose outcome is unknown are replayed, too.
+
+        Mostly one batch. What is larger than a batch may be, and is cut off by a failure, leaves the epochs as they
+        were, for their records come last: the next change makes it whole.
+        """
+        for batch in batches(records):
+            if active.is_gone:
+                # Led here again, in a later epoch, the log would take it: behind what was read of it.
+                return ErrorCode.NOT_COORDINATOR
+            position = active.next_position()
+            outcome = await self._log.append(active.partition, batch)
+            if outcome is ErrorCode.NONE or outcome in OUTCOME_UNKNOWN:
+                for record in batch:
+                    self.replay(active, record, position, loading=False)
+            if outcome is not ErrorCode.NONE:
+                return answer_for(outcome, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return ErrorCode.NONE
+
+
+def batches(records: Sequence[CoordinatorRecord]) -> Iterator[list[CoordinatorRecord]]:
+    """The records in order, cut where a batch is full."""
+    batch: list[CoordinatorRecord] = []
+    size_bytes = 0
+    for record in records:
+        record_bytes = len(record.key) + len(record.value or b"")
+        if batch and size_bytes + record_bytes > BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(record)
+        size_bytes += record_bytes
+    if batch:
+        yield batch
