@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from kavka.client.producer import PendingBatch, Producer
+from kavka.client.deliveries import PendingBatch
+from kavka.client.producer import Producer
 from kavka.errors import ErrorCode, KavkaError, RequestError
 from kavka.model import TopicPartition
 from kavka_spark.encoder import EncodedBatch

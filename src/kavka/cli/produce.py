@@ -28,7 +28,8 @@ from kavka.errors import ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from kavka.client.cluster import Cluster
-    from kavka.client.producer import BatchDelivery, PendingBatch, PendingDelivery, Producer
+    from kavka.client.deliveries import BatchDelivery, PendingBatch, PendingDelivery
+    from kavka.client.producer import Producer
     from kavka.client.settings import ProducerSettings
     from kavka.errors import KavkaError
 
@@ -312,7 +313,7 @@ class _Sending:
             await asyncio.sleep(0)
 
     def _count(self, delivery: BatchDelivery | tuple[str, int, int, int]) -> None:
-        from kavka.client.producer import BatchDelivery
+        from kavka.client.deliveries import BatchDelivery
 
         if isinstance(delivery, BatchDelivery):
             self._outcome.count(delivery.partition, delivery.base_offset, delivery.record_count)

@@ -2,7 +2,8 @@
 
 connection         one connection to one broker: versions, requests in flight
 cluster            brokers, topics, leaders, coordinators; retries
-producer           records in, batches out, deliveries
+producer           records in, batches out
+deliveries         records and batches on their way, and where they went
 transactions       a transactional producer and its coordinator
 consumer           partitions or a group in, records out
 group              one member of a consumer group

@@ -9,7 +9,8 @@ import pytest
 from fake_cluster import DROP, SILENCE, FakeCluster
 
 from kavka.client.cluster import Cluster
-from kavka.client.producer import BatchDelivery, Producer
+from kavka.client.deliveries import BatchDelivery
+from kavka.client.producer import Producer
 from kavka.client.settings import ClientSettings, ProducerSettings
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
