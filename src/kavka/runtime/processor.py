@@ -40,6 +40,7 @@ from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from time import perf_counter_ns
+from typing import NamedTuple
 
 from kavka.errors import InvariantViolation, ProtocolViolation, StorageError
 from kavka.model import Chunk, FileSlice
@@ -452,27 +453,28 @@ def _joined(output: list[Chunk], size: int) -> bytes | None:
     return b"".join(pieces) if len(pieces) == len(output) else None
 
 
-class Processor:
-    """Serves its connections on one loop, with direct calls of the handler.
+class ProcessorPorts(NamedTuple):
+    """What all processors of a server are given.
 
-    `on_halt` is told of a broken invariant; nothing is served after it. `on_close` is told of each connection that
-    closed, on the processor's loop.
+    `on_halt` is called with a broken invariant; nothing is served after it. `on_close` is called for each connection
+    that closed, on the processor's loop.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        handler: Handler,
-        *,
-        limits: ConnectionLimits,
-        metrics: RequestMetrics,
-        log: ConnectionLog,
-        on_halt: Callable[[InvariantViolation], None],
-        on_close: Callable[[ConnectionContext], None],
-    ) -> None:
+    limits: ConnectionLimits
+    metrics: RequestMetrics
+    log: ConnectionLog
+    on_halt: Callable[[InvariantViolation], None]
+    on_close: Callable[[ConnectionContext], None]
+
+
+class Processor:
+    """Serves its connections on one loop, with direct calls of the handler."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, handler: Handler, ports: ProcessorPorts) -> None:
+        limits = ports.limits
         self.loop = loop
         self.limits = limits
-        self.log = log
+        self.log = ports.log
         self.pool = BufferPool(limit_bytes=limits.max_receiving_bytes)
         self.shared = bytearray(SHARED_BYTES)
         self.connections: dict[int, SocketConnection] = {}
@@ -481,9 +483,9 @@ class Processor:
         self._swept_at = (loop.time(), loop.time())
         """When the last two looks at idle connections were."""
         self._handler = handler
-        self._metrics = metrics
-        self._on_halt = on_halt
-        self._on_close = on_close
+        self._metrics = ports.metrics
+        self._on_halt = ports.on_halt
+        self._on_close = ports.on_close
         self._usual_room = min(BATCH, limits.max_in_flight_requests)
         self._to_flush: list[SocketConnection] = []
         self._privileged: SocketConnection | None = None

@@ -25,12 +25,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from kavka.errors import InvariantViolation
 from kavka.protocol.connection import ConnectionContext, Request, Slot
-from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.loop import new_event_loop
-from kavka.runtime.processor import QUEUE, ConnectionLimits, Processor, SocketConnection
-from kavka.runtime.request_channel import RequestChannel, RequestMetrics, RequestTimes, Ticket
+from kavka.runtime.processor import QUEUE, Processor, ProcessorPorts, SocketConnection
+from kavka.runtime.request_channel import RequestChannel, RequestTimes, Ticket
 
 COPIED_BYTES = 16 * 1024
 """Bodies up to this size are copied before they are handed over; longer ones take their receive buffer along."""
@@ -52,20 +50,8 @@ class _Ticket(Ticket):
 class QueueingProcessor(Processor):
     """Hands requests over to another loop instead of calling the handler."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        channel: RequestChannel,
-        *,
-        limits: ConnectionLimits,
-        metrics: RequestMetrics,
-        log: ConnectionLog,
-        on_halt: Callable[[InvariantViolation], None],
-        on_close: Callable[[ConnectionContext], None],
-    ) -> None:
-        super().__init__(
-            loop, channel.handler, limits=limits, metrics=metrics, log=log, on_halt=on_halt, on_close=on_close
-        )
+    def __init__(self, loop: asyncio.AbstractEventLoop, channel: RequestChannel, ports: ProcessorPorts) -> None:
+        super().__init__(loop, channel.handler, ports)
         self._channel = channel
         self._without_room: list[SocketConnection] = []
         channel.join(self)

@@ -26,7 +26,7 @@ from kavka.metrics import Registry
 from kavka.protocol.connection import ConnectionContext, Handler
 from kavka.runtime.connection_log import ConnectionLog
 from kavka.runtime.listener import Acceptor, ConnectionQuota, ListenerLimits
-from kavka.runtime.processor import ConnectionLimits, Processor
+from kavka.runtime.processor import ConnectionLimits, Processor, ProcessorPorts
 from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
 from kavka.runtime.request_channel import RequestChannel, RequestMetrics
 
@@ -113,15 +113,7 @@ class SocketServer:
         self._fruitless = 0
         self._acceptors: list[Acceptor] = []
         self._metrics = RequestMetrics(registry, api_name)
-        self._processor = Processor(
-            loop,
-            handler,
-            limits=limits.connection,
-            metrics=self._metrics,
-            log=self._log,
-            on_halt=on_halt,
-            on_close=self._on_close,
-        )
+        self._processor = Processor(loop, handler, self._ports(on_halt=on_halt, on_close=self._on_close))
         self._threads: list[ProcessorThread] = []
         self.channel: RequestChannel | None = None
         """Where requests of processors with threads of their own wait; None where there are none."""
@@ -198,6 +190,11 @@ class SocketServer:
         if self._threads:
             self._ask_to_close()
 
+    def _ports(
+        self, *, on_halt: Callable[[InvariantViolation], None], on_close: Callable[[ConnectionContext], None]
+    ) -> ProcessorPorts:
+        return ProcessorPorts(self._limits.connection, self._metrics, self._log, on_halt, on_close)
+
     def _start_threads(self, handler: Handler, on_halt: Callable[[InvariantViolation], None]) -> None:
         channel = self.channel = RequestChannel(self._loop, handler, self._limits.queued_max_requests, on_halt=on_halt)
 
@@ -205,11 +202,10 @@ class SocketServer:
             return QueueingProcessor(
                 loop,
                 channel,
-                limits=self._limits.connection,
-                metrics=self._metrics,
-                log=self._log,
-                on_halt=lambda violation: self._on_loop(on_halt, violation),
-                on_close=lambda context: self._on_loop(self._on_close, context),
+                self._ports(
+                    on_halt=lambda violation: self._on_loop(on_halt, violation),
+                    on_close=lambda context: self._on_loop(self._on_close, context),
+                ),
             )
 
         for index in range(self._limits.network_threads):
