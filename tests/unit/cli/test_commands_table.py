@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,12 @@ def test_a_command_imports_the_modules_of_no_other(capsys: pytest.CaptureFixture
     imported = set(answer.stdout.splitlines()[-1].split()[1:])
     assert imported & {each.module for each in TABLE} <= {"topics", "configs"}
     assert app.info.name == "kavka"
+
+
+def test_the_page_of_the_command_line_has_the_table() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_text()
+    section, found = "", []
+    for left, name, text in re.findall(r"^\| (\w*) ?\| `([a-z-]+)` \| (.*) \|$", page, re.MULTILINE):
+        section = left or section
+        found.append((name, section, text))
+    assert found == [(each.name, each.section, each.summary) for each in TABLE]
