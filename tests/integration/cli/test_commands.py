@@ -287,3 +287,17 @@ def test_settings_of_a_broker(run: Run) -> None:
     assert len(answer(run("configs", "describe", "--broker", "1", "--all", "--json"))) > 300
     failed = run("configs", "set", "--broker", "1", "broker.id=9", status=1)
     assert b"broker.id cannot be changed while the broker runs" in failed.stderr
+
+
+def test_an_offset_beyond_the_end_is_said(run: Run, topic: str) -> None:
+    run("produce", topic, given=b"a\nb\n")
+    result = run("consume", topic, "-o", "7", "-e")
+    assert result.stdout == b""
+    assert f"{topic}-0: offset 7 is beyond the end of the log, 2" in result.stderr.decode()
+    assert run("consume", topic, "-o", "7", "-e", "-q").stderr == b""
+    assert run("consume", topic, "-o", "2", "-e").stderr == b""
+
+
+def test_a_broker_that_is_not_there_has_no_story(run: Run, bootstrap: str) -> None:
+    refused = run("why", "broker", "99", status=1).stderr.decode()
+    assert "there is no broker 99" in refused or "this cluster has no topic __kavka_decisions" in refused
