@@ -1,7 +1,8 @@
 """Pipelines: Spark Declarative Pipelines (SDP) with kavka's formats, run again and again, or as one long session.
 
+    order.py          what a driver's process must do, on its command line
     spec.py           pipeline.yml: what SDP takes, and kavka's own key
-    runner.py         starts Spark's driver as a process of its own, tells what it does, ends it
+    runner.py         starts Spark's driver as a process of its own, reports what it does, ends it
     driver.py         that process: one run, runs again and again, a check, or the long session
     triggered.py      a run of SDP: what is new since the last one, through all flows
     long_session.py   the same definitions as Structured Streaming queries that go on
@@ -12,8 +13,12 @@
     progress.py       Spark's reports as rows in and out, lag and seconds for each flow
     event_log.py      where Spark's reports come from in a run of SDP
     problems.py       an exception as a sentence with flow, file and line
+    spark_settings.py settings with which a session starts
+    shipped.py        the pipelines that come with kavka, copied into a user's folder
+    skew_plan.py, topology.py, lag_policy_sweep.py, fsck.py, replica_directories.py
+                      what these pipelines need besides Spark
     examples/         pipelines to begin with: `kavka pipeline init --example NAME`
 
-The process that runs Spark is another one than the command's, so that a driver may die, be killed and be started again
-without taking its teller along. Between them is the journal, a file that only grows.
+Spark does not run in the command's process, so a driver may die, be killed and be started again while the command goes on
+and reports it. Between them is the journal, a file that only grows.
 """
