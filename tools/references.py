@@ -9,8 +9,9 @@
 Numbers are looked for in strings and comments of Python files, and in pages. The way back is checked as well: a file
 that a row names exists, and cites the rule.
 
-Two more things are checked in pages: a link to another page leads to that page, and to a heading of it if it names
-one; and docs/index.md has a link to every page in docs/.
+Three more things are checked in pages: a file that ARCHITECTURE.md, CONTRIBUTING.md or docs/design/ names exists; a
+link to another page leads to that page, and to a heading of it if it names one; docs/index.md has a link to every page
+in docs/.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ RULES: Final = "docs/design/rules.md"
 BUGS: Final = "docs/design/known-bugs.md"
 ARTICLES: Final = "docs/design/articles.md"
 INDEX: Final = "docs/index.md"
+GUIDES: Final = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design/choices.md")
 
 _NUMBER: Final = re.compile(r"\b(?:[RPGS]\d{1,2}|[Aa]rticle \d{3})\b(?!-)")
 _ROW: Final = re.compile(r"^\| ([RPGS]\d{1,2}) \|", re.MULTILINE)
@@ -101,7 +103,7 @@ def _unknown_numbers(texts: Mapping[str, Text]) -> Iterator[str]:
 
 
 def _rows_without_proof(texts: Mapping[str, Text], played: set[str]) -> Iterator[str]:
-    for page in (RULES, BUGS, ARTICLES):
+    for page in (RULES, BUGS, ARTICLES, *(guide for guide in GUIDES if guide in texts)):
         for name in sorted(set(_FILE.findall(texts[page].content))):
             if _named(name, texts) is None:
                 yield f"{page}: there is no {name}"

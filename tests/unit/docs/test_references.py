@@ -87,6 +87,14 @@ def test_links_in_blocks_of_code_and_to_other_places_are_nobody_s_business() -> 
     assert found(INDEX=PAGES[INDEX] + others) == []
 
 
+def test_a_file_that_a_guide_names_exists() -> None:
+    page = "ARCHITECTURE.md"
+    texts = PAGES | {page: "see log/log.py and log/gone.py"}
+    assert problems((Text(path, text, (text,)) for path, text in texts.items()), ["S1: a crash"]) == [
+        f"{page}: there is no log/gone.py"
+    ]
+
+
 def test_a_page_that_the_index_leaves_out_is_named() -> None:
     assert found(INDEX=PAGES[INDEX].replace("design/rules.md", "design/articles.md")) == [
         f"{INDEX}: no link leads to {RULES}"
