@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_said_before_anything_runs(spark: SparkSession, kav
         return str(caught.value)
 
     assert "did you mean 'topic'?" in refusal(frame, topics="t")
-    assert "set option 'topic', or give a column 'topic'" in refusal(frame)
+    assert "set option 'topic', or add a column 'topic'" in refusal(frame)
     assert "CAST(value AS STRING) AS value" in refusal(frame.selectExpr("CAST(value AS INT) AS value"), topic="t")
     assert "did you mean 'Value'?" in refusal(frame.withColumnRenamed("value", "Value"), topic="t")
     assert "exactlyOnceId" in refusal(frame, topic="t", exactlyOnce="true")
