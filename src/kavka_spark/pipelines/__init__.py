@@ -19,6 +19,6 @@
                       what these pipelines need besides Spark
     examples/         pipelines to begin with: `kavka pipeline init --example NAME`
 
-Spark does not run in the command's process, so a driver may die, be killed and be started again while the command goes on
-and reports it. Between them is the journal, a file that only grows.
+Spark does not run in the command's process, so a driver may die, be killed and be started again while the command goes
+on and reports it. Between them is the journal, a file that only grows.
 """
