@@ -138,28 +138,7 @@ def run_plan(
         clock_drift=plan.clock_drift,
     )
     world.scheduler.look_closely(closely)
-    violation = detail = rule = ""
-    lines = sink.set(world.observer.states.on_line)
-    all_lines = levels.set(LogLevels(Level.DEBUG))
-    try:
-        world.start()
-        world.run_swarm(
-            hours=hours,
-            producers=plan.producers,
-            mean_pause_s=plan.mean_pause_s,
-            hasty=plan.hasty,
-            members=plan.members,
-            transactors=plan.transactors,
-        )
-        world.settle(core_first=plan.core_first)
-    except (Violation, BrokerBug) as failure:
-        violation, rule, detail = str(failure), rule_of(failure), _trace_of(failure, world)
-    except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
-        violation, rule = f"{type(failure).__name__}: {failure}", rule_of(failure)
-        detail = _trace_of(failure, world)
-    finally:
-        sink.reset(lines)
-        levels.reset(all_lines)
+    violation, rule, detail = _play(world, plan, hours)
     return SeedResult(
         seed=seed,
         digest=world.digest,
@@ -180,6 +159,31 @@ def run_plan(
         swarm_seconds=min(world.faults.elapsed_s, 3_600 * hours),
         milestones=tuple(world.scheduler.milestones),
     )
+
+
+def _play(world: World, plan: Plan, hours: float) -> tuple[str, str, str]:
+    """Plays the plan to its end or first failure: what was broken, which rule, where; '' for each if nothing was."""
+    lines = sink.set(world.observer.states.on_line)
+    all_lines = levels.set(LogLevels(Level.DEBUG))
+    try:
+        world.start()
+        world.run_swarm(
+            hours=hours,
+            producers=plan.producers,
+            mean_pause_s=plan.mean_pause_s,
+            hasty=plan.hasty,
+            members=plan.members,
+            transactors=plan.transactors,
+        )
+        world.settle(core_first=plan.core_first)
+    except (Violation, BrokerBug) as failure:
+        return str(failure), rule_of(failure), _trace_of(failure, world)
+    except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
+        return f"{type(failure).__name__}: {failure}", rule_of(failure), _trace_of(failure, world)
+    finally:
+        sink.reset(lines)
+        levels.reset(all_lines)
+    return "", "", ""
 
 
 def rule_of(failure: BaseException) -> str:

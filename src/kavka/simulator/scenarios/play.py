@@ -74,7 +74,7 @@ class Unexpected(Exception):
 
 
 class Play:
-    """A scenario while it is played."""
+    """A scenario while it is played. Each word in which scenarios are told is a method: hence so many."""
 
     def __init__(
         self,
