@@ -132,11 +132,10 @@ def run(
         usage("--for is about --continuous")
     if continuous and (refresh or full_refresh or full_refresh_all):
         usage("--refresh and --full-refresh are about triggered runs", "run once without --continuous")
-    order = _order(
-        pipeline,
-        "continuous" if continuous else "run",
-        bootstrap,
-        settings,
+    from dataclasses import replace
+
+    order = replace(
+        _order(pipeline, "continuous" if continuous else "run", bootstrap, settings),
         for_s=_duration("--for", for_time),
         refresh=tuple(refresh or ()),
         full_refresh=tuple(full_refresh or ()),
@@ -189,32 +188,13 @@ def status(
 
 
 def _order(
-    pipeline: str,
-    mode: Mode,
-    bootstrap: str | None,
-    settings: list[str] | None,
-    *,
-    for_s: float | None = None,
-    refresh: tuple[str, ...] = (),
-    full_refresh: tuple[str, ...] = (),
-    full_refresh_all: bool = False,
-    needs_spark: bool = True,
+    pipeline: str, mode: Mode, bootstrap: str | None, settings: list[str] | None, *, needs_spark: bool = True
 ) -> Order:
     if needs_spark:
         need_spark()
     from kavka_spark.pipelines.order import Order
 
-    return Order(
-        pipeline,
-        "",
-        mode,
-        bootstrap,
-        tuple(settings or ()),
-        for_s=for_s,
-        refresh=refresh,
-        full_refresh=full_refresh,
-        full_refresh_all=full_refresh_all,
-    )
+    return Order(pipeline, "", mode, bootstrap, tuple(settings or ()))
 
 
 def _spec(order: Order) -> PipelineSpec:

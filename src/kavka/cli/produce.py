@@ -162,7 +162,7 @@ def produce(
     )
     for file in files or []:
         _require_readable(file)
-    send_all(bootstrap, topic, files or [], form, settings, partition=partition, quiet=quiet, as_json=as_json)
+    send_all(bootstrap, Order(topic, files or [], form, partition), settings, quiet=quiet, as_json=as_json)
 
 
 def _require_readable(path: str) -> None:
@@ -172,19 +172,19 @@ def _require_readable(path: str) -> None:
         raise Failure(f"cannot read {path}: {why}", "name a file that you may read")
 
 
-def send_all(
-    bootstrap: str | None,
-    topic: str,
-    files: Sequence[str],
-    form: Input,
-    settings: ProducerSettings,
-    *,
-    partition: int | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+class Order(NamedTuple):
+    """What to send, and where to. Without a partition each record's own, its key or turns choose one."""
+
+    topic: str
+    files: Sequence[str]
+    form: Input
+    partition: int | None = None
+
+
+def send_all(bootstrap: str | None, order: Order, settings: ProducerSettings, *, quiet: bool, as_json: bool) -> None:
     """Sends all of the input. Raises Failure for the first record that was not taken."""
-    sources = list(files) or [STANDARD_INPUT]
+    topic = order.topic
+    sources = list(order.files) or [STANDARD_INPUT]
     progress = Progress("Sent", _total_bytes(sources), quiet=quiet)
     if sources == [STANDARD_INPUT] and sys.stdin.isatty() and not quiet:
         note(f"Each line becomes a record of {topic}; Ctrl-D ends the input.")
@@ -193,7 +193,7 @@ def send_all(
         from kavka.client.producer import Producer
 
         async with Producer(cluster, settings) as producer:
-            return await _Sending(cluster, producer, topic, form, partition, progress).run(sources)
+            return await _Sending(cluster, producer, topic, order.form, order.partition, progress).run(sources)
 
     try:
         outcome = with_cluster(bootstrap, work, quiet=quiet)
