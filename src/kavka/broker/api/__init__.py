@@ -14,6 +14,7 @@ Each module opens with what the API does here (Behaviour), which versions it has
     loader        finds the handler of an API, the only module that imports handlers; versions: `broker/api_table.py`
     ports         what a broker must have so that all of this can be served; each room has a `ports` of its own
     endpoints     where clients reach the live brokers
+    by_topic      partitions gathered by topic, as answers list them
 
 A handler is `handle(broker, request, message)`. `broker` is known by the Protocol in the room's `ports`; `message` is
 the decoded request. It returns the response message, an awaitable of it, or None for no answer at all.

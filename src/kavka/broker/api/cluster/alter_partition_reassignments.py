@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.by_topic import by_topic
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
@@ -50,16 +51,21 @@ async def _alter(
             error_code=ErrorCode.NOT_CONTROLLER,
             error_message=str(not_controller),
         )
-    topics: dict[str, ReassignableTopicResponse] = {}
-    for (name, number), refused in outcomes.items():
-        topic = topics.setdefault(name, ReassignableTopicResponse(name=name, partitions=[]))
-        topic.partitions.append(
-            ReassignablePartitionResponse(
-                partition_index=number,
-                error_code=ErrorCode.NONE if refused is None else refused.code,
-                error_message=None if refused is None else refused.message,
-            )
-        )
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=may_change_factor, error_message=None, responses=list(topics.values())
+        allow_replication_factor_change=may_change_factor,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=index,
+                        error_code=ErrorCode.NONE if refused is None else refused.code,
+                        error_message=None if refused is None else refused.message,
+                    )
+                    for index, refused in partitions
+                ],
+            )
+            for topic, partitions in by_topic(outcomes.items()).items()
+        ],
     )

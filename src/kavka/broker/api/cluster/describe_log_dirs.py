@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.by_topic import by_topic
 from kavka.errors import ErrorCode
 from kavka.log.log_manager import LogDirectoryInfo
 from kavka.log.log_move import LogMove
@@ -45,17 +46,15 @@ def _directory(
 ) -> DescribeLogDirsResult:
     if info.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=info.path, topics=[])
-    topics: dict[str, DescribeLogDirsTopic] = {}
     listed = [(log.topic_partition, _log(log)) for log in info.logs]
     listed += [(move.log.topic_partition, _move(move)) for move in moves]
-    for partition, described in listed:
-        if wanted is None or partition in wanted:
-            topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic, partitions=[]))
-            topic.partitions.append(described)
+    topics = by_topic((partition, log) for partition, log in listed if wanted is None or partition in wanted)
     return DescribeLogDirsResult(
         error_code=ErrorCode.NONE,
         log_dir=info.path,
-        topics=list(topics.values()),
+        topics=[
+            DescribeLogDirsTopic(name=topic, partitions=[log for _index, log in logs]) for topic, logs in topics.items()
+        ],
         total_bytes=info.total_bytes,
         usable_bytes=info.usable_bytes,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from kavka.broker.api.by_topic import by_topic
 from kavka.controller.decide.requested_election import ElectionType
 from kavka.controller.term.controller_term import NotController
 from kavka.controller.work.elections import ElectionOutcome
@@ -71,10 +72,13 @@ def _refused(code: ErrorCode, message: str, partitions: Iterable[TopicPartition]
 
 
 def _results(outcomes: Iterable[tuple[TopicPartition, ElectionOutcome]]) -> list[ReplicaElectionResult]:
-    topics: dict[str, ReplicaElectionResult] = {}
-    for (name, number), outcome in outcomes:
-        topic = topics.setdefault(name, ReplicaElectionResult(topic=name, partition_result=[]))
-        topic.partition_result.append(
-            PartitionResult(partition_id=number, error_code=outcome.code, error_message=outcome.message)
+    return [
+        ReplicaElectionResult(
+            topic=topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=outcome.code, error_message=outcome.message)
+                for index, outcome in partitions
+            ],
         )
-    return list(topics.values())
+        for topic, partitions in by_topic(outcomes).items()
+    ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kavka.broker.api.by_topic import by_topic
 from kavka.controller.term.controller_term import NotController
 from kavka.errors import ErrorCode
 from kavka.model import TopicPartition
@@ -36,15 +37,21 @@ def handle(
     if message.topics is not None:
         asked = [TopicPartition(topic.name, number) for topic in message.topics for number in topic.partition_indexes]
         under_way = {partition: under_way[partition] for partition in asked if partition in under_way}
-    topics: dict[str, OngoingTopicReassignment] = {}
-    for (name, number), assignment in under_way.items():
-        topic = topics.setdefault(name, OngoingTopicReassignment(name=name, partitions=[]))
-        topic.partitions.append(
-            OngoingPartitionReassignment(
-                partition_index=number,
-                replicas=list(assignment.replicas),
-                adding_replicas=list(assignment.adding),
-                removing_replicas=list(assignment.removing),
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic,
+                partitions=[
+                    OngoingPartitionReassignment(
+                        partition_index=index,
+                        replicas=list(assignment.replicas),
+                        adding_replicas=list(assignment.adding),
+                        removing_replicas=list(assignment.removing),
+                    )
+                    for index, assignment in partitions
+                ],
             )
-        )
-    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+            for topic, partitions in by_topic(under_way.items()).items()
+        ],
+    )

@@ -11,8 +11,9 @@ Not supported  Version 0 (offsets in ZooKeeper): Apache Kafka 4 dropped it too.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kavka.broker.api.by_topic import by_topic
 from kavka.coordinator.groups.decide.records import CommittedOffset
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, NO_OFFSET
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kavka.protocol.connection import Request
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
+AnyPartition = TypeVar("AnyPartition", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 _NOTHING = CommittedOffset(NO_OFFSET, NO_EPOCH, "", -1)
 
 
@@ -73,23 +75,17 @@ def _offsets(
 def _topics(
     found: list[tuple[str, int, CommittedOffset]], unstable: frozenset[tuple[str, int]], error: ErrorCode
 ) -> list[OffsetFetchResponseTopic]:
-    topics: dict[str, OffsetFetchResponseTopic] = {}
-    for name, index, committed in found:
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = OffsetFetchResponseTopic(name=name, partitions=[])
-        is_unstable = (name, index) in unstable
-        shown = _NOTHING if is_unstable else committed
-        topic.partitions.append(
-            OffsetFetchResponsePartition(
-                partition_index=index,
-                committed_offset=shown.offset,
-                committed_leader_epoch=shown.leader_epoch,
-                metadata=shown.metadata,
-                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else error,
-            )
+    topics = by_topic(((name, index), committed) for name, index, committed in found)
+    return [
+        OffsetFetchResponseTopic(
+            name=name,
+            partitions=[
+                _partition(OffsetFetchResponsePartition, index, committed, error, is_unstable=(name, index) in unstable)
+                for index, committed in partitions
+            ],
         )
-    return list(topics.values())
+        for name, partitions in topics.items()
+    ]
 
 
 def _group(
@@ -105,21 +101,28 @@ def _group(
         return OffsetFetchResponseGroup(group_id=group_id, error_code=refused.code, topics=[])
     answer = OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.NONE, topics=[])
     if group.topics is None:
-        topics: dict[str, OffsetFetchResponseTopics] = {}
-        for name, index, committed in found:
+        for name, committed_ones in by_topic(((name, index), committed) for name, index, committed in found).items():
             topic_id = broker.metadata.topic_id(name)
             if by_id and not topic_id.int:
                 continue  # the topic is gone and has no id to be named by
-            topics.setdefault(
-                name, OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=[])
-            ).partitions.append(_partition(index, committed, ErrorCode.NONE, is_unstable=(name, index) in unstable))
-        answer.topics.extend(topics.values())
+            partitions = [
+                _partition(
+                    OffsetFetchResponsePartitions,
+                    index,
+                    committed,
+                    ErrorCode.NONE,
+                    is_unstable=(name, index) in unstable,
+                )
+                for index, committed in committed_ones
+            ]
+            answer.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
         return answer
     for topic in group.topics:
         known = _name(broker, topic.name, topic.topic_id, by_id=by_id)
         error = ErrorCode.UNKNOWN_TOPIC_ID if known is None else ErrorCode.NONE
         partitions = [
             _partition(
+                OffsetFetchResponsePartitions,
                 index,
                 _NOTHING if known is None else broker.groups.offsets.fetch(group_id, known, index) or _NOTHING,
                 error,
@@ -136,10 +139,11 @@ def _name(broker: GroupsBroker, name: str, topic_id: uuid.UUID, *, by_id: bool) 
 
 
 def _partition(
-    index: int, committed: CommittedOffset, error: ErrorCode, *, is_unstable: bool
-) -> OffsetFetchResponsePartitions:
+    message: type[AnyPartition], index: int, committed: CommittedOffset, error: ErrorCode, *, is_unstable: bool
+) -> AnyPartition:
+    """The partition as `message` shows it, which versions before 8 and later ones have each their own."""
     shown = _NOTHING if is_unstable else committed
-    return OffsetFetchResponsePartitions(
+    return message(
         partition_index=index,
         committed_offset=shown.offset,
         committed_leader_epoch=shown.leader_epoch,
