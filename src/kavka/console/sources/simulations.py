@@ -33,6 +33,8 @@ KEPT: Final = 20
 MAX_SEED: Final = 1_000_000
 MAX_MINUTES: Final = 20
 MAX_BROKERS: Final = 5
+END_S: Final = 5.0
+"""How long a killed process may take to be gone."""
 NICE: Final = 10
 MAX_ERROR: Final = 2_000
 """Characters of what a failed run said."""
@@ -116,7 +118,7 @@ class Simulations:
             except (TimeoutError, ValueError):
                 return ()
             finally:
-                _kill(process)
+                await _end(process)
         return self._scenarios
 
     def start_scenario(self, name: str, seed: int) -> Run:
@@ -206,7 +208,7 @@ class Simulations:
             run.error = f"It could not be started: {problem.strerror}."
         finally:
             if process is not None:
-                _kill(process)
+                await _end(process)
             run.ended_ms = _now_ms()
 
     def _take(self, run: Run, status: int, output: bytes, errors: bytes, page: Path) -> None:
@@ -233,10 +235,15 @@ def _quoted(word: str) -> str:
     return word if word.replace("-", "").replace(".", "").isalnum() else f"'{word}'"
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL)
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kills a process that has not ended, and waits until it has: its pipes are closed while the loop still runs."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_S):
+            await process.communicate()
 
 
 def _now_ms() -> int:
