@@ -47,12 +47,12 @@ conformance: setup ## every client and Apache Kafka itself beside kavka; writes 
 	  $(PYTHON) tools/client_matrix.py record .cache/conformance.xml && exit $$status
 
 upstream: setup ## the integration tests of kafka-python, aiokafka and franz-go against kavka; SUITES=aiokafka for one of them
-	@PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run $(SUITES)
+	@$(PYTHON) -m tests.conformance.upstream.run $(SUITES)
 
 ecosystem: setup ## Kafka Connect, MirrorMaker 2 and clients' own tests, as published, on kavka and on Apache Kafka
 	@KAVKA_ECOSYSTEM=1 $(PYTHON) -m pytest tests/ecosystem; status=$$?; \
 	  for against in kavka kafka; do \
-	    PYTHONPATH=tests $(PYTHON) -m conformance.upstream.run --against $$against $(ECOSYSTEM_SUITES) || status=1; \
+	    $(PYTHON) -m tests.conformance.upstream.run --against $$against $(ECOSYSTEM_SUITES) || status=1; \
 	  done; exit $$status
 
 demo: setup ## three brokers, 336,776 real records in and out, a leader killed, a follower stopped, a pipeline on Spark, nothing lost
@@ -65,13 +65,13 @@ bench-cluster: setup ## three brokers of each in turn: throughput, failover, 10,
 	@$(PYTHON) -m benchmarks.cluster
 
 bench-spark: setup ## kavka's Spark source beside Spark's own Kafka connector, in turn in one session (a quarter of an hour)
-	@PYTHONPATH=tests $(PYTHON) -m benchmarks.spark --keep
+	@$(PYTHON) -m benchmarks.spark --keep
 
 chaos: setup ## three and five brokers under faults for CHAOS_SECONDS, and a checker of what their clients saw
-	@PYTHONPATH=tests $(PYTHON) -m chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
+	@$(PYTHON) -m tests.chaos.run --seconds $(CHAOS_SECONDS) $(CHAOS)
 
 simulate: setup ## SEEDS simulated clusters under faults on all cores, every rule checked after every step; figures and targets
-	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests/simulation/mutant_report.py \
+	@$(PYTHON) -m kavka.simulator.runs.campaign --seeds $(SEEDS) --twins $(TWINS) --mutants tests.simulation.mutant_report \
 	  $(SIMULATE)
 
 fuzz: setup ## malformed requests for every API, from the message schemas

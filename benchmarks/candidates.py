@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from apache_kafka import VERSIONS, ApacheKafka
-from kavka_process import CpuSeconds, KavkaProcess
+from tests.apache_kafka import VERSIONS, ApacheKafka
+from tests.kit.kavka_process import CpuSeconds, KavkaProcess
 
 
 class Candidate(Protocol):

@@ -15,13 +15,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from apache_kafka import PeerMissing, installed
+from tests.apache_kafka import PeerMissing, installed
+from tests.kit.kavka_process import ProcessFailed
+
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.cluster_candidates import ClusterCandidate, cluster_candidate
 from benchmarks.cluster_rows import CLUSTER_GROUPS, ONCE, ClusterGroup, ClusterSizes, live
 from benchmarks.results import Measured, Run
 from benchmarks.run import QUICK_DIVISOR, console, keep, show, show_comparison, start_run
-from kavka_process import ProcessFailed
 
 NAME = "three-brokers"
 

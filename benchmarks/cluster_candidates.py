@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
+from tests.apache_kafka import ApacheKafka, run_tool
+from tests.kit.kavka_process import CpuSeconds, answers_metadata, cpu_seconds, free_port, resident_bytes
+from tests.kit.process_cluster import ProcessCluster
 
-from apache_kafka import ApacheKafka, run_tool
 from benchmarks.candidates import Kafka, Kavka
-from kavka_process import CpuSeconds, answers_metadata, cpu_seconds, free_port, resident_bytes
-from process_cluster import ProcessCluster
 
 BROKERS = 3
 SETTLE_S = 3.0

@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported in fact
+from tests.apache_kafka import run_tool
+from tests.kit.broker_client import BrokerClient, Closed, batch
+from tests.kit.kavka_process import CpuSeconds
 
-from apache_kafka import run_tool
 from benchmarks import load_generator
 from benchmarks.cluster_candidates import BROKERS, ClusterCandidate, cpu_of, memory_of
 from benchmarks.rows import (
@@ -29,10 +31,8 @@ from benchmarks.rows import (
     Measurement,
     touch_page_cache,
 )
-from broker_client import BrokerClient, Closed, batch
 from kavka.protocol.messages import MetadataRequest
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
-from kavka_process import CpuSeconds
 
 IDLE_S = 5.0
 PARTITIONS_UNDER_FAULT = 6

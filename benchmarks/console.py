@@ -23,15 +23,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 from confluent_kafka import Producer
+from tests.kit.kavka_process import free_port, resident_bytes
 
 from benchmarks.load_generator import run as run_load
-from kavka_process import free_port, resident_bytes
 
 HOST = "127.0.0.1"
 START_S = 60

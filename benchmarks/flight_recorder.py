@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.kit.kavka_process import cpu_seconds
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 from benchmarks import load_generator
 from kavka.config.broker import BrokerConfig
@@ -36,8 +38,6 @@ from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.replay.metadata_log import MetadataLog
 from kavka.replication.decide.partition import Partition
 from kavka.runtime.disk import LocalFileSystem
-from kavka_process import cpu_seconds
-from process_cluster import ProcessCluster, eventually
 
 if TYPE_CHECKING:
     from kavka.log.unified_log import UnifiedLog

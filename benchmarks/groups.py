@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 import uuid
@@ -22,10 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from tests.apache_kafka import ApacheKafka
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import KavkaProcess, resident_bytes
 
-from apache_kafka import ApacheKafka
-from broker_client import BrokerClient
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -37,7 +36,6 @@ from kavka.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from kavka.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from kavka_process import KavkaProcess, resident_bytes
 
 TOPIC = "measured"
 PARTITIONS = 200

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported in fact
+from tests.apache_kafka import run_tool
+from tests.kit.kavka_process import CpuSeconds
 
-from apache_kafka import run_tool
 from benchmarks import load_generator
 from benchmarks.candidates import Candidate
-from kavka_process import CpuSeconds
 
 PARTITIONS = 1000
 IDLE_S = 5.0

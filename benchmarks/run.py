@@ -20,13 +20,13 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from tests.apache_kafka import PeerMissing, installed
+from tests.kit.kavka_process import ProcessFailed
 
-from apache_kafka import PeerMissing, installed
 from benchmarks import PROJECT, load_generator, render
 from benchmarks.candidates import Candidate, candidate
 from benchmarks.results import Measured, Run, compare, machine, merge, read, write
 from benchmarks.rows import GROUPS, Group, Sizes, live
-from kavka_process import ProcessFailed
 
 QUICK_DIVISOR = 5
 

@@ -25,13 +25,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from apache_kafka import ApacheKafka, PeerMissing
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import KavkaProcess, ProcessFailed
+from tests.kit.official_connector import VERSION, connector_jars
+from tests.kit.topic_filler import create_topic, produce
+
 from benchmarks.render import RESULTS, render
 from benchmarks.spark_results import Row, keep, section
-from kavka_process import KavkaProcess, ProcessFailed
 from kavka_spark import session
-from official_connector import VERSION, connector_jars
-from topic_filler import create_topic, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

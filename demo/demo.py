@@ -30,12 +30,12 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition  # type: i
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata  # type: ignore[attr-defined]  # exported in fact
 from rich.console import Console
+from tests.kit.kavka_process import ProcessFailed
 
 from demo.delays import Delay, airlines_file, delays_of, difference, read_airlines
 from demo.flights import DataSetMissing, Flight, read_flights
 from demo.pipeline import RESULT_PARTITIONS, Pipeline, PipelineFailed, in_order_of_time, why_not
 from demo.processes import BROKERS, Processes
-from kavka_process import ProcessFailed
 
 PARTITIONS = 6
 FETCH_BYTES = 4 * 2**20

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from kavka_process import ProcessFailed, answers_metadata, free_port
+from tests.kit.kavka_process import ProcessFailed, answers_metadata, free_port
 
 BROKERS = 3
 READY_S = 60.0

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-# The modules beside this file are imported by their bare names, and benchmarks/ and demo/ as packages, under whichever
-# import mode pytest runs.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from apache_kafka import ApacheKafka, PeerMissing
-from kavka_process import KavkaProcess, free_port
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import KavkaProcess, free_port
 
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"

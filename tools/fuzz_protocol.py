@@ -490,8 +490,8 @@ class Fuzzer:
 @contextmanager
 def own_broker() -> Iterator[tuple[tuple[str, int], int]]:
     """A broker for this run, in a process of its own."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-    process = importlib.import_module("kavka_process").KavkaProcess
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this is a program; the tests are a package
+    process = importlib.import_module("tests.kit.kavka_process").KavkaProcess
 
     with tempfile.TemporaryDirectory(prefix="kavka-fuzz-") as directory:
         settings = {"auto.create.topics.enable": "false"}

@@ -46,13 +46,13 @@ lay_venv() {
 }
 
 missing_packages() { # the Debian packages whose programs are missing
-  # tests/zookeeper_ensemble.py takes the jars that lie beside Apache Kafka's, else those of the package.
+  # tests/kit/zookeeper_ensemble.py takes the jars that lie beside Apache Kafka's, else those of the package.
   compgen -G "${PEERS_HOME:-$HOME/.cache/kavka-peers}/kafka-3*/zookeeper-jute-*.jar" > /dev/null \
     || [ -f /usr/share/java/zookeeper.jar ] || echo zookeeper
   command -v kcat > /dev/null || command -v kafkacat > /dev/null || echo kcat
   command -v javac > /dev/null || echo default-jdk-headless
   command -v mvn > /dev/null || echo maven
-  # Any of the names that tests/browser.py looks for.
+  # Any of the names that tests/kit/browser.py looks for.
   command -v chromium > /dev/null || command -v google-chrome > /dev/null \
     || command -v chromium-browser > /dev/null || echo chromium
 }

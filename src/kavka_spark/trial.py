@@ -23,11 +23,11 @@ def try_session() -> Finding:
     began = time.monotonic()
     try:
         spark = session("kavka spark doctor", **{"spark.master": "local[1]", "spark.ui.enabled": "false"})
-    except Exception as problem:  # whatever keeps Spark from starting is the finding
+    except Exception as problem:  # noqa: BLE001  # whatever keeps Spark from starting is the finding
         return Finding("session", Verdict.WRONG, f"does not start: {_first_line(problem)}", "see the lines above it")
     try:
         versions = spark.range(ROWS).mapInArrow(_versions, "python string, pyarrow string").distinct().collect()
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001  # whatever fails here is the finding
         return Finding("session", Verdict.WRONG, f"a worker fails: {_first_line(problem)}", "see workers' python")
     finally:
         spark.stop()

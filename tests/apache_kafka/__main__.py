@@ -1,4 +1,4 @@
-"""Apache Kafka by hand: PYTHONPATH=tests .venv/bin/python -m apache_kafka start zk 3 19092 /tmp/peer."""
+"""Apache Kafka by hand: .venv/bin/python -m tests.apache_kafka start zk 3 19092 /tmp/peer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from apache_kafka.cluster import ApacheKafka, _running
-from apache_kafka.release import VERSIONS, PeerMissing, Release, UnknownTool
-from apache_kafka.servers import Servers
-from kavka_process import ProcessFailed
+from tests.apache_kafka.cluster import ApacheKafka, _running
+from tests.apache_kafka.release import VERSIONS, PeerMissing, Release, UnknownTool
+from tests.apache_kafka.servers import Servers
+from tests.kit.kavka_process import ProcessFailed
 
 MODES = f"zk ({VERSIONS['zk']}) or kraft ({VERSIONS['kraft']})"
 

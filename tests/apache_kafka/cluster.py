@@ -21,9 +21,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from apache_kafka.release import FLAGS, VERSIONS, Release
-from apache_kafka.servers import ZOOKEEPER, Servers
-from kavka_process import HOST, CpuSeconds, ProcessFailed, answers_metadata, cpu_seconds, free_port, resident_bytes
+from tests.apache_kafka.release import FLAGS, VERSIONS, Release
+from tests.apache_kafka.servers import ZOOKEEPER, Servers
+from tests.kit.kavka_process import (
+    HOST,
+    CpuSeconds,
+    ProcessFailed,
+    answers_metadata,
+    cpu_seconds,
+    free_port,
+    resident_bytes,
+)
 
 DEFAULT_HEAP: Final = "-Xmx1G -Xms1G"
 """Kafka's own, of each broker."""
@@ -86,7 +94,7 @@ class ApacheKafka:
         return [
             "python",
             "-m",
-            "apache_kafka",
+            "tests.apache_kafka",
             "start",
             self.mode,
             str(self.brokers),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
 
-from chaos.nemesis import CLIENT_FAULTS, Fault
-from process_cluster import ProcessCluster, eventually
+from tests.chaos.nemesis import CLIENT_FAULTS, Fault
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 Say = Callable[[str], None]
 CONVERGENCE_S = 90.0

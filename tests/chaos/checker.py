@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from chaos.history import NEVER, UNKNOWN_OFFSET, History, Reads, Value
+from tests.chaos.history import NEVER, UNKNOWN_OFFSET, History, Reads, Value
 
 
 class Kind(Enum):

@@ -27,16 +27,16 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from chaos.campaign import Campaign, Outcome, Say, bugs_in_logs, create_topics, wait_until_whole
-from chaos.checker import check, count
-from chaos.nemesis import CLIENT_FAULTS, Nemesis, usable
-from chaos.output_checker import Outputs, check_outputs, count_flaws
-from chaos.outputs import Event, Output, decoded_output, read_journals
-from chaos.replica_logs import differences
-from chaos.transformer import FAILED
-from chaos.workload import CONSUMER, Workload, WorkloadFailed
-from kavka_process import ProcessFailed
-from process_cluster import ProcessCluster, Server, eventually, kavka_command
+from tests.chaos.campaign import Campaign, Outcome, Say, bugs_in_logs, create_topics, wait_until_whole
+from tests.chaos.checker import check, count
+from tests.chaos.nemesis import CLIENT_FAULTS, Nemesis, usable
+from tests.chaos.output_checker import Outputs, check_outputs, count_flaws
+from tests.chaos.outputs import Event, Output, decoded_output, read_journals
+from tests.chaos.replica_logs import differences
+from tests.chaos.transformer import FAILED
+from tests.chaos.workload import CONSUMER, Workload, WorkloadFailed
+from tests.kit.kavka_process import ProcessFailed
+from tests.kit.process_cluster import ProcessCluster, Server, eventually, kavka_command
 
 INPUT, OUTPUT, GROUP = "inputs", "outputs", "transformers"
 OFFSETS, STATE = "__consumer_offsets", "__transaction_state"
@@ -57,7 +57,7 @@ STABLE_S = TRANSACTION_TIMEOUT_MS / 1000 + 2 * TIME_OUTS_LOOKED_FOR_MS / 1000 + 
 """A time-out, how long it may stay unseen, and the markers of a busy machine."""
 CALL_S = 30.0
 FLAWS_SHOWN = 20
-TESTS = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 
 
 class ExactlyOnceRun:
@@ -95,7 +95,7 @@ class ExactlyOnceRun:
     def _transformer(self, index: int) -> Server:
         directory = self._cluster.directory / "transformers"
         directory.mkdir(exist_ok=True)
-        command = ["env", f"PYTHONPATH={TESTS}", sys.executable, "-m", "chaos.transformer"]
+        command = ["env", f"PYTHONPATH={PROJECT}", sys.executable, "-m", "tests.chaos.transformer"]
         command += ["--bootstrap", self._cluster.bootstrap, "--input", INPUT, "--output", OUTPUT, "--group", GROUP]
         command += ["--transactional-id", transactional_id(index), "--protocol", self._campaign.protocol]
         command += ["--transaction-timeout-ms", str(TRANSACTION_TIMEOUT_MS)]

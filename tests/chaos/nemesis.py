@@ -20,8 +20,8 @@ from typing import NamedTuple
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from kavka_process import ProcessFailed
-from process_cluster import SESSION_TIMEOUT_MS, ProcessCluster, Server
+from tests.kit.kavka_process import ProcessFailed
+from tests.kit.process_cluster import SESSION_TIMEOUT_MS, ProcessCluster, Server
 
 SESSION_S = SESSION_TIMEOUT_MS / 1000
 SOUGHT_SHARE = 0.3

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from chaos.history import History, Value
-from chaos.outputs import Event, Output, Transaction
+from tests.chaos.history import History, Value
+from tests.chaos.outputs import Event, Output, Transaction
 
 
 class Flaw(Enum):

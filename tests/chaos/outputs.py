@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from chaos.history import Value
+from tests.chaos.history import Value
 
 
 class Transaction(NamedTuple):

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from chaos.history import NEVER, History
-from chaos.nemesis import Done
+from tests.chaos.history import NEVER, History
+from tests.chaos.nemesis import Done
 
 GAP_S = 0.1
 """A partition that acknowledges nothing for longer has a gap; producers send to each many times a second."""

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from apache_kafka import PeerMissing
-from chaos import report
-from chaos.campaign import (
+from tests.apache_kafka import PeerMissing
+from tests.chaos import report
+from tests.chaos.campaign import (
     RECORD_FAULTS,
     RECORDS,
     TRANSACTIONS,
@@ -33,14 +33,14 @@ from chaos.campaign import (
     create_topics,
     wait_until_whole,
 )
-from chaos.checker import check, count
-from chaos.exactly_once import EXACTLY_ONCE_SETTINGS, ExactlyOnceRun
-from chaos.nemesis import Fault, Nemesis, usable
-from chaos.replica_logs import differences
-from chaos.workload import Workload, WorkloadFailed
-from kavka_process import ProcessFailed
-from network_lab import NetworkLab, NoNetworkLab
-from process_cluster import ProcessCluster
+from tests.chaos.checker import check, count
+from tests.chaos.exactly_once import EXACTLY_ONCE_SETTINGS, ExactlyOnceRun
+from tests.chaos.nemesis import Fault, Nemesis, usable
+from tests.chaos.replica_logs import differences
+from tests.chaos.workload import Workload, WorkloadFailed
+from tests.kit.kavka_process import ProcessFailed
+from tests.kit.network_lab import NetworkLab, NoNetworkLab
+from tests.kit.process_cluster import ProcessCluster
 
 TOPIC = "chaos"
 # Small segments are rolled many times in a run; lagging followers are dropped soon enough to be seen dropping.

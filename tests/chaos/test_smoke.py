@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.campaign import TRANSACTIONS, Campaign
-from chaos.nemesis import Fault
-from chaos.run import run
+from tests.chaos.campaign import TRANSACTIONS, Campaign
+from tests.chaos.nemesis import Fault
+from tests.chaos.run import run
 
 SEED = 20_190_601
 # Without network faults and small disks it needs no privileges.

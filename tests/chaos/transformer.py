@@ -25,8 +25,8 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
-from chaos.outputs import Event, Journal, Output, Transaction, encoded_output
-from chaos.workload import CLIENT, decoded
+from tests.chaos.outputs import Event, Journal, Output, Transaction, encoded_output
+from tests.chaos.workload import CLIENT, decoded
 
 FEWEST, MOST = 10, 100
 DRAW_S = 0.4

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from chaos.history import UNKNOWN_OFFSET, History, Value
-from chaos.history import Producer as ProducerHistory
+from tests.chaos.history import UNKNOWN_OFFSET, History, Value
+from tests.chaos.history import Producer as ProducerHistory
 
 PADDING = b"." * 60
 

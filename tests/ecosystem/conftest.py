@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from apache_kafka import PeerMissing, Release
+from tests.apache_kafka import PeerMissing, Release
 
 # These are `make ecosystem`, which names this folder: whoever collects all of tests/ does not mean them.
 collect_ignore_glob = [] if os.environ.get("KAVKA_ECOSYSTEM") else ["test_*.py"]

@@ -14,10 +14,10 @@ from types import TracebackType
 
 import pytest
 
-from apache_kafka import Release
-from committed_records import committed_records
-from connect_workers import ConnectWorkers, file_sink, file_source
-from process_cluster import eventually
+from tests.apache_kafka import Release
+from tests.kit.committed_records import committed_records
+from tests.kit.connect_workers import ConnectWorkers, file_sink, file_source
+from tests.kit.process_cluster import eventually
 
 pytestmark = pytest.mark.timeout(600)
 

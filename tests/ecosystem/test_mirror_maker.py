@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from apache_kafka import Release
-from apache_kafka.servers import Servers
-from committed_records import CommittedRecord, committed_records
-from kavka_process import HOST, free_port
-from process_cluster import eventually
+from tests.apache_kafka import Release
+from tests.apache_kafka.servers import Servers
+from tests.kit.committed_records import CommittedRecord, committed_records
+from tests.kit.kavka_process import HOST, free_port
+from tests.kit.process_cluster import eventually
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -1,4 +1,4 @@
-"""Puts every bug back, one by one, and says what found it: python tests/simulation/mutant_report.py
+"""Puts every bug back, one by one, and says what found it: python -m tests.simulation.mutant_report
 
 A line for each; then how many were found, and in how many tries (scenarios or seeds played) at the median. The last
 line is one JSON object: mutants, killed, alive (names), median_tries, median_seconds, seconds.
@@ -14,10 +14,9 @@ import sys
 import time
 from contextlib import redirect_stdout
 
-from mutants import MUTANTS
-from mutation import hunt
-
 from kavka.simulator.runs.shrink import be_quiet
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutation import hunt
 
 
 def main() -> None:

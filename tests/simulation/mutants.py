@@ -6,7 +6,7 @@ producers. Each says whose bug it was.
 
 from __future__ import annotations
 
-from mutation import Change, Mutant, put_back
+from tests.simulation.mutation import Change, Mutant, put_back
 
 __all__ = ["MUTANTS", "Change", "Mutant", "put_back"]
 

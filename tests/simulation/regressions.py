@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mutants import FOLLOWED, Change, Mutant
-
 from kavka.simulator.runs.regression import Regression, regression, strike
 from kavka.simulator.runs.swarm import Plan
+from tests.simulation.mutants import FOLLOWED, Change, Mutant
 
 
 class Entry(NamedTuple):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from mutants import MUTANTS, Mutant
-from mutation import hunt
+
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutation import hunt
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from browser import BROWSER, dump_dom
 from kavka.simulator.runs.page import render
 from kavka.simulator.runs.recorded_run import Wish, run
+from tests.kit.browser import BROWSER, dump_dom
 
 PROBE = """<script>
 addEventListener("load", () => {

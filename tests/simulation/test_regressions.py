@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from mutants import put_back
-from regressions import REGRESSIONS, Entry
 
 from kavka.simulator.runs.swarm import SeedResult
+from tests.simulation.mutants import put_back
+from tests.simulation.regressions import REGRESSIONS, Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 

@@ -10,10 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from mutants import MUTANTS, put_back
-from test_page_in_a_browser import PROBE
 
-from browser import BROWSER, dump_dom
 from kavka.cli.replay import Replay
 from kavka.flight.format import FLIGHT_FILES
 from kavka.flight.ring import FlightRing, find_rings
@@ -22,6 +19,9 @@ from kavka.replay.cluster_replay import ReplayedCluster, replay_cluster
 from kavka.simulator.faults.mix import FaultMix
 from kavka.simulator.runs.page import render
 from kavka.simulator.world import World
+from tests.kit.browser import BROWSER, dump_dom
+from tests.simulation.mutants import MUTANTS, put_back
+from tests.simulation.test_page_in_a_browser import PROBE
 
 # Coroutines of killed brokers are dropped where they stood: that is what killed means.
 pytestmark = [

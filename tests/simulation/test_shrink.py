@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from mutants import MUTANTS, put_back
 
 from kavka.simulator.faults.mix import KINDS, Strike
 from kavka.simulator.runs.regression import NotARegression, Regression, parse, regression, strike
 from kavka.simulator.runs.shrink import Outcome, shrink
 from kavka.simulator.runs.swarm import Plan, SeedResult, run_plan, run_seed
+from tests.simulation.mutants import MUTANTS, put_back
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 

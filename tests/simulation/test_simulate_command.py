@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from mutants import MUTANTS, put_back
 
 from kavka.cli.app import run
 from kavka.simulator.host.trace import recording
@@ -20,6 +19,7 @@ from kavka.simulator.runs.regression import parse
 from kavka.simulator.scenarios import SCENARIOS
 from kavka.simulator.scenarios.play import PARTITION, Play
 from kavka.simulator.world import World
+from tests.simulation.mutants import MUTANTS, put_back
 
 HOURS = "0.01"
 CASE_B = "article 001, case B: one after the other"

@@ -186,7 +186,7 @@ class Clusters:
         while True:
             try:
                 await watcher.run()
-            except* Exception as failed:
+            except* Exception as failed:  # noqa: BLE001  # a boundary between clusters, see below
                 # Named boundary: a bug in what one cluster's answers are made into must not take the others down.
                 cause = repr(failed.exceptions[0])
                 logger.error(

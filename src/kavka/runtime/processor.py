@@ -525,7 +525,7 @@ class Processor:
             except InvariantViolation as violation:
                 self.halt(violation)
                 return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # the boundary of a handler: its bug closes one connection
                 self.log_failure(header, protocol.context, error)
                 outcome = CLOSE_CONNECTION
             now = perf_counter_ns()

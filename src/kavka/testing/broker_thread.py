@@ -163,7 +163,7 @@ class BrokerThread:
             loop.run_forever()
         except RuntimeError:
             self._started.set_exception(KavkaError(f"broker {self.broker_id} was killed while it started"))
-        except (Exception, Dead) as failure:
+        except (Exception, Dead) as failure:  # noqa: BLE001  # told to the thread that waits
             self._started.set_exception(KavkaError(self.halted) if self.halted else failure)
         finally:
             self.state = State.ENDED
@@ -209,7 +209,7 @@ class BrokerThread:
         files are closed: no process that has ended holds a lock."""
         try:
             self._let_go()
-        except (Exception, Dead) as failure:
+        except (Exception, Dead) as failure:  # noqa: BLE001  # told to the thread that waits
             self._take_line("error", "broker not taken apart", {"on_broker": self.broker_id, "why": repr(failure)})
         finally:
             self._disk.close_all()

@@ -38,7 +38,7 @@ def create_topic(
     def work() -> None:
         try:
             run(create())
-        except BaseException as failure:
+        except BaseException as failure:  # noqa: BLE001  # raised again in the caller's thread
             failures.append(failure)
 
     thread = threading.Thread(target=work, name="kavka-create-topic")

@@ -96,7 +96,7 @@ class ZooKeeperThread:
                 loop.run_until_complete(self._start())
                 loop.run_forever()
                 loop.run_until_complete(self._host.stop())
-            except Exception as failure:
+            except Exception as failure:  # noqa: BLE001  # told to the thread that waits
                 if self._ready.done():
                     self._on_failure(repr(failure))
                 else:

@@ -115,7 +115,7 @@ class LongSession:
         except _Unresolved as unresolved:
             self._tell_problem(unresolved.error, registry, unresolved.wanted.flow)
             went_well = False
-        except Exception as error:  # whatever a definition or Spark raises is told with its place
+        except Exception as error:  # noqa: BLE001  # whatever a definition or Spark raises is told with its place
             self._tell_problem(error, registry, registry.current.flow if registry.current is not None else "")
             went_well = False
         self._end(went_well=went_well)

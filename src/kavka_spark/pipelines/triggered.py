@@ -106,7 +106,7 @@ class TriggeredRuns:
                 return told(text or str(error), self._spec, registry.definitions.place_of(flow), flow)
             current = registry.current.flow if registry.current is not None else ""
             return problem_of(error, self._spec, registry.definitions, current)
-        except Exception as error:  # whatever a definition file raises is its problem, told with its line
+        except Exception as error:  # noqa: BLE001  # whatever a definition file raises is its problem, told with its line
             current = registry.current.flow if registry.current is not None else ""
             return problem_of(error, self._spec, registry.definitions, current)
         return None

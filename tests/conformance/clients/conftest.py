@@ -9,7 +9,6 @@ broker to take in the place of kavka's own.
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from process_cluster import ProcessCluster
-
-# The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from tests.kit.process_cluster import ProcessCluster
 
 HERE = Path(__file__).resolve().parent
 TopicFactory = Callable[..., str]

@@ -20,8 +20,9 @@ from aiokafka.errors import (
     for_code,
 )
 from aiokafka.structs import OffsetAndMetadata
-from client_samples import BASE_TIMESTAMP_MS, CODECS, TIMESTAMP_STEP_MS, Sample, samples
-from waiting import TIMEOUT_S
+
+from tests.conformance.clients.client_samples import BASE_TIMESTAMP_MS, CODECS, TIMESTAMP_STEP_MS, Sample, samples
+from tests.conformance.clients.waiting import TIMEOUT_S
 
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]

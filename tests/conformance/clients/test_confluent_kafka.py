@@ -10,7 +10,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from client_samples import BASE_TIMESTAMP_MS, CODECS, TIMESTAMP_STEP_MS, Sample, samples
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -36,7 +35,9 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from waiting import TIMEOUT_S, wait_until
+
+from tests.conformance.clients.client_samples import BASE_TIMESTAMP_MS, CODECS, TIMESTAMP_STEP_MS, Sample, samples
+from tests.conformance.clients.waiting import TIMEOUT_S, wait_until
 
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
 
-from apache_kafka import PeerMissing, Release
-from committed_records import committed_records
-from connect_workers import ConnectWorkers, file_sink, file_source
+from tests.apache_kafka import PeerMissing, Release
+from tests.conformance.clients.waiting import wait_until
+from tests.kit.committed_records import committed_records
+from tests.kit.connect_workers import ConnectWorkers, file_sink, file_source
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from check_program import PROJECT, set_up
 
-from kavka_process import KavkaProcess
+from tests.conformance.clients.check_program import PROJECT, set_up
+from tests.kit.kavka_process import KavkaProcess
 
 TIMEOUT_S = 90
 PAGE = (PROJECT / "docs" / "clients.md").read_text()

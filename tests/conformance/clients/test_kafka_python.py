@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from client_samples import BASE_TIMESTAMP_MS, CODECS, TIMESTAMP_STEP_MS, Sample, samples
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import AlterConfigOp, ConfigFilterType, ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.codec import has_lz4, has_snappy, has_zstd
 from kafka.structs import OffsetAndMetadata
-from waiting import TIMEOUT_S, wait_until
+
+from tests.conformance.clients.client_samples import BASE_TIMESTAMP_MS, CODECS, TIMESTAMP_STEP_MS, Sample, samples
+from tests.conformance.clients.waiting import TIMEOUT_S, wait_until
 
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]

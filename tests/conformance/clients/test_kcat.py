@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from client_samples import CODECS
 from confluent_kafka.admin import AdminClient
-from waiting import TIMEOUT_S
+
+from tests.conformance.clients.client_samples import CODECS
+from tests.conformance.clients.waiting import TIMEOUT_S
 
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]

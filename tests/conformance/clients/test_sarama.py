@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from check_program import run_checks, set_up
-from client_samples import CODECS
+
+from tests.conformance.clients.check_program import run_checks, set_up
+from tests.conformance.clients.client_samples import CODECS
 
 pytestmark = pytest.mark.timeout(400)  # a start of Apache Kafka and all checks of a run, on a loaded machine
 

@@ -11,10 +11,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from check_program import set_up
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-from waiting import TIMEOUT_S
+
+from tests.conformance.clients.check_program import set_up
+from tests.conformance.clients.waiting import TIMEOUT_S
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 

@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonTopicPartition
-from waiting import TIMEOUT_S, wait_until
 
-from apache_kafka import PeerMissing, installed, run_tool
+from tests.apache_kafka import PeerMissing, installed, run_tool
+from tests.conformance.clients.waiting import TIMEOUT_S, wait_until
 
 MakeTopic = Callable[..., str]
 Fresh = Callable[[str], str]
@@ -214,7 +214,7 @@ def open_transaction(bootstrap: str, topic: str, name: str) -> Producer:
     return producer
 
 
-@pytest.fixture(params=["zk", "kraft"], ids=["tools-3.9", "tools-4.3"])
+@pytest.fixture(params=[pytest.param("zk", marks=pytest.mark.thorough), "kraft"], ids=["tools-3.9", "tools-4.3"])
 def tool(request: pytest.FixtureRequest) -> Callable[..., str]:
     """Runs a tool of Kafka 3.9 or 4.3; returns what it printed."""
     try:
@@ -249,7 +249,7 @@ def row(printed: str, word: str) -> list[str]:
 
 
 def test_kafkas_dump_log_reads_the_state_of_transactions(tmp_path: Path, tool: Callable[..., str]) -> None:
-    from kavka_process import KavkaProcess
+    from tests.kit.kavka_process import KavkaProcess
 
     settings = {"transaction.state.log.num.partitions": "1"}
     with KavkaProcess(tmp_path / "data", settings=settings) as broker:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from apache_kafka import ApacheKafka, PeerMissing
 from kavka.testing import Cluster
-from three_brokers import Brokers
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.three_brokers import Brokers
 
 SETTINGS = {
     # So that a transaction can be made to hang.

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from apache_kafka import ApacheKafka, PeerMissing
-from broker_client import BrokerClient
 from kavka.protocol import messages as m
 from kavka.protocol.messages import incremental_alter_configs_request as ia
-from kavka_process import HOST, KavkaProcess, free_port
-from process_cluster import eventually
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import HOST, KavkaProcess, free_port
+from tests.kit.process_cluster import eventually
 
 MAX_CONNECTIONS = 10
 CLIENTS = 20

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from apache_kafka import PeerMissing, installed, run_tool
-from broker_client import BrokerClient, batch, fetch_of, produce_of
 from kavka.client.admin import Admin, NewTopic
 from kavka.errors import ErrorCode
 from kavka.protocol import messages as m
@@ -22,7 +20,9 @@ from kavka.protocol.messages import (
     offset_for_leader_epoch_request,
 )
 from kavka.records.builder import BatchBuilder, ProducerStamp
-from three_brokers import Brokers
+from tests.apache_kafka import PeerMissing, installed, run_tool
+from tests.kit.broker_client import BrokerClient, batch, fetch_of, produce_of
+from tests.kit.three_brokers import Brokers
 
 LEADER, FOLLOWER, STRANGER = 1, 2, 3
 """The brokers of each test's topic; the third holds no replica of it."""

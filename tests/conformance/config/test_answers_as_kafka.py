@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kafka_configs import BROKER, BROKER_ID, TOPIC, Answer, KafkaConfigs
 
-from apache_kafka import ApacheKafka, PeerMissing
 from kavka.config import BrokerConfig
 from kavka.config.alter import (
     Change,
@@ -38,6 +36,8 @@ from kavka.config.properties import parse_properties
 from kavka.config.setting import AnySetting, Type
 from kavka.config.topic import validate_overrides
 from kavka.errors import ConfigError, RequestError
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.conformance.config.kafka_configs import BROKER, BROKER_ID, TOPIC, Answer, KafkaConfigs
 
 pytestmark = pytest.mark.kafka
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from apache_kafka import PeerMissing, installed
 from kavka.config.properties import parse_properties
 from kavka.errors import ConfigError
+from tests.apache_kafka import PeerMissing, installed
 
 pytestmark = pytest.mark.kafka
 PROGRAM = Path(__file__).resolve().parents[3] / "tools" / "config_facts" / "LoadProperties.java"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from apache_kafka import PeerMissing, installed
 from kavka.config.broker_settings import BrokerSettings, DynamicOnlySettings
 from kavka.config.group import ClientMetricsSettings, GroupSettings
 from kavka.config.setting import AnySetting, Mode, Release, ThrottledReplicas, Type
 from kavka.config.topic import TopicSetting, TopicSettings
+from tests.apache_kafka import PeerMissing, installed
 
 pytestmark = pytest.mark.kafka
 PROGRAM = Path(__file__).resolve().parents[3] / "tools" / "config_facts" / "ConfigFacts.java"

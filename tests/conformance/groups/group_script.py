@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from broker_client import BrokerClient, Closed
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment
 from kavka.errors import ErrorCode, ProtocolViolation
 from kavka.protocol import messages as m
@@ -29,6 +28,7 @@ from kavka.protocol.messages import (
 )
 from kavka.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
+from tests.kit.broker_client import BrokerClient, Closed
 
 TOPIC, OTHER = "shared", "other"
 PARTITIONS = 12

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from apache_kafka import PeerMissing, installed
 from kavka.coordinator.groups.consumer.decide.assignors import GroupSpec, MemberSpec, assign_range
 from kavka.coordinator.groups.consumer.decide.group import Assignment
 from kavka.coordinator.groups.consumer.decide.uniform_assignor import assign_uniform
+from tests.apache_kafka import PeerMissing, installed
 
 GROUPS = 2_000
 ASSIGNORS = {"range": assign_range, "uniform": assign_uniform}

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from apache_kafka import ApacheKafka
-from broker_client import BrokerClient
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -45,7 +43,9 @@ from kavka.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import KavkaProcess
 
 TOPIC = "beats"
 GROUP = 32

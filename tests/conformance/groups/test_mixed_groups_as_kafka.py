@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from group_script import OTHER, PARTITIONS, TOPIC, GroupScript, assignment, subscription
 
-from apache_kafka import ApacheKafka
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka
+from tests.conformance.groups.group_script import OTHER, PARTITIONS, TOPIC, GroupScript, assignment, subscription
+from tests.kit.kavka_process import KavkaProcess
 
 pytestmark = pytest.mark.kafka
 

@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import pytest
 
-from apache_kafka import ApacheKafka
-from broker_client import BrokerClient
 from kavka.errors import ErrorCode
 from kavka.protocol import messages as m
 from kavka.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from kavka.protocol.messages.create_topics_request import CreatableTopic
 from kavka.protocol.messages.offset_commit_request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kavka.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import KavkaProcess
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -17,10 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compaction_support import CLUSTER_ID, COMPACTED, Store
-from log_support import PARTITION
 
-from apache_kafka import ApacheKafka, PeerMissing, run_tool
 from kavka.broker.membership.adoption import operations, plan, survey
 from kavka.log.decide.checkpoint import parse_offsets
 from kavka.model import BrokerId
@@ -28,9 +24,10 @@ from kavka.records.builder import ProducerStamp
 from kavka.records.control import ControlType
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.znodes import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH, ClusterId, ProducerIdBlock
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "zookeeper"))
-from jute_client import JuteClient  # needs the path above
+from tests.apache_kafka import ApacheKafka, PeerMissing, run_tool
+from tests.conformance.zookeeper.jute_client import JuteClient  # needs the path above
+from tests.unit.log.compaction_support import CLUSTER_ID, COMPACTED, Store
+from tests.unit.log.log_support import PARTITION
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

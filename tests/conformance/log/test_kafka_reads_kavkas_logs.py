@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from log_support import NOW_MS, append, batch, marker, new_log, reopen
 
-from apache_kafka import PeerMissing, Release
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import TimestampType
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
+from tests.apache_kafka import PeerMissing, Release
+from tests.unit.log.log_support import NOW_MS, append, batch, marker, new_log, reopen
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 

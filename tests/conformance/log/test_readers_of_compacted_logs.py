@@ -7,24 +7,21 @@ batch of a live producer; there these clients stop with it, and with kavka they 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from apache_kafka import ApacheKafka, PeerMissing
-from broker_client import BrokerClient
 from kavka.errors import ErrorCode
 from kavka.log.decide.checkpoint import parse_offsets
 from kavka.model import TopicPartition
 from kavka.records.batch import iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
-from kavka_process import KavkaProcess
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
-from check_program import run_checks, set_up  # needs the path above
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.conformance.clients.check_program import run_checks, set_up  # needs the path above
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import KavkaProcess
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 

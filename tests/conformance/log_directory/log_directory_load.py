@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from client_samples import CODECS, samples
 from confluent_kafka import (
     OFFSET_INVALID,
     Consumer,
@@ -32,6 +31,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.conformance.clients.client_samples import CODECS, samples
 
 TIMEOUT_S = 30
 GROUPS = ("plain-group", "subscribed-group", "transactional-group", "new-protocol-group")

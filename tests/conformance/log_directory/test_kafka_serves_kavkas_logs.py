@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from jute_client import JuteClient
-from log_directory_load import GROUPS, Served, append, read_all, write_load
 
-from apache_kafka import ApacheKafka, PeerMissing, run_tool
 from kavka.broker.membership.adoption import FoundTopic, operations, plan, survey
 from kavka.log.decide.checkpoint import CLEAN_SHUTDOWN, parse_epochs
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.znodes import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH, ClusterId, ProducerIdBlock
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka, PeerMissing, run_tool
+from tests.conformance.log_directory.log_directory_load import GROUPS, Served, append, read_all, write_load
+from tests.conformance.zookeeper.jute_client import JuteClient
+from tests.kit.kavka_process import KavkaProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -17,13 +17,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from client_samples import CODECS
-from jute_client import JuteClient
-from log_directory_load import TIMEOUT_S, Served, append, read_all, wait_for_log_start, write_load
 
-from apache_kafka import ApacheKafka, PeerMissing
 from kavka.log.decide.checkpoint import CLEAN_SHUTDOWN, parse_epochs
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.conformance.clients.client_samples import CODECS
+from tests.conformance.log_directory.log_directory_load import (
+    TIMEOUT_S,
+    Served,
+    append,
+    read_all,
+    wait_for_log_start,
+    write_load,
+)
+from tests.conformance.zookeeper.jute_client import JuteClient
+from tests.kit.kavka_process import KavkaProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

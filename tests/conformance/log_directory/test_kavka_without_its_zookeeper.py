@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from log_directory_load import TIMEOUT_S, append, read_all, wait_for_log_start, write_load
+
+from tests.conformance.log_directory.log_directory_load import (
+    TIMEOUT_S,
+    append,
+    read_all,
+    wait_for_log_start,
+    write_load,
+)
 
 STRAY_RECORDS = [b"left alone"]
 

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from apache_kafka import ApacheKafka, PeerMissing
-from kavka_process import KavkaProcess, free_port
-from process_cluster import eventually
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.process_cluster import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from apache_kafka import PeerMissing, installed, run_tool
 from kavka.client.admin import Admin, ConfigResource, ConfigSource, NewTopic, ResourceType
-from three_brokers import Brokers
+from tests.apache_kafka import PeerMissing, installed, run_tool
+from tests.kit.three_brokers import Brokers
 
 # A dozen JVMs one after another, on two cores that other tests share.
 pytestmark = pytest.mark.timeout(400)
@@ -25,7 +25,7 @@ CRAWL = "1000"
 """Bytes per second: a move that does not end by itself in a test."""
 
 
-@pytest.fixture(scope="module", params=["zk", "kraft"])
+@pytest.fixture(scope="module", params=["zk", pytest.param("kraft", marks=pytest.mark.thorough)])
 def tool(request: pytest.FixtureRequest, brokers: Brokers) -> Tool:
     """Runs a tool of Kafka 3.9 or 4.3 against the brokers; returns what it printed."""
     try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from kavka.client.admin import Admin, ElectionType, NewTopic, Reassignment
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
-from three_brokers import Brokers
+from tests.kit.three_brokers import Brokers
 
 _numbers = itertools.count()
 

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from apache_kafka import PeerMissing
-from process_cluster import ProcessCluster, eventually
+from tests.apache_kafka import PeerMissing
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from apache_kafka import ApacheKafka, PeerMissing
-from kavka_process import KavkaProcess
 from kavka_spark import session
-from official_connector import connector_jars
-from spark_job import SMALL
-from topic_contents import contents, create
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.official_connector import connector_jars
+from tests.kit.spark_job import SMALL
+from tests.kit.topic_contents import contents, create
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

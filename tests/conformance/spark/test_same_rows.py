@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from apache_kafka import ApacheKafka, PeerMissing
-from kavka_process import KavkaProcess
 from kavka_spark import session
-from official_connector import connector_jars
-from topic_filler import (
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.official_connector import connector_jars
+from tests.kit.topic_filler import (
     COMPACTED_SOON,
     create_topic,
     fill_with_everything,

@@ -3,8 +3,8 @@
 
 import pytest
 
-from apache_kafka import ApacheKafka
-from bad_day import bad_day
+from tests.apache_kafka import ApacheKafka
+from tests.kit.bad_day import bad_day
 
 pytestmark = [pytest.mark.thorough, pytest.mark.kafka, pytest.mark.timeout(900)]
 

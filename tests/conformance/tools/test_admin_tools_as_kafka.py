@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 import pytest
 from confluent_kafka import Consumer
 
-from apache_kafka import ApacheKafka, PeerMissing, run_tool
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka, PeerMissing, run_tool
+from tests.kit.kavka_process import KavkaProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

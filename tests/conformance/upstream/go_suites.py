@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.upstream.suite import Outcome, one_broker
-from kavka_process import HOST, KavkaProcess, answers_metadata
-from process_cluster import ProcessCluster
+from tests.conformance.upstream.suite import Outcome, one_broker
+from tests.kit.kavka_process import HOST, KavkaProcess, answers_metadata
+from tests.kit.process_cluster import ProcessCluster
 
 HERE: Final = Path(__file__).resolve().parent
 TIMEOUT_S: Final = 1_500.0

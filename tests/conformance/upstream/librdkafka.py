@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from conformance.upstream.suite import Outcome, crate
-from process_cluster import ProcessCluster
+from tests.conformance.upstream.suite import Outcome, crate
+from tests.kit.process_cluster import ProcessCluster
 
 VERSION: Final = "2.12.1"
 TIMEOUT_S: Final = 2_400.0

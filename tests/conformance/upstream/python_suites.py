@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.upstream.suite import PROJECT, Outcome
-from kavka_process import KavkaProcess
+from tests.conformance.upstream.suite import PROJECT, Outcome
+from tests.kit.kavka_process import KavkaProcess
 
 HERE: Final = Path(__file__).resolve().parent
 TIMEOUT_S: Final = 1_500.0
@@ -40,7 +40,7 @@ def kafka_python(directory: Path, _against: str) -> list[Outcome]:
 def aiokafka(directory: Path, _against: str) -> list[Outcome]:
     (directory / "tests" / "ssl_cert").mkdir(exist_ok=True)  # where it is there, no certificates are made
     environment = {
-        "PYTHONPATH": os.pathsep.join([str(directory), str(HERE), str(PROJECT / "tests")]),
+        "PYTHONPATH": os.pathsep.join([str(directory), str(HERE), str(PROJECT / "tests" / "kit")]),
         "PATH": os.pathsep.join([str(HERE / "bin"), os.environ["PATH"]]),
         "AIOKAFKA_NO_EXTENSIONS": "1",
     }

@@ -20,10 +20,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from conformance.upstream.go_suites import franz_go, kafka_go, lay_toxiproxy, sarama
-from conformance.upstream.librdkafka import lay_librdkafka, librdkafka
-from conformance.upstream.python_suites import aiokafka, kafka_python
-from conformance.upstream.suite import BOTH, PROJECT, Outcome, Suite, cloned, go_module
+from tests.conformance.upstream.go_suites import franz_go, kafka_go, lay_toxiproxy, sarama
+from tests.conformance.upstream.librdkafka import lay_librdkafka, librdkafka
+from tests.conformance.upstream.python_suites import aiokafka, kafka_python
+from tests.conformance.upstream.suite import BOTH, PROJECT, Outcome, Suite, cloned, go_module
 
 IN_OWN_NETWORK: Final = "KAVKA_IN_OWN_NETWORK"
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apache_kafka import ApacheKafka
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka
+from tests.kit.kavka_process import KavkaProcess
 
 PROJECT: Final = Path(__file__).resolve().parents[3]
 BOTH: Final = ("kavka", "kafka")

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-# The modules beside this file are imported by their bare names, under whichever import mode pytest runs.
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 Address = tuple[str, int]
 
@@ -21,7 +16,7 @@ def kavka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]
     if given := os.environ.get("KAVKA_TEST_BOOTSTRAP"):
         yield address(given)
         return
-    from kavka_process import KavkaProcess
+    from tests.kit.kavka_process import KavkaProcess
 
     settings = {"group.initial.rebalance.delay.ms": "0"}
     with KavkaProcess(tmp_path_factory.mktemp("kavka-wire") / "data", settings=settings) as broker:

@@ -1,8 +1,8 @@
 """What Apache Kafka answered to the scenarios: recorded once, kept as JSON, compared with kavka without a JVM.
 
-    python tests/conformance/wire/golden.py --record                 starts both lines of Apache Kafka and records anew
-    python tests/conformance/wire/golden.py --record --zk HOST:PORT --kraft HOST:PORT     records from running ones
-    python tests/conformance/wire/golden.py --compare HOST:PORT      prints what a running broker answers differently
+    python -m tests.conformance.wire.golden --record                 starts both lines of Apache Kafka and records anew
+    python -m tests.conformance.wire.golden --record --zk HOST:PORT --kraft HOST:PORT     records from running ones
+    python -m tests.conformance.wire.golden --compare HOST:PORT      prints what a running broker answers differently
 
 A file per API in golden/: scenario, step, then each different answer with the versions in which each line gave it. The
 answers are normalised (wire_session.py): facts, no wording of Kafka's.
@@ -20,10 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from scenario import SCENARIOS, Scenario, run_scenario, served_versions  # noqa: E402
-from wire_session import WireSession, canonical  # noqa: E402
+from tests.conformance.wire.scenario import SCENARIOS, Scenario, run_scenario, served_versions  # noqa: E402
+from tests.conformance.wire.wire_session import WireSession, canonical  # noqa: E402
 
 FILES = HERE / "golden"
 LINES = ("kafka-3.9", "kafka-4.3")
@@ -166,7 +165,7 @@ def live(zk: str | None, kraft: str | None) -> Iterator[dict[str, str]]:
         addresses = []
         for mode, given in (("zk", zk), ("kraft", kraft)):
             if given is None:
-                from apache_kafka import ApacheKafka
+                from tests.apache_kafka import ApacheKafka
 
                 directory = stack.enter_context(TemporaryDirectory())
                 given = stack.enter_context(ApacheKafka(Path(directory) / mode, mode=mode)).bootstrap

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from wire_session import WireSession
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
+from tests.conformance.wire.wire_session import WireSession
 
 Steps = Callable[[WireSession, int], None]
 
@@ -83,4 +82,4 @@ for _module in (
     "scenarios_topics",
     "scenarios_transactions",
 ):
-    import_module(_module)
+    import_module(f"{__package__}.{_module}")

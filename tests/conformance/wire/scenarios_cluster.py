@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenario import scenario
-from wire_connection import Closed, framed
-from wire_session import WireSession, batch
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey, RequestHeader, encode_request_header
 from kavka.protocol.codec import decode, encode
 from kavka.protocol.messages import describe_log_dirs_request
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_connection import Closed, framed
+from tests.conformance.wire.wire_session import WireSession, batch
 
 
 def no_list(_struct: Any) -> bool:

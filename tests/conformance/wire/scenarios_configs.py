@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scenario import scenario, served_versions
-from wire_session import WireSession
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import alter_configs_request, describe_configs_request, incremental_alter_configs_request
+from tests.conformance.wire.scenario import scenario, served_versions
+from tests.conformance.wire.wire_session import WireSession
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from scenario import scenario
-from wire_session import WireSession
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import (
@@ -17,6 +14,8 @@ from kavka.protocol.messages import (
     offset_fetch_request,
     sync_group_request,
 )
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_session import WireSession
 
 UNKNOWN_ID = UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
 # A consumer's subscription to "topic" and its assignment of partition 0 of it, both in version 0 of their formats.

@@ -6,10 +6,6 @@ import time
 from typing import Any
 from uuid import UUID
 
-from scenario import scenario
-from wire_connection import carried, framed
-from wire_session import BASE_TIMESTAMP_MS, WireSession, batch
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey, RequestHeader, encode_request_header
 from kavka.protocol.codec import encode
@@ -24,6 +20,9 @@ from kavka.records.batch import BatchHeader, read_header
 from kavka.records.builder import ProducerStamp, seal
 from kavka.records.compression import Compression, compress
 from kavka.records.record import encode_record, encode_varint
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_connection import carried, framed
+from tests.conformance.wire.wire_session import BASE_TIMESTAMP_MS, WireSession, batch
 
 FIRST_VERSION_WITH_TOPIC_IDS = {ApiKey.PRODUCE: 13, ApiKey.FETCH: 13}
 UNKNOWN_ID = UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from scenario import scenario
-from wire_session import WireSession
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import (
@@ -15,6 +12,8 @@ from kavka.protocol.messages import (
     describe_delegation_token_request,
     describe_user_scram_credentials_request,
 )
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_session import WireSession
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 SHA_256, SHA_512 = 1, 2

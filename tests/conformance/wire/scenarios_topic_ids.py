@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from scenario import scenario
-from wire_session import WireSession, batch
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import (
@@ -20,6 +17,8 @@ from kavka.protocol.messages import (
     produce_request,
 )
 from kavka.protocol.schema import ZERO_UUID
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_session import WireSession, batch
 
 UNKNOWN_ID = UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from scenario import scenario
-from wire_session import WireSession
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import (
@@ -17,6 +14,8 @@ from kavka.protocol.messages import (
     describe_topic_partitions_request,
     metadata_request,
 )
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_session import WireSession
 
 UNKNOWN_ID = UUID(int=0x1234_5678_9ABC_4DEF_8000_0000_0000_0001)
 SHOWN_CONFIGS = ("cleanup.policy", "retention.ms", "segment.bytes", "max.message.bytes", "min.insync.replicas")
@@ -209,7 +208,7 @@ def delete_topics_without_time(session: WireSession, version: int) -> None:
 @scenario(ApiKey.DELETE_TOPICS)
 def delete_and_create_again(session: WireSession, version: int) -> None:
     """A name may be used again; what was stored under it is gone."""
-    from wire_session import batch
+    from tests.conformance.wire.wire_session import batch
 
     topic = session.topic()
     session.produced(topic, batch())

@@ -6,9 +6,6 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from scenario import scenario
-from wire_session import WireSession
-
 from kavka.protocol import messages as m
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import (
@@ -21,6 +18,8 @@ from kavka.protocol.messages import (
     write_txn_markers_request,
 )
 from kavka.records.builder import BatchBuilder, ProducerStamp
+from tests.conformance.wire.scenario import scenario
+from tests.conformance.wire.wire_session import WireSession
 
 TIMEOUT_MS = 60_000
 UNKNOWN_TOPIC_OR_PARTITION, CONCURRENT_TRANSACTIONS = 3, 51

@@ -6,15 +6,15 @@ import re
 from typing import Any
 
 import pytest
-from differences import DIFFERENCES, undocumented
-from golden import LINES, Golden, differing
-from scenario import SCENARIOS, Scenario, run_scenario, served_versions
-from wire_session import WireSession
 
-from apache_kafka import ApacheKafka
 from kavka.protocol import messages as m
 from kavka.protocol.api import APIS, ApiKey
 from kavka.protocol.messages import incremental_alter_configs_request
+from tests.apache_kafka import ApacheKafka
+from tests.conformance.wire.differences import DIFFERENCES, undocumented
+from tests.conformance.wire.golden import LINES, Golden, differing
+from tests.conformance.wire.scenario import SCENARIOS, Scenario, run_scenario, served_versions
+from tests.conformance.wire.wire_session import WireSession
 
 GOLDEN = Golden.load()
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

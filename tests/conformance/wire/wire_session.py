@@ -25,14 +25,13 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wire_connection import Closed, WireConnection
-
 from kavka.protocol import messages as m
 from kavka.protocol.messages import create_topics_request, list_offsets_request, metadata_request, produce_request
 from kavka.protocol.schema import ZERO_UUID, Message, Struct
 from kavka.records.batch import TimestampType, batch_at
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
+from tests.conformance.wire.wire_connection import Closed, WireConnection
 
 SETTLE_TIMEOUT_S = 20.0
 DAY_MS = 86_400_000

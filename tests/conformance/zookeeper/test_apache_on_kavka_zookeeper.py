@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from zookeeper_process import ZooKeeperProcess
 
-from apache_kafka import PeerMissing, Release, installed
-from kavka_process import HOST, answers_metadata, free_port
+from tests.apache_kafka import PeerMissing, Release, installed
+from tests.conformance.zookeeper.zookeeper_process import ZooKeeperProcess
+from tests.kit.kavka_process import HOST, answers_metadata, free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from apache_kafka import PeerMissing, installed
 from kavka.controller.decide.assignment import BrokerRack, assign_replicas_from
 from kavka.model import BrokerId
+from tests.apache_kafka import PeerMissing, installed
 
 pytestmark = pytest.mark.kafka
 

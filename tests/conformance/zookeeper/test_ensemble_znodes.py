@@ -30,13 +30,13 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from jute_client import JuteClient, whole_tree
 
-from apache_kafka import ApacheKafka, PeerMissing
 from kavka.zookeeper.port import Stat
-from kavka_process import HOST, ProcessFailed, answers_metadata, free_port
-from process_cluster import Server, eventually
-from zookeeper_ensemble import ZooKeeperEnsemble
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.conformance.zookeeper.jute_client import JuteClient, whole_tree
+from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata, free_port
+from tests.kit.process_cluster import Server, eventually
+from tests.kit.zookeeper_ensemble import ZooKeeperEnsemble
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 

@@ -26,7 +26,8 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import EventType
 from kazoo.recipe.cache import TreeCache, TreeEvent
 from kazoo.security import make_acl, make_digest_acl
-from zookeeper_process import ZooKeeperProcess
+
+from tests.conformance.zookeeper.zookeeper_process import ZooKeeperProcess
 
 SESSION_S = 4.0
 Connect = Callable[..., KazooClient]

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from apache_kafka import PeerMissing
 from kavka.runtime.disk import LocalFileSystem
 from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.client import ZooKeeperClient
@@ -50,8 +49,9 @@ from kavka.zookeeper.port import (
     WatchMode,
     ZooKeeper,
 )
-from switched_network import Mode, SwitchedNetwork
-from zookeeper_ensemble import ZooKeeperEnsemble
+from tests.apache_kafka import PeerMissing
+from tests.kit.switched_network import Mode, SwitchedNetwork
+from tests.kit.zookeeper_ensemble import ZooKeeperEnsemble
 
 TICK_MS = 500
 SESSION_MS = 6 * TICK_MS

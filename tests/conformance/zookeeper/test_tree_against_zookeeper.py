@@ -9,9 +9,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from jute_client import JuteClient, ServerError, delete_tree, whole_tree
 
-from apache_kafka import ApacheKafka
 from kavka.zookeeper.decide.tree import Applied, Tree
 from kavka.zookeeper.port import (
     ANY_VERSION,
@@ -25,6 +23,8 @@ from kavka.zookeeper.port import (
     SetData,
     Stat,
 )
+from tests.apache_kafka import ApacheKafka
+from tests.conformance.zookeeper.jute_client import JuteClient, ServerError, delete_tree, whole_tree
 
 pytestmark = pytest.mark.kafka
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jute_client import JuteClient, delete_tree
-from zookeeper_process import ZooKeeperProcess
 
-from apache_kafka import ApacheKafka
 from kavka.zookeeper.decide import jute
 from kavka.zookeeper.decide.jute import OpCode, Request
 from kavka.zookeeper.port import OPEN_ACL, Acl, Stat
+from tests.apache_kafka import ApacheKafka
+from tests.conformance.zookeeper.jute_client import JuteClient, delete_tree
+from tests.conformance.zookeeper.zookeeper_process import ZooKeeperProcess
 
 pytestmark = pytest.mark.kafka
 

@@ -27,9 +27,7 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from jute_client import JuteClient, whole_tree
 
-from apache_kafka import ApacheKafka
 from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.decide.assignment import Assignment
 from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
@@ -65,6 +63,8 @@ from kavka.zookeeper.znodes import (
     ProducerIdBlock,
     TopicAssignment,
 )
+from tests.apache_kafka import ApacheKafka
+from tests.conformance.zookeeper.jute_client import JuteClient, whole_tree
 
 pytestmark = pytest.mark.kafka
 

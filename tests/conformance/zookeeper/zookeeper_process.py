@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from kavka_process import HOST, ProcessFailed, free_port
+from tests.kit.kavka_process import HOST, ProcessFailed, free_port
 
 
 class ZooKeeperProcess:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +23,7 @@ from kavka.protocol.messages.fetch_request import FetchPartition, FetchTopic
 from kavka.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kavka.records.builder import BatchBuilder
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
-fuzz_protocol = importlib.import_module("fuzz_protocol")
+fuzz_protocol = importlib.import_module("tools.fuzz_protocol")
 
 _numbers = itertools.count()
 

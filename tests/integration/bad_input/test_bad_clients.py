@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from broker_client import BrokerClient, SteadyClient, batch, fetch_of, produce_of, read_records
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import (
     ApiVersionsRequest,
@@ -32,7 +31,8 @@ from kavka.records.batch import read_header
 from kavka.records.builder import BatchBuilder, seal
 from kavka.records.compression import Compression, compress
 from kavka.records.validation import INFLATED_RECORDS_BYTES
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import BrokerClient, SteadyClient, batch, fetch_of, produce_of, read_records
+from tests.kit.kavka_process import KavkaProcess
 
 MIB = 1024 * 1024
 CONNECTIONS = int(os.environ.get("KAVKA_CONNECTIONS", "10000"))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from broker_client import BrokerClient, Closed
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kavka.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -21,8 +20,9 @@ from kavka.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from kavka.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from kavka_process import KavkaProcess
-from process_cluster import eventually
+from tests.kit.broker_client import BrokerClient, Closed
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
 
 MIB = 1024 * 1024
 TOPIC = "read"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from broker_client import BrokerClient, batch, read_records
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import ListOffsetsRequest
 from kavka.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
@@ -18,7 +17,8 @@ from kavka.records.batch import read_header
 from kavka.records.builder import seal
 from kavka.records.compression import Compression
 from kavka.records.validation import INFLATED_RECORDS_BYTES
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import BrokerClient, batch, read_records
+from tests.kit.kavka_process import KavkaProcess
 
 HOUR_MS = 3_600_000
 COUNT = 5_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_client import BrokerClient
+from tests.kit.broker_client import BrokerClient
 
 Connect = Callable[[int], BrokerClient]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker_client import BrokerClient
 from kavka.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kavka.protocol.messages.describe_configs_request import DescribeConfigsResource
 from kavka.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
-from kavka_process import KavkaProcess
-from process_cluster import eventually
+from tests.kit.broker_client import BrokerClient
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
 
 BROKER_LOGGER, BROKER_ID = 8, "1"
 SET, DELETE = 0, 1

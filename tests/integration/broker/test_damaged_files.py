@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker_client import EARLIEST, LATEST, BrokerClient, batch, read_records
 from kavka.protocol.messages import InitProducerIdRequest
 from kavka.records.builder import BatchBuilder, ProducerStamp
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import EARLIEST, LATEST, BrokerClient, batch, read_records
+from tests.kit.kavka_process import KavkaProcess
 
 BATCHES, PER_BATCH = 60, 5
 DAMAGED, SOUND = 0, 1

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from broker_client import BrokerClient, Closed, SteadyClient, batch
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import DescribeLogDirsRequest, FindCoordinatorRequest, OffsetCommitRequest
 from kavka.protocol.messages.offset_commit_request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import BrokerClient, Closed, SteadyClient, batch
+from tests.kit.kavka_process import KavkaProcess
 
 CHUNK = bytes(300_000)
 HALTED = 70

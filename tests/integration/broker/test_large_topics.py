@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker_client import BrokerClient, SteadyClient, batch
 from kavka.protocol.messages import DeleteTopicsRequest
 from kavka.protocol.messages.delete_topics_request import DeleteTopicState
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import BrokerClient, SteadyClient, batch
+from tests.kit.kavka_process import KavkaProcess
 
 PARTITIONS = 10_000
 PATIENCE_S = 60.0

@@ -14,14 +14,22 @@ from typing import Any
 
 import pytest
 
-from broker_client import BrokerClient, Closed, SteadyClient, batch, fetch_of, first_unacknowledged, produce_of
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest, JoinGroupRequest
 from kavka.protocol.messages.create_topics_request import CreatableTopic
 from kavka.protocol.messages.delete_topics_request import DeleteTopicState
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.join_group_request import JoinGroupRequestProtocol
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import (
+    BrokerClient,
+    Closed,
+    SteadyClient,
+    batch,
+    fetch_of,
+    first_unacknowledged,
+    produce_of,
+)
+from tests.kit.kavka_process import KavkaProcess
 
 REFUSED = 1
 CLEAN_MARK = ".kafka_cleanshutdown"

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker_client import BrokerClient, batch, read_records
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import DeleteTopicsRequest, FetchRequest
 from kavka.protocol.messages.delete_topics_request import DeleteTopicState
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchTopic
-from kavka_process import KavkaProcess
+from tests.kit.broker_client import BrokerClient, batch, read_records
+from tests.kit.kavka_process import KavkaProcess
 
 VERSION = 12
 RECORD = bytes(batch(bytes(100)))

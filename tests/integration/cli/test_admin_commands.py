@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from command_line import run_alone
 
-from apache_kafka import ApacheKafka, PeerMissing
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.integration.cli.command_line import run_alone
+from tests.kit.kavka_process import KavkaProcess
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PROGRAM, run_alone
 
-from kavka_process import answers_metadata, free_port
-from process_cluster import eventually
+from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.kavka_process import answers_metadata, free_port
+from tests.kit.process_cluster import eventually
 
 READY_S = 60
 

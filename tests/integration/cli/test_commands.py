@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PROGRAM, run_alone
+
+from tests.integration.cli.command_line import PROGRAM, run_alone
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import PROGRAM, run_alone
 
 from kavka.cli.session import PATIENCE_MS
-from kavka_process import KavkaProcess, free_port
+from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.kavka_process import KavkaProcess, free_port
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 StartKavka = Callable[..., KavkaProcess]

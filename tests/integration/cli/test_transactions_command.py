@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from command_line import run_alone
 from confluent_kafka import Producer
+
+from tests.integration.cli.command_line import run_alone
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

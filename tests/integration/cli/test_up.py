@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import PROGRAM, run_alone
 
-from kavka_process import free_port
+from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.kavka_process import free_port
 
 READY_S = 30
 Started = subprocess.Popen[str]

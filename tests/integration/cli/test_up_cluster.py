@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import PROGRAM, run_alone
 from kazoo.client import KazooClient
 
-from kavka_process import answers_metadata, free_port
+from tests.integration.cli.command_line import PROGRAM, run_alone
+from tests.kit.kavka_process import answers_metadata, free_port
 
 READY_S = 60
 Started = subprocess.Popen[str]

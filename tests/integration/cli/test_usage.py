@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import run_alone
 
 from kavka.records.builder import BatchBuilder
+from tests.integration.cli.command_line import run_alone
 
 
 @pytest.mark.parametrize(

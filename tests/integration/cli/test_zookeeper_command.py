@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka_process import HOST, free_port
+from tests.kit.kavka_process import HOST, free_port
 
 COMMAND = [sys.executable, "-m", "kavka.cli.main", "zookeeper"]
 

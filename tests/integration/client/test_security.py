@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from apache_kafka import ApacheKafka, PeerMissing
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
@@ -22,9 +21,10 @@ from kavka.client.settings import ClientSettings, ConsumerSettings, OffsetReset
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.runtime.network import SocketNetwork
 from kavka.runtime.tls_network import TlsNetwork
-from kavka_process import HOST, free_port
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import source_options
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import HOST, free_port
 
 pytestmark = pytest.mark.kafka
 

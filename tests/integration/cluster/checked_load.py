@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cluster_client import FAILOVER_S, TOPIC, ClusterClient
-
-from chaos.checker import check
-from chaos.workload import Workload
-from process_cluster import eventually
+from tests.chaos.checker import check
+from tests.chaos.workload import Workload
+from tests.integration.cluster.cluster_client import FAILOVER_S, TOPIC, ClusterClient
+from tests.kit.process_cluster import eventually
 
 RATE = 100
 

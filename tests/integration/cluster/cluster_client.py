@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker_client import LATEST, BrokerClient, Closed, batch, produce_of, read_records
-from chaos.replica_logs import StoredBatch, read_log
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import CreateTopicsRequest, ElectLeadersRequest, MetadataRequest
 from kavka.protocol.messages.create_topics_request import (
@@ -21,7 +19,9 @@ from kavka.protocol.messages.create_topics_request import (
 from kavka.protocol.messages.elect_leaders_request import TopicPartitions
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 from kavka.protocol.schema import Message
-from process_cluster import PartitionState, ProcessCluster, eventually
+from tests.chaos.replica_logs import StoredBatch, read_log
+from tests.kit.broker_client import LATEST, BrokerClient, Closed, batch, produce_of, read_records
+from tests.kit.process_cluster import PartitionState, ProcessCluster, eventually
 
 TOPIC = "t"
 ALL, ONE = -1, 1

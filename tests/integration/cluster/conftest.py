@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from cluster_client import ClusterClient, StartCluster
 
-from apache_kafka import PeerMissing
-from network_lab import NetworkLab, NoNetworkLab
-from process_cluster import ProcessCluster
+from tests.apache_kafka import PeerMissing
+from tests.integration.cluster.cluster_client import ClusterClient, StartCluster
+from tests.kit.network_lab import NetworkLab, NoNetworkLab
+from tests.kit.process_cluster import ProcessCluster
 
 # Followers that stop fetching are dropped after three seconds instead of thirty; leaders move by faults only.
 SETTINGS = {

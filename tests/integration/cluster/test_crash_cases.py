@@ -18,12 +18,22 @@ from collections.abc import Callable
 from enum import Enum
 
 import pytest
-from cluster_client import ALL, BOTH, FAILOVER_S, ONE, TOPIC, ClusterClient, Produced, StartCluster, holds_for
 
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import AlterPartitionReassignmentsRequest
 from kavka.protocol.messages.alter_partition_reassignments_request import ReassignablePartition, ReassignableTopic
-from process_cluster import eventually
+from tests.integration.cluster.cluster_client import (
+    ALL,
+    BOTH,
+    FAILOVER_S,
+    ONE,
+    TOPIC,
+    ClusterClient,
+    Produced,
+    StartCluster,
+    holds_for,
+)
+from tests.kit.process_cluster import eventually
 
 CONTROLLER = 3
 COMMITTED = (b"one", b"two", b"three")

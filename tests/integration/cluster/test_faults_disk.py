@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from checked_load import checked_load, wait_for_progress
-from cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster
 
-from chaos.replica_logs import BYTES_BEFORE_LENGTH_COUNTS, HEADER
-from process_cluster import eventually
+from tests.chaos.replica_logs import BYTES_BEFORE_LENGTH_COUNTS, HEADER
+from tests.integration.cluster.checked_load import checked_load, wait_for_progress
+from tests.integration.cluster.cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster
+from tests.kit.process_cluster import eventually
 
 VALUES = [b"%04d" % number + b"." * 200 for number in range(300)]
 BATCHES = 10

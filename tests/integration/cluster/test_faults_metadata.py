@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster, holds_for
 
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import DeleteTopicsRequest
-from kavka_process import free_port
-from process_cluster import Server, eventually
+from tests.integration.cluster.cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster, holds_for
+from tests.kit.kavka_process import free_port
+from tests.kit.process_cluster import Server, eventually
 
 GARBAGE = [b"", b"{", b"\xff\xfe", b'{"version":1}', b'{"leader":"zero"}', b"[]"]
 

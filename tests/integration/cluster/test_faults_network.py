@@ -11,11 +11,11 @@ import os
 import time
 
 import pytest
-from checked_load import checked_load, wait_for_progress
-from cluster_client import BOTH, FAILOVER_S, ONE, ClusterClient, StartCluster, holds_for
 
 from kavka.errors import ErrorCode
-from process_cluster import SESSION_TIMEOUT_MS, eventually
+from tests.integration.cluster.checked_load import checked_load, wait_for_progress
+from tests.integration.cluster.cluster_client import BOTH, FAILOVER_S, ONE, ClusterClient, StartCluster, holds_for
+from tests.kit.process_cluster import SESSION_TIMEOUT_MS, eventually
 
 # Partition i prefers broker i.
 REPLICAS = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]

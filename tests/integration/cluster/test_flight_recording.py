@@ -8,11 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from checked_load import checked_load, wait_for_progress
-from cluster_client import TOPIC, StartCluster
-
 from kavka.flight.format import FLIGHT_FILES, MAGIC
-from process_cluster import ProcessCluster, eventually, kavka_command
+from tests.integration.cluster.checked_load import checked_load, wait_for_progress
+from tests.integration.cluster.cluster_client import TOPIC, StartCluster
+from tests.kit.process_cluster import ProcessCluster, eventually, kavka_command
 
 PARTITIONS = range(2)
 

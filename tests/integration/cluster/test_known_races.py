@@ -15,13 +15,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from cluster_client import BOTH, ONE, TOPIC, ClusterClient, Produced, StartCluster, holds_for
 
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import FetchRequest, StopReplicaRequest
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchTopic
 from kavka.protocol.messages.stop_replica_request import StopReplicaPartitionState, StopReplicaTopicState
-from process_cluster import eventually
+from tests.integration.cluster.cluster_client import BOTH, ONE, TOPIC, ClusterClient, Produced, StartCluster, holds_for
+from tests.kit.process_cluster import eventually
 
 STOP_REPLICA_VERSION = 3
 

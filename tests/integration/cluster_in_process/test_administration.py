@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from in_process_cluster import InProcessCluster
-from test_replicated_topic import TOPIC, create, runs, write
-
 from kavka.broker.telemetry.broker_metrics import register
 from kavka.client.admin import (
     Admin,
@@ -20,6 +17,8 @@ from kavka.metrics import Gauge, Registry
 from kavka.model import BrokerId
 from kavka.zookeeper.port import CreateMode
 from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, broker_path
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, runs, write
 
 
 def test_beside_a_broker_of_apache_kafka_no_feature_is_in_force(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
-from in_process_cluster import PATIENCE_S, InProcessCluster
 
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
 from kavka.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
@@ -20,6 +19,7 @@ from kavka.controller.term.controller_term import NotController
 from kavka.decisions import DECISIONS_TOPIC, Decision, DecisionKind, decode_decision
 from kavka.errors import ConfigError, ErrorCode, LogsElsewhere, RequestError
 from kavka.model import TopicPartition
+from tests.integration.cluster_in_process.in_process_cluster import PATIENCE_S, InProcessCluster
 
 TOPIC = "orders"
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from in_process_cluster import PATIENCE_S, InProcessCluster
 
 from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC
 from kavka.client.admin import Admin, NewTopic
@@ -29,6 +28,7 @@ from kavka.protocol.messages.produce_response import ProduceResponse
 from kavka.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from kavka.protocol.messages.update_features_response import UpdateFeaturesResponse
 from kavka.records.builder import BatchBuilder, ProducerStamp
+from tests.integration.cluster_in_process.in_process_cluster import PATIENCE_S, InProcessCluster
 
 TOPIC, OUTPUT, NAME = "orders", "bills", "tx"
 SETTINGS = {

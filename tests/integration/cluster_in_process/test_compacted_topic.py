@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from in_process_cluster import InProcessCluster
-from test_cluster_transactions import runs, transactional
-
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.model import TopicPartition
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.test_cluster_transactions import runs, transactional
 
 TOPIC = "table"
 ROUNDS = 60

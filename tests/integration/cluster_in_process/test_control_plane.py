@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from in_process_cluster import InProcessCluster
-from test_replicated_topic import TOPIC, create, read, write
+
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, read, write
 
 ESTABLISHED = "01"
 CONTROL = {"control.plane.listener.name": "control", "inter.broker.listener.name": "PLAINTEXT"}

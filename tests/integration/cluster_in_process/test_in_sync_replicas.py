@@ -7,8 +7,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from in_process_cluster import InProcessCluster
-from test_replicated_topic import TOPIC, create, read, runs, write
 
 from kavka.client.admin import Admin
 from kavka.client.cluster import Cluster
@@ -17,6 +15,8 @@ from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from kavka.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from kavka.zookeeper.znodes import ISR_CHANGES_PATH
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, read, runs, write
 
 
 @pytest.mark.setting("replica.lag.time.max.ms")

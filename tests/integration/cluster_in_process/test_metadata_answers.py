@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process_cluster import InProcessCluster
 
-from broker_client import BrokerClient
 from kavka.protocol.messages import CreateTopicsRequest, MetadataRequest
 from kavka.protocol.messages.create_topics_request import CreatableReplicaAssignment, CreatableTopic
 from kavka.protocol.messages.metadata_request import MetadataRequestTopic
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.kit.broker_client import BrokerClient
 
 LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, INVALID_TOPIC, LISTENER_NOT_FOUND = 5, 3, 17, 72
 ALL_OF_A_TOPIC = 3576

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from in_process_cluster import InProcessCluster
-
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.settings import ConsumerSettings, OffsetReset
 from kavka.model import TopicPartition
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 
 TOPIC = "orders"
 

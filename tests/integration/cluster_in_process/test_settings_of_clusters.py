@@ -6,16 +6,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from in_process_cluster import InProcessCluster
-from test_control_plane import connections_to
-from test_replicated_topic import TOPIC, create, runs, write
 
-from broker_client import BrokerClient, batch
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kavka.client.admin import Admin, ConfigChange, ConfigResource, NewTopic, ResourceType
 from kavka.client.cluster import Cluster
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
+from tests.integration.cluster_in_process.test_control_plane import connections_to
+from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, runs, write
+from tests.kit.broker_client import BrokerClient, batch
 
 GROUP, TRANSACTION = 0, 1
 

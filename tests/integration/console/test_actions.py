@@ -24,12 +24,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from google.protobuf import descriptor_pb2
 
-from apache_kafka import ApacheKafka, PeerMissing
-from console_client import ConsoleClient
-from console_process import ConsoleProcess
 from kavka.testing import Cluster
-from process_cluster import eventually
-from schema_registry_server import RegistryServer
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.console_client import ConsoleClient
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
+from tests.kit.schema_registry_server import RegistryServer
 
 PERSON = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}'
 

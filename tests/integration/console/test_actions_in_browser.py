@@ -18,12 +18,12 @@ pytest.importorskip("playwright.sync_api")
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from browser import chromium, fill, look, page_of
-from console_process import ConsoleProcess
 from kavka.console.access.auth import Role, Users
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.testing import Cluster
-from process_cluster import ProcessCluster, eventually
+from tests.kit.browser import chromium, fill, look, page_of
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

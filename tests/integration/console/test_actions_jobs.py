@@ -16,8 +16,6 @@ pytest.importorskip("starlette")
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from console_client import ConsoleClient, Page
-from console_process import ConsoleProcess
 from kavka.client.cluster import Cluster as ClientCluster
 from kavka.client.cluster import parse_bootstrap
 from kavka.client.decisions import read_decisions
@@ -25,7 +23,9 @@ from kavka.decisions import DecisionKind, RecordedDecision
 from kavka.runtime.loop import run
 from kavka.runtime.network import SocketNetwork
 from kavka.testing import Cluster
-from process_cluster import eventually
+from tests.kit.console_client import ConsoleClient, Page
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
 
 SIZE_BYTES = 1_600_000
 SLOW_MB = "0.3"

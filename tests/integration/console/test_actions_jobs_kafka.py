@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("starlette")
 
 from confluent_kafka.admin import AdminClient
-from test_actions_jobs import SLOW_MB, Live
 
-from apache_kafka import ApacheKafka, PeerMissing
-from console_client import ConsoleClient
-from console_process import ConsoleProcess
-from process_cluster import eventually
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.integration.console.test_actions_jobs import SLOW_MB, Live
+from tests.kit.console_client import ConsoleClient
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]
 

@@ -14,12 +14,12 @@ pytest.importorskip("starlette")
 
 from confluent_kafka.admin import AdminClient
 
-from console_client import ConsoleClient
-from console_process import ConsoleProcess
 from kavka.console.access.auth import Role, Users
 from kavka.console.ledger import LEDGER, open_ledger
 from kavka.testing import Cluster
-from process_cluster import eventually
+from tests.kit.console_client import ConsoleClient
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
 
 PASSWORD = "correct horse battery"
 

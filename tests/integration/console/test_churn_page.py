@@ -13,10 +13,10 @@ pytest.importorskip("starlette")
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from console_client import ConsoleClient, Page
-from console_process import ConsoleProcess
-from kavka_process import KavkaProcess
-from process_cluster import eventually
+from tests.kit.console_client import ConsoleClient, Page
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
 
 ROW = {
     "window_start": "2026-11-21T12:00:00.000Z",

@@ -21,19 +21,19 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from apache_kafka import ApacheKafka, PeerMissing
 from kavka.console.clusters import Clusters, ClusterWatch
 from kavka.console.history import Series
 from kavka.console.settings import ConsoleSettings
 from kavka.model import TopicPartition
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part
-from kavka_process import KavkaProcess, free_port
-from process_cluster import ProcessCluster, eventually
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 pytest.importorskip("starlette")
 
-from console_process import ConsoleProcess
+from tests.kit.console_process import ConsoleProcess
 
 SOON_S = 30.0
 SETTINGS = {"replica.lag.time.max.ms": "3000", "offsets.topic.num.partitions": "1", "min.insync.replicas": "2"}

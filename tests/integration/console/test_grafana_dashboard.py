@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tools import grafana_dashboard
 
-from kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess, free_port
 
 pytest.importorskip("starlette")
 
-from console_process import ConsoleProcess
+from tests.kit.console_process import ConsoleProcess
 
 METRIC = re.compile(r"\b((?:kafka|kavka)_[a-z_0-9]+)(?:\{([^}]*)\})?")
 GIVEN_BY_PROMETHEUS = {"instance", "job"}

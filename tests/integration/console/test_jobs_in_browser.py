@@ -19,8 +19,6 @@ pytest.importorskip("playwright.sync_api")
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from browser import chromium, fill, look, page_of
-from console_process import ConsoleProcess
 from kavka.client.admin import Admin
 from kavka.client.cluster import Cluster as ClientCluster
 from kavka.client.cluster import parse_bootstrap
@@ -30,7 +28,9 @@ from kavka.model import TopicPartition
 from kavka.runtime.loop import run
 from kavka.runtime.network import SocketNetwork
 from kavka.testing import Cluster
-from process_cluster import eventually
+from tests.kit.browser import chromium, fill, look, page_of
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,9 +19,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from browser import barriers, chromium, page_of, too_wide_px
-from console_process import ConsoleProcess
-from process_cluster import ProcessCluster, eventually
+from tests.kit.browser import barriers, chromium, page_of, too_wide_px
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")

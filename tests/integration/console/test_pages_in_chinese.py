@@ -12,10 +12,10 @@ pytest.importorskip("starlette")
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from console_client import ConsoleClient, Page
-from console_process import ConsoleProcess
 from kavka.testing import Cluster
-from process_cluster import eventually
+from tests.kit.console_client import ConsoleClient, Page
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
 
 TOPIC, GROUP, MOVED = "orders", "billing", "moved"
 SETTINGS = {"replica.lag.time.max.ms": "2000", "min.insync.replicas": "2", "kavka.decisions.topic.enable": "true"}

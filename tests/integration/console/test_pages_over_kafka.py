@@ -16,12 +16,11 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from test_pages_in_chinese import GROUP, TOPIC, C, everywhere, fill, told
-
-from apache_kafka import ApacheKafka, PeerMissing
-from console_client import ConsoleClient
-from console_process import ConsoleProcess
-from process_cluster import eventually
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.integration.console.test_pages_in_chinese import GROUP, TOPIC, C, everywhere, fill, told
+from tests.kit.console_client import ConsoleClient
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.process_cluster import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]
 

@@ -15,10 +15,10 @@ pytest.importorskip("starlette")
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from console_client import ConsoleClient
-from console_process import ConsoleProcess
-from kavka_process import KavkaProcess
-from process_cluster import eventually
+from tests.kit.console_client import ConsoleClient
+from tests.kit.console_process import ConsoleProcess
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
 
 PAGES = (
     "",

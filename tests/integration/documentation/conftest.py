@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from reader import in_a_room_of_its_own
+
+from tests.integration.documentation.reader import in_a_room_of_its_own
 
 
 @pytest.fixture(scope="session")

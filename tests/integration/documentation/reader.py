@@ -35,7 +35,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-from page import GIVEN, TAKES_MINUTES, Block, blocks, commands
+
+from tests.integration.documentation.page import GIVEN, TAKES_MINUTES, Block, blocks, commands
 
 COMMAND_S, SERVER_S, STOP_S = 120, 60, 60
 LOOK_S, LOOK_AT_SPARK_S = 3, 40

@@ -12,10 +12,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from page import ELSEWHERE, PROJECT, TAKES_MINUTES, blocks, commands, kind_of
-from reader import follow
 
 from kavka.cli.app import run
+from tests.integration.documentation.page import ELSEWHERE, PROJECT, TAKES_MINUTES, blocks, commands, kind_of
+from tests.integration.documentation.reader import follow
 
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PATIENCE_S, LONG_PATIENCE_S = 150, 3_600

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from page import NotAPage, blocks
-from reader import follow
+
+from tests.integration.documentation.page import NotAPage, blocks
+from tests.integration.documentation.reader import follow
 
 CLUSTER = "```sh\nkavka up --no-console\n```\n\n"
 ANSWER = CLUSTER + "```console\n$ kavka topics create orders\nTopic %s created.\n```\n"

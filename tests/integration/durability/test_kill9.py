@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported in fact
 
-from kavka_process import KavkaProcess
+from tests.kit.kavka_process import KavkaProcess
 
 CRASHES = 20
 PARTITIONS = 3

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker_client import BrokerClient
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
-from process_cluster import ProcessCluster, eventually
+from tests.kit.broker_client import BrokerClient
+from tests.kit.process_cluster import ProcessCluster, eventually
 
 TOPIC, PARTITIONS, RECORDS = "orders", 6, 60
 GROUP = "readers"

@@ -2,16 +2,12 @@
 
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "unit" / "log"))
-
-from log_support import batch
 
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
+from tests.unit.log.log_support import batch
 
 PARTITIONS = 3
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500)

@@ -7,13 +7,9 @@ import sys
 import threading
 from pathlib import Path
 
-from log_support import NOW_MS, batch, new_log, records, reopen
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from log_writer import PARTITIONS, manager
-
 from kavka.model import TopicPartition
+from tests.integration.log.log_writer import PARTITIONS, manager
+from tests.unit.log.log_support import NOW_MS, batch, new_log, records, reopen
 
 KILLS = 5
 APPENDS_BEFORE_A_KILL = 400
@@ -23,7 +19,8 @@ def test_what_was_appended_before_each_of_five_kills_is_there(tmp_path: Path) ->
     acknowledged = [-1] * PARTITIONS
     for _ in range(KILLS):
         writer = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("log_writer.py")), str(tmp_path)],
+            [sys.executable, "-m", f"{__package__}.log_writer", str(tmp_path)],
+            cwd=Path(__file__).parents[3],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
 from kavka.testing import Cluster
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from moving_cluster import Load, holders, kavka, replicas, until
+from tests.integration.reassignment.moving_cluster import Load, holders, kavka, replicas, until
 
 TOPIC = "orders"
 PARTITIONS = 3

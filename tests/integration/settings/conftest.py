@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from running_broker import RunningBroker
 
-from apache_kafka import ApacheKafka, PeerMissing
-from kavka_process import KavkaProcess
+from tests.apache_kafka import ApacheKafka, PeerMissing
+from tests.integration.settings.running_broker import RunningBroker
+from tests.kit.kavka_process import KavkaProcess
 
 HEAP = "-Xmx512M -Xms256M"
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from broker_client import EARLIEST, LATEST, BrokerClient, Closed
 from kavka.protocol.messages import IncrementalAlterConfigsRequest
 from kavka.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from kavka.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
 from kavka.records.batch import BatchHeader, RecordBatch, iterate_batches
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
+from tests.kit.broker_client import EARLIEST, LATEST, BrokerClient, Closed
 
 Answer = TypeVar("Answer")
 

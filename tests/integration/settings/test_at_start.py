@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from running_broker import HOUR_MS, RunningBroker, eventually, now_ms, records
-from test_brokers_at_run_time import producer
 
-from broker_client import BrokerClient, Closed
 from kavka.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -30,6 +27,9 @@ from kavka.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.integration.settings.running_broker import HOUR_MS, RunningBroker, eventually, now_ms, records
+from tests.integration.settings.test_brokers_at_run_time import producer
+from tests.kit.broker_client import BrokerClient, Closed
 
 TOPIC = 2
 GROUP, TRANSACTION = 0, 1

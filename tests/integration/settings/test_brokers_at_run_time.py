@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from running_broker import RunningBroker, eventually, records
 
-from broker_client import BrokerClient, produce_of
 from kavka.protocol.messages import (
     AlterConfigsRequest,
     IncrementalAlterConfigsRequest,
@@ -20,6 +18,8 @@ from kavka.protocol.messages.describe_producers_request import DescribeProducers
 from kavka.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kavka.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kavka.records.builder import ProducerStamp
+from tests.integration.settings.running_broker import RunningBroker, eventually, records
+from tests.kit.broker_client import BrokerClient, produce_of
 
 TRANSACTION = 1
 TOPIC = 2

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running_broker import HOUR_MS, RunningBroker, eventually, records
-from test_at_start import metadata, topic_value
 
 from kavka.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from kavka_process import KavkaProcess, free_port
+from tests.integration.settings.running_broker import HOUR_MS, RunningBroker, eventually, records
+from tests.integration.settings.test_at_start import metadata, topic_value
+from tests.kit.kavka_process import KavkaProcess, free_port
 
 DECISIONS = "__kavka_decisions"
 METRICS_PORT = free_port()

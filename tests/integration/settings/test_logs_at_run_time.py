@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from running_broker import HOUR_MS, RunningBroker, eventually, now_ms, records
 
 from kavka.records.compression import Compression
+from tests.integration.settings.running_broker import HOUR_MS, RunningBroker, eventually, now_ms, records
 
 MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = 10, 32, 87
 TEXT = b" ".join(f"{number * number:x} jackdaws".encode() for number in range(3_000))

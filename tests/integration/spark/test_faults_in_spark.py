@@ -16,10 +16,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from kavka_process import KavkaProcess
 from kavka_spark import session
-from spark_job import SMALL
-from topic_filler import create_topic, produce
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.spark_job import SMALL
+from tests.kit.topic_filler import create_topic, produce
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 

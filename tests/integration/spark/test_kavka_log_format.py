@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from apache_kafka import ApacheKafka
-from kavka_process import KavkaProcess
 from kavka_spark.log_format import KavkaLogReader, log_options
 from kavka_spark.pipelines.replica_directories import broker_of, replicas_in
-from topic_filler import create_topic, fill_with_everything, fill_with_transactions
+from tests.apache_kafka import ApacheKafka
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.topic_filler import create_topic, fill_with_everything, fill_with_transactions
 
 Row = tuple[Any, ...]
 SEGMENT_BYTES = "16384"

@@ -5,8 +5,8 @@ test_kill_spark.py does the same with Spark itself.
 
 import pytest
 
-from bad_day import bad_day
-from kavka_process import KavkaProcess
+from tests.kit.bad_day import bad_day
+from tests.kit.kavka_process import KavkaProcess
 
 
 @pytest.mark.timeout(400)

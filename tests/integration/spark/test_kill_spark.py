@@ -18,10 +18,10 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 import pytest
 
-from kavka_process import KavkaProcess
-from process_cluster import ProcessCluster
-from spark_job import SMALL, SparkJob
-from topic_contents import contents, create, fill
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import ProcessCluster
+from tests.kit.spark_job import SMALL, SparkJob
+from tests.kit.topic_contents import contents, create, fill
 
 JOB = Path(__file__).with_name("relay_job.py")
 PARTITIONS = 4

@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
-from kavka_process import KavkaProcess
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.runner import Runner
-from pipeline_project import ENVIRONMENT, PipelineProject, RunFailed, environment, last_figures, problem_of
-from topic_contents import contents, create, fill
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.pipeline_project import ENVIRONMENT, PipelineProject, RunFailed, environment, last_figures, problem_of
+from tests.kit.topic_contents import contents, create, fill
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -20,8 +20,8 @@ from crc32c import crc32c
 from kavka.records.batch import CRC_START, LENGTH_PREFIX_SIZE, read_header
 from kavka.testing import Cluster
 from kavka_spark.pipelines.skew_plan import TOLERANCE
-from pipeline_project import PipelineProject, last_figures
-from topic_contents import contents
+from tests.kit.pipeline_project import PipelineProject, last_figures
+from tests.kit.topic_contents import contents
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kavka.client.partitioner import partition_for_key
-from kavka_process import KavkaProcess
 from kavka_spark import session
 from kavka_spark.sink_options import DEFAULT_MARKER_TOPIC
 from kavka_spark.writer import BATCH_ID, QUERY_ID
-from spark_job import SMALL
-from topic_contents import contents, create
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.spark_job import SMALL
+from tests.kit.topic_contents import contents, create
 
 ROWS = 20_000
 

@@ -21,13 +21,13 @@ from pyspark.sql.types import (
 
 from kavka.client.partitioner import partition_for_key
 from kavka.errors import ConfigError, RequestError
-from kavka_process import KavkaProcess
 from kavka_spark.errors import BatchChangedError, DeliveryError, SinkError, StaleBatchError, TaskFencedError
 from kavka_spark.sink_options import sink_options
 from kavka_spark.sink_schema import sink_columns
 from kavka_spark.writer import BATCH_ID, QUERY_ID, TaskIdentity, WrittenRows, write_rows
-from process_cluster import eventually
-from topic_contents import contents, create, decided
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.process_cluster import eventually
+from tests.kit.topic_contents import contents, create, decided
 
 TYPES = {
     "key": StringType(),

@@ -11,11 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from kavka_process import KavkaProcess
 from kavka_spark import session
 from kavka_spark.lag import Lag, LagListener
-from topic_contents import contents
-from topic_filler import CODECS, create_topic, fill_with_everything, produce
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.topic_contents import contents
+from tests.kit.topic_filler import CODECS, create_topic, fill_with_everything, produce
 
 EVERYTHING = 400 * len(CODECS)
 pytestmark = pytest.mark.timeout(300)  # A busy machine takes long to start a JVM and its workers.

@@ -23,7 +23,6 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kavka.errors import KavkaError
 from kavka.model import TopicPartition
 from kavka.testing import Cluster
-from kavka_process import KavkaProcess
 from kavka_spark.connections import KEPT_CLUSTERS, KEPT_SIZES, connection
 from kavka_spark.errors import CorruptBatchError, DataLossError, SubscriptionError
 from kavka_spark.offsets import find_partitions
@@ -32,7 +31,8 @@ from kavka_spark.reader import RangeReader
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import SourceOptions, Subscribe, source_options
 from kavka_spark.stream_source import KavkaStreamReader
-from topic_filler import create_topic, fill_with_transactions, produce
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.topic_filler import create_topic, fill_with_transactions, produce
 
 _names = count()
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from test_kill_spark import JOB, PARTITIONS, check_once, numbered, values_of
 
-from kavka_process import KavkaProcess
-from spark_cluster import SparkCluster
-from spark_job import SparkJob, kill_process
-from topic_contents import create
+from tests.integration.spark.test_kill_spark import JOB, PARTITIONS, check_once, numbered, values_of
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.spark_cluster import SparkCluster
+from tests.kit.spark_job import SparkJob, kill_process
+from tests.kit.topic_contents import create
 
 ROWS = 60_000
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from broker_client import BrokerClient, Closed, batch
 from kavka.errors import ConfigError, KavkaError
 from kavka.runtime.server import Server
 from kavka.testing import BrokerHalted, Cluster
+from tests.kit.broker_client import BrokerClient, Closed, batch
 
 QUICK_S = 10.0
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from apache_kafka import PeerMissing
 from kavka.errors import ConnectionFailed
 from kavka.runtime.network import SocketNetwork
 from kavka.zookeeper.client import ZooKeeperClient
@@ -31,8 +30,9 @@ from kavka.zookeeper.port import (
     SetData,
     WatchEvent,
 )
-from switched_network import Mode, SwitchedNetwork
-from zookeeper_ensemble import ZooKeeperEnsemble
+from tests.apache_kafka import PeerMissing
+from tests.kit.switched_network import Mode, SwitchedNetwork
+from tests.kit.zookeeper_ensemble import ZooKeeperEnsemble
 
 pytestmark = pytest.mark.kafka
 

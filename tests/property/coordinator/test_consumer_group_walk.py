@@ -16,12 +16,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, RequestError
-from virtual_time import in_virtual_time
+from tests.kit.group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
+from tests.kit.virtual_time import in_virtual_time
 
 GROUP = "g"
 REFUSED_LEAVES = (

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from group_surroundings import HandMadeTopics, group_surroundings
 from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, JoinRequest
 from kavka.coordinator.groups.consumer.decide.group import ConsumerMember, MemberState, ResolvedRegex
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
@@ -27,6 +26,7 @@ from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.decide.records import CommittedOffset, group_tombstone, offset_record
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
+from tests.kit.group_surroundings import HandMadeTopics, group_surroundings
 
 GROUPS = st.sampled_from(["g", "h"])
 MEMBERS = st.sampled_from(["a", "b", "c"])

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from group_case import subscription
-from group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
 from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
 from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
@@ -32,7 +30,9 @@ from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat
 from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
-from virtual_time import in_virtual_time
+from tests.kit.group_case import subscription
+from tests.kit.group_surroundings import HandMadeTopics, OffsetsLog, group_surroundings
+from tests.kit.virtual_time import in_virtual_time
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from compaction_support import RETENTION_MS, Pair, Seen, Store, committed, table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -16,6 +15,7 @@ from kavka.errors import ErrorCode, RecordsError
 from kavka.records.builder import ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
+from tests.unit.log.compaction_support import RETENTION_MS, Pair, Seen, Store, committed, table
 
 KEYS = [b"k%d" % number for number in range(6)] + [b"long" * 20, b"long" * 19 + b"LONG"]
 PAIRS = st.lists(

@@ -9,11 +9,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from log_support import NOW_MS, append, batch, find_time, load, new_log, records
 
 from kavka.errors import CorruptRecords
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.compression import Compression
+from tests.unit.log.log_support import NOW_MS, append, batch, find_time, load, new_log, records
 
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 150, "file_delete_delay_ms": 0}
 PRODUCERS = 3

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from log_support import NOW_MS, PARTITION, batch, new_log
 
 from kavka.errors import ErrorCode, InvariantViolation, OffsetOutOfRange, RequestError
 from kavka.log.unified_log import UnifiedLog
@@ -29,6 +28,7 @@ from kavka.replication.decide.lag_policy import MessagesLagPolicy, TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition, Role
 from kavka.replication.decide.partition_results import EpochEndOffset
 from kavka.replication.decide.partition_rules import PartitionRules
+from tests.unit.log.log_support import NOW_MS, PARTITION, batch, new_log
 
 LAG_MS = 1_000
 NODES = tuple(BrokerId(number) for number in (0, 1, 2))

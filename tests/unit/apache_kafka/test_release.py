@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apache_kafka import PeerMissing, Release
+from tests.apache_kafka import PeerMissing, Release
 
 MAVEN = """#!/bin/sh
 for argument; do case "$argument" in -DoutputDirectory=*) directory="${argument#-DoutputDirectory=}";; esac; done

@@ -18,7 +18,7 @@ from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.runtime.disk import LocalFileSystem
-from virtual_time import in_virtual_time
+from tests.kit.virtual_time import in_virtual_time
 
 NOW_MS = 1_700_000_000_000
 COMPACTED = LogConfig(cleanup_compact=True, cleanup_delete=False, min_cleanable_dirty_ratio=0.0)

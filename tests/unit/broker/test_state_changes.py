@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from group_surroundings import group_surroundings
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog
 from kavka.broker.metadata.controller_messages import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
@@ -44,6 +43,7 @@ from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.fetch_state import Followed
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.runtime.disk import LocalFileSystem
+from tests.kit.group_surroundings import group_surroundings
 
 OWN, OTHER, THIRD = 1, 2, 3
 BROKER_EPOCH = 50

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.checker import Kind, check, count
-from chaos.history import UNKNOWN_OFFSET, History, Producer, Value
+from tests.chaos.checker import Kind, check, count
+from tests.chaos.history import UNKNOWN_OFFSET, History, Producer, Value
 
 
 class Story:

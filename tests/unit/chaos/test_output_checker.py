@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.history import History, Value
-from chaos.output_checker import Flaw, Outputs, check_outputs, count_flaws
-from chaos.outputs import Event, Journal, Output, Transaction, decoded_output, encoded_output, read_journals
+from tests.chaos.history import History, Value
+from tests.chaos.output_checker import Flaw, Outputs, check_outputs, count_flaws
+from tests.chaos.outputs import Event, Journal, Output, Transaction, decoded_output, encoded_output, read_journals
 
 FIRST, SECOND = Transaction(7, 1), Transaction(7, 2)
 

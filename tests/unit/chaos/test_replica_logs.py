@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chaos.replica_logs import HEADER, differences
+from tests.chaos.replica_logs import HEADER, differences
 
 
 def stored(base_offset: int, *, records: int = 1, epoch: int = 0, content: bytes = b"value") -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chaos.history import History
-from chaos.nemesis import Done, Fault
-from chaos.report import gaps, lines
+from tests.chaos.history import History
+from tests.chaos.nemesis import Done, Fault
+from tests.chaos.report import gaps, lines
 
 
 def acknowledged_at(history: History, partition: int, *times: float) -> None:

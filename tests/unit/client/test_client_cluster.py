@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
-from fake_cluster import FakeCluster
 
 from kavka.client.backoff import backoff_ms
 from kavka.client.cluster import Cluster, parse_bootstrap
@@ -14,6 +13,7 @@ from kavka.client.settings import ClientSettings
 from kavka.errors import ConfigError, ConnectionFailed, ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
+from tests.unit.client.fake_cluster import FakeCluster
 
 SETTINGS = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=200

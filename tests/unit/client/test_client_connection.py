@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from fake_cluster import DROP, SILENCE, FakeCluster
 
 from kavka.client.connection import BrokerConnection, VersionRange
 from kavka.client.settings import ClientSettings
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
 from kavka.protocol.api import ApiKey, api
 from kavka.protocol.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
+from tests.unit.client.fake_cluster import DROP, SILENCE, FakeCluster
 
 SETTINGS = ClientSettings(request_timeout_ms=2_000)
 

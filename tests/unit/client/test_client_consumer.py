@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from fake_cluster import DROP, FakeCluster, FakeLog
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer import Consumer, ConsumerRecord
@@ -18,6 +17,7 @@ from kavka.protocol.messages import FetchResponse
 from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
+from tests.unit.client.fake_cluster import DROP, FakeCluster, FakeLog
 
 SETTINGS = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=50

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from fake_cluster import FakeCluster
 
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.cluster import Cluster
@@ -19,6 +18,7 @@ from kavka.model import TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.protocol.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from kavka.records.builder import BatchBuilder
+from tests.unit.client.fake_cluster import FakeCluster
 
 SETTINGS = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=200

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from fake_cluster import DROP, SILENCE, FakeCluster
 
 from kavka.client.cluster import Cluster
 from kavka.client.deliveries import BatchDelivery
@@ -19,6 +18,7 @@ from kavka.protocol.messages import InitProducerIdResponse, ProduceResponse
 from kavka.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from kavka.records.builder import EncodedRecords
 from kavka.records.record import encode_record
+from tests.unit.client.fake_cluster import DROP, SILENCE, FakeCluster
 
 SETTINGS = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=1_000, api_timeout_ms=1_500, topic_propagation_ms=50

@@ -18,7 +18,7 @@ from kavka.console.messages import schema_registry
 from kavka.console.messages.decoding import SHOWN_CHARACTERS, Format, decode, field, laid_out, schema_id
 from kavka.console.messages.schema_formats import Schema, SchemaMismatch, decode_with, parse_schema
 from kavka.console.messages.schema_registry import SchemaRegistry
-from schema_registry_server import RegistryServer
+from tests.kit.schema_registry_server import RegistryServer
 
 PERSON = (
     '{"type": "record", "name": "Person", '

@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from asgi_client import AsgiClient
 from kavka.console.access import auth, csrf, guard
 from kavka.console.access.audit import AlreadyDone, AuditLog, AuditRecord, Outcome
 from kavka.console.access.auth import Role, Users, require
 from kavka.console.access.guard import Guard, GuardMiddleware
 from kavka.console.ledger import open_ledger
 from kavka.errors import ConfigError
+from tests.kit.asgi_client import AsgiClient
 
 PASSWORD = "correct horse battery"
 EVERYWHERE = "0.0.0.0"

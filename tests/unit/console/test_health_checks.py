@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import snapshots as make
 
 from kavka.model import TopicPartition
 from kavka.observe.health.checks import all_checks, check_health
@@ -27,6 +26,7 @@ from kavka.observe.snapshot import (
     TransactionView,
     ZooKeeperView,
 )
+from tests.unit.console import snapshots as make
 
 NOW_MS = make.NOW_MS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import snapshots as make
 
 from kavka.cli.health import FAILING, THRESHOLDS, since_decided, what_failed, without
 from kavka.decisions import Decision, DecisionKind
@@ -11,6 +10,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.checks import check_health
 from kavka.observe.health.report import Outcome
 from kavka.observe.snapshot import ClusterSnapshot
+from tests.unit.console import snapshots as make
 
 NOW_MS = make.NOW_MS
 ORDERS_0 = TopicPartition("orders", 0)

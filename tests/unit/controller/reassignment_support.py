@@ -13,8 +13,6 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from cluster_support import NOW_MS, registration
-
 from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
 from kavka.controller.orders.delivery import Delivery
@@ -52,6 +50,7 @@ from kavka.zookeeper.znodes import (
     topic_partitions_path,
     topic_path,
 )
+from tests.unit.controller.cluster_support import NOW_MS, registration
 
 
 class Killed(Exception):

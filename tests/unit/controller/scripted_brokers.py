@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cluster_support import NOW_MS, registration
-
 from kavka.controller.controller import Controller, ControllerSettings
 from kavka.controller.orders.channels import ChannelPorts
 from kavka.decisions import Decision, DecisionKind
@@ -34,6 +32,7 @@ from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import Create, CreateMode, SessionExpired
 from kavka.zookeeper.znodes import PERSISTENT_PATHS, PartitionState, broker_path, partition_state_path
+from tests.unit.controller.cluster_support import NOW_MS, registration
 
 PATIENCE_S = 10.0
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_support import registration
-from scripted_brokers import Brokers, run, until
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.isr_proposals import Accepted, Proposal, Refused, Unchanged, Verdict, judge
@@ -25,6 +23,8 @@ from kavka.protocol.messages.alter_partition_request import (
 )
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
 from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState, TopicAssignment, partition_state_path
+from tests.unit.controller.cluster_support import registration
+from tests.unit.controller.scripted_brokers import Brokers, run, until
 
 T0 = TopicPartition("t", 0)
 TOPIC_ID = uuid.UUID(int=7)

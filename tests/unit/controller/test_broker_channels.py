@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cluster_support import registration
-from scripted_brokers import Link, ScriptedBroker, until
 
 from kavka.controller.decide.context import LiveBroker
 from kavka.controller.orders.channels import ChannelLimits, ChannelPorts, Channels
@@ -19,6 +17,8 @@ from kavka.model import BrokerId
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.update_metadata_request import UpdateMetadataRequest
 from kavka.zookeeper.znodes import BrokerEndpoint
+from tests.unit.controller.cluster_support import registration
+from tests.unit.controller.scripted_brokers import Link, ScriptedBroker, until
 
 LIMITS = ChannelLimits(socket_timeout_ms=1_000, max_queued_requests=5, retry_ms=5)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from scripted_brokers import Brokers, run, until
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
@@ -21,6 +20,7 @@ from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
 from kavka.zookeeper.znodes import broker_path, partition_state_path
+from tests.unit.controller.scripted_brokers import Brokers, run, until
 
 T0 = TopicPartition("t", 0)
 

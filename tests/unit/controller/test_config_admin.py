@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from cluster_support import NOW_MS, Cluster, run
 
 from kavka.controller.work.config_admin import CHANGE_RETENTION_MS, MAX_CHANGE_ATTEMPTS, ConfigAdmin, ConfigChanges
 from kavka.errors import ConfigError, ErrorCode, RequestError, ZooKeeperError
 from kavka.zookeeper.port import ConnectionLoss, CreateMode, Operation, OperationResult
 from kavka.zookeeper.znodes import ConfigEntity
+from tests.unit.controller.cluster_support import NOW_MS, Cluster, run
 
 T = "topics/t"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from cluster_support import registration
-
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.state_machines import Replica
 from kavka.controller.orders.control_requests import FULL, INCREMENTAL, ControlRequest, control_requests
@@ -15,6 +13,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.codec import decode, encode
 from kavka.zookeeper.znodes import RECOVERING, PartitionState, TopicAssignment
+from tests.unit.controller.cluster_support import registration
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 A_ID = uuid.UUID(int=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripted_brokers import Brokers, run, until
 
 from kavka.controller.decide.controlled_shutdown import leave
 from kavka.controller.decide.election import Elected
@@ -15,6 +14,7 @@ from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.znodes import RECOVERING, PartitionState
+from tests.unit.controller.scripted_brokers import Brokers, run, until
 
 
 def ids(*brokers: int) -> tuple[BrokerId, ...]:

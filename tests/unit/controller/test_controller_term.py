@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import Controller, ControllerSettings
@@ -29,6 +28,7 @@ from kavka.zookeeper.znodes import (
     broker_path,
     partition_state_path,
 )
+from tests.unit.controller.cluster_support import Cluster, run
 
 T0 = TopicPartition("t", 0)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from reassignment_support import Controller, World, registered, run
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic
 from kavka.controller.decide.leader_balance import LeftOut, balances
@@ -23,6 +22,7 @@ from kavka.zookeeper.znodes import (
     PreferredReplicaElection,
     TopicAssignment,
 )
+from tests.unit.controller.reassignment_support import Controller, World, registered, run
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN

@@ -7,8 +7,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from scripted_brokers import Brokers, run
-
 from kavka.controller.controller import ControllerSettings
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
@@ -21,6 +19,7 @@ from kavka.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from kavka.zookeeper.znodes import UncleanShutdowns, partition_state_path
+from tests.unit.controller.scripted_brokers import Brokers, run
 
 T0 = TopicPartition("t", 0)
 

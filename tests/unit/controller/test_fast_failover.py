@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from scripted_brokers import Brokers, run, until
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
@@ -19,6 +18,7 @@ from kavka.model import NO_LEADER
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult, Stat
 from kavka.zookeeper.znodes import ControllerNode
+from tests.unit.controller.scripted_brokers import Brokers, run, until
 
 
 async def seat(cluster: Brokers) -> tuple[int, bytes | None]:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reassignment_support import Controller, Killed, World, run
 
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, NodeExists
 from kavka.zookeeper.znodes import REASSIGN_PARTITIONS_PATH, ReassignPartitions
+from tests.unit.controller.reassignment_support import Controller, Killed, World, run
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 STEPS = 25

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from reassignment_support import Controller, Killed, World, run
 
 from kavka.controller.decide.reassignment import ReplicaAssignment
 from kavka.decisions import DecisionKind
@@ -19,6 +18,7 @@ from kavka.zookeeper.znodes import (
     partition_state_path,
     topic_path,
 )
+from tests.unit.controller.reassignment_support import Controller, Killed, World, run
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

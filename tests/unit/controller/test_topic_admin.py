@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from cluster_support import Cluster, run
 
 from kavka.controller import controller as controller_module
 from kavka.controller.controller import ControllerSettings
@@ -17,6 +16,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.local import LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Create, Operation, OperationResult, RequestTooLarge
 from kavka.zookeeper.znodes import ConfigEntity, PartitionState, TopicAssignment
+from tests.unit.controller.cluster_support import Cluster, run
 
 
 def test_a_created_topic_is_in_the_tree_and_is_ordered_to_brokers(tmp_path: Path) -> None:

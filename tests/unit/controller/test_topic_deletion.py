@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripted_brokers import Brokers, run, until
-
 from kavka.controller.controller import ControllerSettings
 from kavka.controller.decide.state_machines import Replica, ReplicaStatus
 from kavka.controller.decide.topic_plans import TopicRequest
@@ -14,6 +12,7 @@ from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.znodes import TopicAssignment
+from tests.unit.controller.scripted_brokers import Brokers, run, until
 
 T0 = TopicPartition("t", 0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from cluster_support import registration
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
 from kavka.controller.decide.state_machines import PartitionStatus, ReplicaStatus
@@ -33,6 +32,7 @@ from kavka.errors import ConfigError, ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Check, Create, Delete, SetData, request_size_bytes
 from kavka.zookeeper.znodes import PartitionState, TopicAssignment
+from tests.unit.controller.cluster_support import registration
 
 RULES = TopicRules()
 

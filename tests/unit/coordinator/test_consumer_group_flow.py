@@ -7,14 +7,14 @@ import uuid
 
 import pytest
 
-from group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
 from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import Leaver
 from kavka.coordinator.groups.consumer.decide.heartbeat import HeartbeatAnswer
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError
-from virtual_time import in_virtual_time
+from tests.kit.group_case import GROUP, REBALANCE_MS, SESSION_S, Case, told
+from tests.kit.virtual_time import in_virtual_time
 
 
 def test_who_is_silent_for_a_session_is_out_and_the_others_get_its_partitions() -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from group_case import subscription
 from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
@@ -20,6 +19,7 @@ from kavka.coordinator.groups.classic.decide.membership import (
 )
 from kavka.coordinator.groups.decide.rebalance import LONGEST_CAUSE, LONGEST_WHY, MOST_CAUSES, Rebalance
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
+from tests.kit.group_case import subscription
 
 LIMITS = GroupLimits(
     min_session_timeout_ms=6_000, max_session_timeout_ms=1_800_000, initial_rebalance_delay_ms=0, max_size=3

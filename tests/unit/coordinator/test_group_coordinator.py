@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from group_surroundings import group_surroundings
 from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
     GroupLimits,
@@ -24,6 +23,7 @@ from kavka.coordinator.shared.decide.partitions import java_string_hash
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.codec import EncodeError
+from tests.kit.group_surroundings import group_surroundings
 
 LIMITS = GroupLimits(10, 1_800_000, 0, 100)
 

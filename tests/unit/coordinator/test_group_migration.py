@@ -9,12 +9,12 @@ import asyncio
 
 import pytest
 
-from group_case import GROUP, Case, subscription, told
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
 from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import SyncRequest
 from kavka.errors import ErrorCode, RequestError
-from virtual_time import in_virtual_time
+from tests.kit.group_case import GROUP, Case, subscription, told
+from tests.kit.virtual_time import in_virtual_time
 
 HALF, OTHER_HALF = encode_assignment({"t": [0, 1]}, 1), encode_assignment({"t": [2, 3]}, 1)
 ALL = encode_assignment({"t": [0, 1, 2, 3]}, 1)

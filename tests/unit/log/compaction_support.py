@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from log_support import NOW_MS, PARTITION, grant, marker
-
 from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.config.broker import BrokerConfig
 from kavka.filesystem import FileSystem
@@ -22,6 +20,7 @@ from kavka.records.compression import Compression
 from kavka.records.control import ControlType
 from kavka.records.record import Record
 from kavka.runtime.disk import LocalFileSystem
+from tests.unit.log.log_support import NOW_MS, PARTITION, grant, marker
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 TOPIC_ID = uuid.UUID(int=0xABC << 64)

@@ -10,9 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from compaction_support import COMPACTED, RETENTION_MS, Pair, Store, committed, pairs_batch, table
-from killable_disk import KillableFileSystem, Killed
-from log_support import NOW_MS, PARTITION
 
 from kavka.errors import StorageError
 from kavka.log.cleaner_choice import filthiest, look_at
@@ -25,6 +22,9 @@ from kavka.records.batch import HEADER_SIZE, BatchHeader, batch_at, iterate_batc
 from kavka.records.builder import BatchBuilder, ProducerStamp, seal
 from kavka.records.control import ControlType
 from kavka.runtime.disk import LocalFileSystem
+from tests.unit.log.compaction_support import COMPACTED, RETENTION_MS, Pair, Store, committed, pairs_batch, table
+from tests.unit.log.killable_disk import KillableFileSystem, Killed
+from tests.unit.log.log_support import NOW_MS, PARTITION
 
 
 @pytest.fixture

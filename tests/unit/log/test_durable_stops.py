@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from log_support import NOW_MS, append, batch, grant, marker, offsets
 
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_config import LogConfig
@@ -22,6 +21,7 @@ from kavka.model import TopicPartition
 from kavka.records.batch import batch_at
 from kavka.records.control import ControlType
 from kavka.simulator.host.disk import SimulatedDisk
+from tests.unit.log.log_support import NOW_MS, append, batch, grant, marker, offsets
 
 ORDERS = TopicPartition("orders", 0)
 FORMER, LATER = uuid.UUID(int=1), uuid.UUID(int=2)

@@ -5,7 +5,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-from log_support import NOW_MS, FailingFileSystem, append, batch, offsets
 
 from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
 from kavka.log.log_config import LogConfig
@@ -13,6 +12,7 @@ from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings, pa
 from kavka.log.unified_log import UnifiedLog
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
+from tests.unit.log.log_support import NOW_MS, FailingFileSystem, append, batch, offsets
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = uuid.UUID(int=7)

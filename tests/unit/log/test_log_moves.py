@@ -7,9 +7,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
-from compaction_support import pairs_batch
-from killable_disk import KillableFileSystem, Killed
-from log_support import NOW_MS, PARTITION, append, batch, records
 
 from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.errors import ErrorCode, StorageError
@@ -22,7 +19,10 @@ from kavka.model import TopicPartition
 from kavka.records.builder import ProducerStamp
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
 from kavka.runtime.disk import LocalFileSystem
-from virtual_time import in_virtual_time
+from tests.kit.virtual_time import in_virtual_time
+from tests.unit.log.compaction_support import pairs_batch
+from tests.unit.log.killable_disk import KillableFileSystem, Killed
+from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch, records
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=300, file_delete_delay_ms=0)
 

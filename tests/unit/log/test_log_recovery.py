@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from log_support import NOW_MS, append, batch, load, marker, new_log, offsets, reopen
 
 from kavka.errors import RecordsError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_loader import RecoveryReason
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType
+from tests.unit.log.log_support import NOW_MS, append, batch, load, marker, new_log, offsets, reopen
 
 SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}
 LOG = "00000000000000000000.log"

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compaction_support import Store, committed, table
-from log_support import PARTITION, records
-from test_log_moves import Disks
 
 from kavka.log import log_move
 from kavka.simulator.host.disk import SimulatedDisk
+from tests.unit.log.compaction_support import Store, committed, table
+from tests.unit.log.log_support import PARTITION, records
+from tests.unit.log.test_log_moves import Disks
 
 SEEDS = range(12)
 

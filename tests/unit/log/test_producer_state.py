@@ -4,7 +4,6 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from log_support import NOW_MS, batch
 
 from kavka.errors import ErrorCode, RecordsError
 from kavka.log.decide.producer_state import (
@@ -20,6 +19,7 @@ from kavka.log.decide.producer_state import (
 )
 from kavka.records.batch import BatchHeader, read_header
 from kavka.records.control import ControlType, EndTransactionMarker
+from tests.unit.log.log_support import NOW_MS, batch
 
 CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
 COMMIT, ABORT = EndTransactionMarker(ControlType.COMMIT, 3), EndTransactionMarker(ControlType.ABORT, 3)

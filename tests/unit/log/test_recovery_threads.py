@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from log_support import NOW_MS, FailingFile, FailingFileSystem, append, batch, offsets
 
 from kavka.errors import StorageError
 from kavka.log.log_config import LogConfig
@@ -15,6 +14,7 @@ from kavka.log.log_manager import LoadReport, LogManager, LogManagerSettings, pa
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFile
 from kavka.runtime.server import run_all
+from tests.unit.log.log_support import NOW_MS, FailingFile, FailingFileSystem, append, batch, offsets
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(8)]
 

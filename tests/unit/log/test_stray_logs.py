@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import structlog
-from log_support import NOW_MS, FailingFileSystem
 
 from kavka.errors import StorageError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import STRAYS_NAMED, LogManager, LogManagerSettings
 from kavka.model import TopicPartition
 from kavka.runtime.disk import LocalFileSystem
+from tests.unit.log.log_support import NOW_MS, FailingFileSystem
 
 CLAIMED = {TopicPartition("orders", 0), TopicPartition("orders", 7)}
 

@@ -6,13 +6,13 @@ import struct
 from pathlib import Path
 
 import pytest
-from log_support import NOW_MS, append, batch, find_time, new_log, reopen
 
 from kavka.errors import CorruptRecords, ErrorCode, RecordsError
 from kavka.log.timestamp_search import STEP_ITEMS
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import read_header
 from kavka.records.builder import seal
+from tests.unit.log.log_support import NOW_MS, append, batch, find_time, new_log, reopen
 
 MAX_LONG = (1 << 63) - 1
 HOUR_MS = 3_600_000

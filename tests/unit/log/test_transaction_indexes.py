@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_support import NOW_MS, PARTITION, append, batch, load, marker, new_log, reopen, request
 
 from kavka.log.decide.indexes import AbortedTransaction, aborted_bytes
 from kavka.log.decide.producer_state import AppendOrigin
@@ -17,6 +16,7 @@ from kavka.log.segment import LogDirectory, OpenSegments
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.control import ControlType
 from kavka.simulator.host.disk import SimulatedDisk
+from tests.unit.log.log_support import NOW_MS, PARTITION, append, batch, load, marker, new_log, reopen, request
 
 FIRST, SECOND, THIRD = (1, 0, 6, 7), (2, 7, 13, 14), (3, 14, 20, 21)
 END = 21

@@ -4,23 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from log_support import (
-    DAY_MS,
-    NOW_MS,
-    PARTITION,
-    FailingFileSystem,
-    append,
-    batch,
-    find_time,
-    load,
-    log_directory,
-    marker,
-    new_log,
-    offsets,
-    records,
-    reopen,
-    request,
-)
 
 from kavka.errors import (
     CorruptRecords,
@@ -41,6 +24,23 @@ from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType
 from kavka.runtime.disk import LocalFile, LocalFileSystem
+from tests.unit.log.log_support import (
+    DAY_MS,
+    NOW_MS,
+    PARTITION,
+    FailingFileSystem,
+    append,
+    batch,
+    find_time,
+    load,
+    log_directory,
+    marker,
+    new_log,
+    offsets,
+    records,
+    reopen,
+    request,
+)
 
 HOUR_MS = 3_600_000
 SMALL_SEGMENTS = {"segment_bytes": 400, "index_interval_bytes": 100}

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from log_support import NOW_MS, PARTITION, batch, new_log
-
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.replication.decide.isr import IsrProposal
@@ -22,6 +20,7 @@ from kavka.replication.decide.partition_results import (
 )
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.replica import BrokerStanding
+from tests.unit.log.log_support import NOW_MS, PARTITION, batch, new_log
 
 TOPIC_ID = uuid.UUID(int=7)
 A, B, C, D = (BrokerId(number) for number in (1, 2, 3, 4))

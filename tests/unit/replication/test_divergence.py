@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from fetching_support import DEFAULT_SETTINGS, ORDERS, Node, World
 
 from kavka.replication.fetcher_manager import FetcherSettings
+from tests.unit.replication.fetching_support import DEFAULT_SETTINGS, ORDERS, Node, World
 
 BEFORE_2_7 = FetcherSettings(inter_broker_protocol_version="2.6")
 STEPS = 60

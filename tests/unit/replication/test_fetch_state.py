@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from fetching_support import NOW_MS, ORDERS, TOPIC_ID, World, batch
 
 from kavka.errors import ErrorCode, InvariantViolation
 from kavka.model import BrokerId, LeaderAndIsr
 from kavka.replication.decide.fetch_state import FIRST_BACKOFF_MS, FetchState, Stage, Truncation
 from kavka.replication.decide.partition_results import EpochEndOffset
+from tests.unit.replication.fetching_support import NOW_MS, ORDERS, TOPIC_ID, World, batch
 
 BACKOFF_MS = 1_000
 EPOCH = 9

@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from fetching_support import DEFAULT_SETTINGS, NOW_MS, ORDERS, World, spawn
 
 from kavka.decisions import DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.protocol.api import ApiKey
 from kavka.replication.decide.fetch_state import Stage
 from kavka.replication.fetcher_manager import FetcherSettings
+from tests.unit.replication.fetching_support import DEFAULT_SETTINGS, NOW_MS, ORDERS, World, spawn
 
 BEFORE_2_7 = FetcherSettings(inter_broker_protocol_version="2.6")
 

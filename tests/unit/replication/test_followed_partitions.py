@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from fetching_support import NOW_MS, ORDERS, TOPIC_ID, Node, World, batch
 
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
@@ -26,6 +25,7 @@ from kavka.protocol.messages.list_offsets_response import (
 from kavka.replication.decide.fetch_state import Stage
 from kavka.replication.decide.followed_partitions import FetcherCounts, FetcherSettings, FollowedPartitions, LocalPorts
 from kavka.replication.decide.throttle import Throttle
+from tests.unit.replication.fetching_support import NOW_MS, ORDERS, TOPIC_ID, Node, World, batch
 
 EPOCH = 3
 BACKOFF_MS = 1_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from replication_support import TOPIC_ID, A, B, C
 
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ConnectionFailed, ErrorCode, ZooKeeperError
@@ -35,6 +34,7 @@ from kavka.zookeeper.znodes import (
     topic_partitions_path,
     topic_path,
 )
+from tests.unit.replication.replication_support import TOPIC_ID, A, B, C
 
 ORDERS = TopicPartition("orders", 0)
 WHY = Decision(DecisionKind.ISR_SHRUNK, 0, A, "because")

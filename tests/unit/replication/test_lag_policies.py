@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from replication_support import LAG_MS, A, B, Replica
 
 from kavka.replication.decide.lag_policy import LagPolicy, MessagesLagPolicy, TimeLagPolicy, lag_policy
+from tests.unit.replication.replication_support import LAG_MS, A, B, Replica
 
 MAX_MESSAGES = 4_000
 POLICIES = {"time": TimeLagPolicy(LAG_MS), "messages": MessagesLagPolicy(LAG_MS, MAX_MESSAGES)}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_support import NOW_MS, batch
-from replication_support import LAG_MS, A, B, C, Replica
 
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.model import NO_LEADER, LeaderAndIsr
 from kavka.replication.decide.partition import Role
+from tests.unit.log.log_support import NOW_MS, batch
+from tests.unit.replication.replication_support import LAG_MS, A, B, C, Replica
 
 
 def shrink_to_leader(replica: Replica) -> None:

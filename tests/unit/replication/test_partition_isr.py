@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from replication_support import LAG_MS, A, B, C, D, Replica
 
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, RequestError
@@ -15,6 +14,7 @@ from kavka.replication.decide.isr import CommittedIsr, PendingExpand, PendingShr
 from kavka.replication.decide.partition import REFUSED_PROPOSAL_PAUSE_MS
 from kavka.replication.decide.refusals import MAX_RECORD_INTERVAL_MS, RECORD_INTERVAL_MS
 from kavka.replication.decide.replica import BrokerStanding
+from tests.unit.replication.replication_support import LAG_MS, A, B, C, D, Replica
 
 
 def test_s13_a_follower_does_not_join_before_it_has_reached_the_start_of_the_leader_epoch(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
-from log_support import PARTITION, batch, new_log
-from replication_support import LAG_MS, TOPIC_ID, A, B, Brokers, C
 
 from kavka.errors import ErrorCode, StorageError
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
@@ -20,6 +18,8 @@ from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.purgatory import DelayedOperation
 from kavka.replication.replica_manager import AppendOutcome, ReplicaManager
+from tests.unit.log.log_support import PARTITION, batch, new_log
+from tests.unit.replication.replication_support import LAG_MS, TOPIC_ID, A, B, Brokers, C
 
 RACKS = {A: "one", B: "two", C: "two"}
 SECOND = TopicPartition("orders", 1)

@@ -13,9 +13,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from memory_disk import MemoryDisk
-from tree_support import NOW_MS
-
 from kavka.errors import ConnectionFailed, FrameTooLarge, ProtocolViolation
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.database import Database
@@ -24,6 +21,8 @@ from kavka.zookeeper.decide.session_protocol import ServerConnection, State, neg
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Event, SessionEvent, SessionExpired, WatchEvent
 from kavka.zookeeper.request_handler import RequestHandler
+from tests.unit.zookeeper.memory_disk import MemoryDisk
+from tests.unit.zookeeper.tree_support import NOW_MS
 
 HOSTS = ("z1", "z2", "z3")
 TICK_MS = 500

@@ -8,8 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
-from memory_disk import MemoryDisk
-from tree_support import NOW_MS
 
 from kavka.errors import StorageError
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
@@ -32,6 +30,8 @@ from kavka.zookeeper.port import (
     WatchEvent,
     WatchMode,
 )
+from tests.unit.zookeeper.memory_disk import MemoryDisk
+from tests.unit.zookeeper.tree_support import NOW_MS
 
 DIRECTORY = "/zk"
 

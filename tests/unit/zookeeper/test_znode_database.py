@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from memory_disk import MemoryDisk
-from tree_support import NOW_MS, PASSWORD, picture
 
 from kavka.errors import InvariantViolation, StorageError
 from kavka.zookeeper.database import LOG_MAGIC, Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.decide.tree import Transaction
 from kavka.zookeeper.port import OPEN_ACL, Acl, Create, CreateMode, Delete, Operation, SetAcl, SetData
+from tests.unit.zookeeper.memory_disk import MemoryDisk
+from tests.unit.zookeeper.tree_support import NOW_MS, PASSWORD, picture
 
 DIRECTORY = "/zk"
 LOG = f"{DIRECTORY}/log.0000000000000001"

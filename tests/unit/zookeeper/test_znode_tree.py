@@ -3,7 +3,6 @@
 import copy
 
 import pytest
-from tree_support import NOW_MS, PASSWORD, events, new_tree, open_session, picture, replayed, write
 
 from kavka.errors import InvariantViolation
 from kavka.zookeeper.decide.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree, WatchKind
@@ -32,6 +31,7 @@ from kavka.zookeeper.port import (
     Stat,
     WatchMode,
 )
+from tests.unit.zookeeper.tree_support import NOW_MS, PASSWORD, events, new_tree, open_session, picture, replayed, write
 
 
 def test_a_created_node_has_the_stat_of_its_creation() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import random
 
 import pytest
-from memory_ensemble import HOSTS, SESSION_MS, MemoryEnsemble, MemoryLink, run
 
 from kavka.errors import ConfigError, ConnectionFailed
 from kavka.zookeeper import client_session
@@ -49,6 +48,7 @@ from kavka.zookeeper.port import (
     WatchMode,
     ZooKeeper,
 )
+from tests.unit.zookeeper.memory_ensemble import HOSTS, SESSION_MS, MemoryEnsemble, MemoryLink, run
 
 SESSION_S = SESSION_MS / 1000
 CONNECTED = SessionEvent(SessionState.CONNECTED)

@@ -10,7 +10,6 @@ import asyncio
 import random
 
 import pytest
-from memory_ensemble import HOSTS, SESSION_MS, MemoryEnsemble, run
 
 from kavka.zookeeper.client import ZooKeeperClient
 from kavka.zookeeper.port import (
@@ -23,6 +22,7 @@ from kavka.zookeeper.port import (
     SessionState,
     WatchEvent,
 )
+from tests.unit.zookeeper.memory_ensemble import HOSTS, SESSION_MS, MemoryEnsemble, run
 
 SEEDS = range(24)
 PATHS = [f"/counter-{number}" for number in range(4)]

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from memory_disk import MemoryDisk
 
 from kavka.errors import AddressUnavailable
 from kavka.runtime.loop import new_event_loop
@@ -19,6 +18,7 @@ from kavka.zookeeper.decide import jute
 from kavka.zookeeper.decide.jute import OpCode, Request
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import OPEN_ACL, EventType
+from tests.unit.zookeeper.memory_disk import MemoryDisk
 
 HOST = "127.0.0.1"
 TICK_MS = 100

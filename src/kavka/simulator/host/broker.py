@@ -335,7 +335,7 @@ class _Connection:
                 except InvariantViolation as violation:
                     self._on_violation(violation)
                     return
-                except Exception as bug:  # the boundary of a handler, as in runtime.processor
+                except Exception as bug:  # noqa: BLE001  # the boundary of a handler, as in runtime.processor
                     self._on_bug(bug)
                     return
                 if isinstance(outcome, Response):
@@ -361,7 +361,7 @@ class _Connection:
         if exchange is not None and self._broker.wire is not None:
             try:
                 self._broker.wire.on_answer(exchange, response)
-            except Exception as violation:
+            except Exception as violation:  # noqa: BLE001  # every bug of a handler is a finding
                 self._on_bug(violation)
 
     def _complete(self, slot: Slot, task: asyncio.Future[Response], exchange: Exchange | None) -> None:

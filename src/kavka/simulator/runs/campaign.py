@@ -58,7 +58,7 @@ def _run_quietly(seed: int, *, hours: float, brokers: int | None) -> SeedResult:
 
 def put_mutants_back(report: str) -> MutantFigures:
     """Has bugs put back one by one by a program, which tells what became of them: a JSON object on its last line."""
-    process = subprocess.run([sys.executable, report], stdout=subprocess.PIPE, text=True, check=True)
+    process = subprocess.run([sys.executable, "-m", report], stdout=subprocess.PIPE, text=True, check=True)
     facts = json.loads(process.stdout.splitlines()[-1])
     return MutantFigures(facts["mutants"], facts["killed"], facts["alive"], facts["median_tries"])
 
@@ -83,7 +83,7 @@ def main() -> int:
         "--shrink-seconds", type=float, default=SHRINK_SECONDS, help="for each failing seed to be made smaller; 0: not"
     )
     parser.add_argument("--twins", type=int, default=0, help="run so many seeds twice, with two hash seeds")
-    parser.add_argument("--mutants", help="the program that puts bugs back (tests/simulation/mutant_report.py)")
+    parser.add_argument("--mutants", help="the module that puts bugs back (tests.simulation.mutant_report)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if arguments.seed is not None:

@@ -233,7 +233,7 @@ def _play(wish: Wish, trace: Trace) -> tuple[Finding | None, str, None]:
     assert wish.scenario is not None
     try:
         play(wish.scenario, wish.seed)
-    except Exception as failure:  # whatever ends a scenario is a finding, and is told as one
+    except Exception as failure:  # noqa: BLE001  # whatever ends a scenario is a finding, and is told as one
         detail = "".join(traceback.format_exception(failure)[-12:])
         return _finding(rule_of(failure), trace.now_ms, str(failure), detail), "as the scenario tells", None
     return None, "as the scenario tells", None

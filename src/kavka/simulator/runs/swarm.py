@@ -178,7 +178,7 @@ def _play(world: World, plan: Plan, hours: float) -> tuple[str, str, str]:
         world.settle(core_first=plan.core_first)
     except (Violation, BrokerBug) as failure:
         return str(failure), rule_of(failure), _trace_of(failure, world)
-    except Exception as failure:  # whatever ends a simulation is a finding: it must not end the campaign
+    except Exception as failure:  # noqa: BLE001  # whatever ends a simulation is a finding: it must not end the campaign
         return f"{type(failure).__name__}: {failure}", rule_of(failure), _trace_of(failure, world)
     finally:
         sink.reset(lines)

@@ -1,0 +1,14 @@
+"""What tests of many rooms share: brokers, clusters and peers as processes, clients, browsers, networks to be cut.
+
+Servers   kavka_process (one `kavka up`), process_cluster (brokers and ZooKeeper as processes, to be broken),
+          three_brokers (three of either kind), zookeeper_ensemble (Apache ZooKeeper), console_process,
+          connect_workers, schema_registry_server
+Clients   broker_client (any request, right or wrong), console_client, asgi_client, browser (a real one),
+          topic_contents, committed_records
+Spark     spark_cluster, spark_job, sink_tasks_process, bad_day, pipeline_project, official_connector, topic_filler
+Time      virtual_time (a clock that moves on instead of waiting)
+Networks  switched_network (in the process), network_lab (network namespaces)
+Groups    group_case, group_surroundings
+
+Must not know what a test wants to show. Apache Kafka itself is run by `tests.apache_kafka`.
+"""

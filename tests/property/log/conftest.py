@@ -1,6 +1,0 @@
-"""The support of the log's unit tests is used here too."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "unit" / "log"))
