@@ -263,6 +263,9 @@ def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: 
         control.following.configure,
         base.ports.on_config,
     )
+    # What was set at run time before this start, or while it went on, is in force from now on.
+    for obey in (base.throttles.set_rates, obeyed_by_logs, maintenance.reconfigure, base.ports.on_config):
+        obey(base.configs.broker)
 
 
 def _add_ends(
