@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-SET_UP_AXE = Path(__file__).resolve().parent.parent / "tools" / "setup_axe.sh"
+SET_UP_AXE = Path(__file__).resolve().parents[2] / "tools" / "setup_axe.sh"
 TOOLCHAIN_MISSING = 3
 NARROW = 390
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")

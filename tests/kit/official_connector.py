@@ -14,7 +14,7 @@ from tests.apache_kafka import PeerMissing
 
 VERSION = "4.2.0"
 """The newest there is. It runs on Spark 4.3 in all that is tried here; nobody promises that."""
-SCRIPT = Path(__file__).resolve().parent.parent / "tools" / "setup_spark_connector.sh"
+SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "setup_spark_connector.sh"
 _MISSING = 3
 
 

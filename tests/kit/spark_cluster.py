@@ -23,7 +23,7 @@ import pyspark
 from tests.kit.kavka_process import HOST, ProcessFailed, free_port
 from tests.kit.spark_job import PATIENCE_S, SMALL, Found, descendants, kill_process
 
-SOURCES = Path(__file__).resolve().parent.parent / "src"
+SOURCES = Path(__file__).resolve().parents[2] / "src"
 SHIPPED = ("kavka", "kavka_spark", "pyspark_kavka.py", "pyspark_kavka_log.py")
 """What a wheel of kavka holds."""
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -36,7 +36,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.documentation.page import GIVEN, TAKES_MINUTES, Block, blocks, commands
+from tests.integration.documentation.page import GIVEN, PROJECT, TAKES_MINUTES, Block, blocks, commands
 
 COMMAND_S, SERVER_S, STOP_S = 120, 60, 60
 LOOK_S, LOOK_AT_SPARK_S = 3, 40
@@ -75,7 +75,8 @@ def in_a_room_of_its_own(*words: str) -> list[str]:
 def follow(page: Path, *options: str, patience_s: float) -> subprocess.CompletedProcess[str]:
     """Has a reader follow the page in a room of its own: status 0 where all comes as it says."""
     return subprocess.run(
-        in_a_room_of_its_own(sys.executable, __file__, *options, str(page)),
+        in_a_room_of_its_own(sys.executable, "-m", __spec__.name, *options, str(page)),
+        cwd=PROJECT,
         capture_output=True,
         text=True,
         timeout=patience_s,
