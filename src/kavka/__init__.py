@@ -21,6 +21,7 @@ Each folder is a room, and its `__init__.py` is the room's map. ARCHITECTURE.md 
     protocol      Kafka's messages as bytes and as values
     records       record batches: checks, codecs, builders
     config        every setting of Kafka's, and what it does here
+    security      who may do what: principals, access control lists, the decision
 
 The ground floor is single modules that every room may use:
 

@@ -724,6 +724,8 @@ class AccessList:
         if not data:
             return AccessList(())
         znode = _Object(path, data)
+        if znode.integer("version") != 1:
+            raise znode.malformed(f"version {znode.integer('version')}; 1 is known")
         entries = [znode.child("acls", entry) for entry in znode.sequence("acls")]
         return AccessList(
             tuple(
