@@ -16,7 +16,8 @@ from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
 from tests.apache_kafka import ApacheKafka, run_tool
-from tests.kit.kavka_process import CpuSeconds, answers_metadata, cpu_seconds, free_port, resident_bytes
+from tests.kit.kavka_process import CpuSeconds, answers_metadata, cpu_seconds, resident_bytes
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import ProcessCluster
 
 from benchmarks.candidates import Kafka, Kavka

@@ -26,7 +26,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
-from tests.kit.kavka_process import free_port, resident_bytes
+from tests.kit.kavka_process import resident_bytes
+from tests.kit.ports import free_port
 
 from benchmarks.load_generator import run as run_load
 

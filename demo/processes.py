@@ -17,7 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.kit.kavka_process import ProcessFailed, answers_metadata, free_port
+from tests.kit.kavka_process import ProcessFailed, answers_metadata
+from tests.kit.ports import free_port
 
 BROKERS = 3
 READY_S = 60.0

@@ -11,7 +11,8 @@ import hypothesis
 import pytest
 
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.ports import free_port
 
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"

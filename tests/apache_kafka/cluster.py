@@ -23,15 +23,8 @@ from typing import Final
 
 from tests.apache_kafka.release import FLAGS, VERSIONS, Release
 from tests.apache_kafka.servers import ZOOKEEPER, Servers
-from tests.kit.kavka_process import (
-    HOST,
-    CpuSeconds,
-    ProcessFailed,
-    answers_metadata,
-    cpu_seconds,
-    free_port,
-    resident_bytes,
-)
+from tests.kit.kavka_process import HOST, CpuSeconds, ProcessFailed, answers_metadata, cpu_seconds, resident_bytes
+from tests.kit.ports import free_port
 
 DEFAULT_HEAP: Final = "-Xmx1G -Xms1G"
 """Kafka's own, of each broker."""

@@ -21,7 +21,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from tests.apache_kafka import Release
 from tests.apache_kafka.servers import Servers
 from tests.kit.committed_records import CommittedRecord, committed_records
-from tests.kit.kavka_process import HOST, free_port
+from tests.kit.kavka_process import HOST
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually
 
 pytestmark = pytest.mark.timeout(600)

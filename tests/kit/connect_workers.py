@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from tests.apache_kafka import Release
 from tests.apache_kafka.servers import Servers
-from tests.kit.kavka_process import HOST, free_port
+from tests.kit.kavka_process import HOST
+from tests.kit.ports import free_port
 
 WORKER_JVM: Final = ("-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 MAIN_CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"

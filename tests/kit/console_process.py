@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from tests.kit.kavka_process import free_port
+from tests.kit.ports import free_port
 
 READY_S = 60.0
 END_S = 15.0

@@ -4,16 +4,13 @@ It decides how a broker is started, watched and ended from the outside. It must 
 all it uses is the command line, the port and /proc.
 
 I1  A process is ended by the pid that was started here, never by its name.
-I2  Ports lie below the kernel's range for outgoing connections. A client that reconnects while the broker is down would
-    else now and then be given the broker's own port as its source port, connect to itself, and keep the broker out.
-I3  A broker that this interpreter started does not outlive an exit in order (SIGKILL to the interpreter leaves it).
+I2  A broker that this interpreter started does not outlive an exit in order (SIGKILL to the interpreter leaves it).
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import random
 import signal
 import socket
 import struct
@@ -21,13 +18,14 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from tests.kit.ports import free_port
+
 HOST = "127.0.0.1"
-LOWEST_PORT, HIGHEST_PORT = 12000, 31000
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 _running: weakref.WeakSet[KavkaProcess] = weakref.WeakSet()
@@ -45,25 +43,6 @@ class CpuSeconds(NamedTuple):
 
     def __sub__(self, earlier: CpuSeconds) -> CpuSeconds:
         return CpuSeconds(self.user - earlier.user, self.system - earlier.system)
-
-
-def free_port(*, following: Sequence[int] = ()) -> int:
-    """A port on the loopback that nobody listens on, with those at the given distances above it free as well."""
-    for _ in range(1000):
-        port = random.randrange(LOWEST_PORT, HIGHEST_PORT)
-        if all(_is_free(port + distance) for distance in (0, *following)):
-            return port
-    raise ProcessFailed(f"found no free port between {LOWEST_PORT} and {HIGHEST_PORT}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
 
 
 def answers_metadata(port: int, *, host: str = HOST, brokers: int = 1, timeout_s: float = 2.0) -> bool:

@@ -31,8 +31,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from tests.apache_kafka import Release
-from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata, free_port
+from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
 from tests.kit.network_lab import CLIENT, NetworkLab
+from tests.kit.ports import free_port
 
 BROKER_PORT, ZOOKEEPER_PORT, QUORUM_PORT, ELECTION_PORT = 9092, 2181, 2888, 3888
 TICK_MS = 500

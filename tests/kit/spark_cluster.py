@@ -20,7 +20,8 @@ from types import TracebackType
 
 import pyspark
 
-from tests.kit.kavka_process import HOST, ProcessFailed, free_port
+from tests.kit.kavka_process import HOST, ProcessFailed
+from tests.kit.ports import free_port
 from tests.kit.spark_job import PATIENCE_S, SMALL, Found, descendants, kill_process
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"

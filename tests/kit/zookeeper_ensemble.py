@@ -35,7 +35,8 @@ from types import TracebackType
 from typing import Final
 
 from tests.apache_kafka import PeerMissing, Release, installed
-from tests.kit.kavka_process import HOST, ProcessFailed, free_port
+from tests.kit.kavka_process import HOST, ProcessFailed
+from tests.kit.ports import free_port
 
 TICK_MS: Final = 500
 """A session's time-out is 2 to 120 of it here: 1 s to 60 s."""

@@ -13,7 +13,8 @@ from kavka.protocol import messages as m
 from kavka.protocol.messages import incremental_alter_configs_request as ia
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.kit.broker_client import BrokerClient
-from tests.kit.kavka_process import HOST, KavkaProcess, free_port
+from tests.kit.kavka_process import HOST, KavkaProcess
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually
 
 MAX_CONNECTIONS = 10

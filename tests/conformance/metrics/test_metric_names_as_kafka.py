@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough, pytest.mark.timeout(300)]

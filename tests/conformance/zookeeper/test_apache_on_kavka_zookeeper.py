@@ -12,7 +12,8 @@ from kazoo.client import KazooClient
 
 from tests.apache_kafka import PeerMissing, Release, installed
 from tests.conformance.zookeeper.zookeeper_process import ZooKeeperProcess
-from tests.kit.kavka_process import HOST, answers_metadata, free_port
+from tests.kit.kavka_process import HOST, answers_metadata
+from tests.kit.ports import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

@@ -34,7 +34,8 @@ from confluent_kafka.admin import (
 from kavka.zookeeper.port import Stat
 from tests.apache_kafka import ApacheKafka, PeerMissing
 from tests.conformance.zookeeper.jute_client import JuteClient, whole_tree
-from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata, free_port
+from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import Server, eventually
 from tests.kit.zookeeper_ensemble import ZooKeeperEnsemble
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from tests.kit.kavka_process import HOST, ProcessFailed, free_port
+from tests.kit.kavka_process import HOST, ProcessFailed
+from tests.kit.ports import free_port
 
 
 class ZooKeeperProcess:

@@ -14,7 +14,8 @@ import pytest
 
 from kavka.cli.session import PATIENCE_MS
 from tests.integration.cli.command_line import PROGRAM, run_alone
-from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.ports import free_port
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 StartKavka = Callable[..., KavkaProcess]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli.command_line import PROGRAM, run_alone
-from tests.kit.kavka_process import free_port
+from tests.kit.ports import free_port
 
 READY_S = 30
 Started = subprocess.Popen[str]

@@ -17,7 +17,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.integration.cli.command_line import PROGRAM, run_alone
-from tests.kit.kavka_process import answers_metadata, free_port
+from tests.kit.kavka_process import answers_metadata
+from tests.kit.ports import free_port
 
 READY_S = 60
 Started = subprocess.Popen[str]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.kavka_process import HOST, free_port
+from tests.kit.kavka_process import HOST
+from tests.kit.ports import free_port
 
 COMMAND = [sys.executable, "-m", "kavka.cli.main", "zookeeper"]
 

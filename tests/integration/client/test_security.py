@@ -24,7 +24,8 @@ from kavka.runtime.tls_network import TlsNetwork
 from kavka_spark.source import KavkaReader
 from kavka_spark.source_options import source_options
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.kit.kavka_process import HOST, free_port
+from tests.kit.kavka_process import HOST
+from tests.kit.ports import free_port
 
 pytestmark = pytest.mark.kafka
 

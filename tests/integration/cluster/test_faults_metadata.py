@@ -9,7 +9,7 @@ import pytest
 from kavka.errors import ErrorCode
 from kavka.protocol.messages import DeleteTopicsRequest
 from tests.integration.cluster.cluster_client import BOTH, FAILOVER_S, TOPIC, ClusterClient, StartCluster, holds_for
-from tests.kit.kavka_process import free_port
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import Server, eventually
 
 GARBAGE = [b"", b"{", b"\xff\xfe", b'{"version":1}', b'{"leader":"zero"}', b"[]"]

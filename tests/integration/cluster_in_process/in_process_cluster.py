@@ -28,7 +28,7 @@ from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import NoNode
 from kavka.zookeeper.znodes import PartitionState, partition_state_path
-from tests.kit.kavka_process import free_port
+from tests.kit.ports import free_port
 
 PATIENCE_S = 15.0
 """How long a test waits for what should take a moment; a machine may be busy."""

@@ -28,7 +28,8 @@ from kavka.model import TopicPartition
 from kavka.observe.cluster_settings import ClusterSettings
 from kavka.observe.snapshot import ClusterSnapshot, ClusterState, Part
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.ports import free_port
 from tests.kit.process_cluster import ProcessCluster, eventually
 
 pytest.importorskip("starlette")

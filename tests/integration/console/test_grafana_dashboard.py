@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tools import grafana_dashboard
 
-from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.ports import free_port
 
 pytest.importorskip("starlette")
 

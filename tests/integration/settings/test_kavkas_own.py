@@ -16,7 +16,8 @@ from kavka.protocol.messages.delete_records_request import (
 )
 from tests.integration.settings.running_broker import HOUR_MS, RunningBroker, eventually, records
 from tests.integration.settings.test_at_start import metadata, topic_value
-from tests.kit.kavka_process import KavkaProcess, free_port
+from tests.kit.kavka_process import KavkaProcess
+from tests.kit.ports import free_port
 
 DECISIONS = "__kavka_decisions"
 METRICS_PORT = free_port()

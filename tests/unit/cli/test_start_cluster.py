@@ -13,7 +13,7 @@ from kavka.cli.start import Start, WrongUsage, has_cluster
 from kavka.cli.start_cluster import TooFewBrokers, broker_count, require_free_ports, settings_of_broker
 from kavka.config.broker import BrokerConfig
 from kavka.errors import AddressUnavailable
-from tests.kit.kavka_process import free_port
+from tests.kit.ports import free_port
 
 
 def of(plan: Start, broker_id: int, count: int) -> BrokerConfig:
