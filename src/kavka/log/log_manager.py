@@ -804,7 +804,9 @@ class LogManager:
         return due
 
     def remove_paths(self, paths: Iterable[str]) -> None:
-        """Removes files and directories for good. Blocks. Raises `StorageError`."""
+        """Removes files and directories for good. Blocks. Raises `StorageError`, after it has tried all of them: the
+        other ones may lie on disks that work, and nobody asks for them again."""
+        failure: StorageError | None = None
         for path in paths:
             try:
                 if path.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
@@ -814,6 +816,10 @@ class LogManager:
             except FileNotFoundError:
                 # A partition that was deleted after its segment took the file along.
                 continue
+            except StorageError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def delete_old_segments(self, now_ms: int) -> list[tuple[TopicPartition, DeletedSegments]]:
         """Applies retention to every log (log.retention.check.interval.ms). A failing disk takes its directory off."""

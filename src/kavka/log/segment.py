@@ -104,6 +104,13 @@ class LogDirectory:
     def file_path(self, offset: Offset, suffix: str) -> str:
         return f"{self.path}/{offset:020d}{suffix}"
 
+    def open(self, path: str) -> File:
+        """Opens a file of the log that was made before. Raises `StorageError`, also where somebody took it away."""
+        try:
+            return self.filesystem.open(path)
+        except FileNotFoundError as error:
+            raise StorageError(path, "is gone") from error
+
     def remove_if_there(self, path: str) -> bool:
         """Removes a file; returns whether it was there."""
         try:
@@ -263,8 +270,11 @@ class Segment:
         return self._file or self._open_file()
 
     def _open_file(self) -> File:
-        file = self._directory.filesystem.open(self.path(LOG_SUFFIX), create=self._is_unmade)
-        if self._is_unmade:
+        path = self.path(LOG_SUFFIX)
+        if not self._is_unmade:
+            file = self._directory.open(path)
+        else:
+            file = self._directory.filesystem.open(path, create=True)
             self._is_unmade = False
             if file.size():
                 file.truncate(0)
@@ -361,7 +371,7 @@ class Segment:
 
     def transaction_index_files(self) -> list[File]:
         """The transaction index, if it has entries and may have been written since the segment was made or loaded."""
-        return [self._directory.filesystem.open(self.path(TXN_INDEX_SUFFIX))] if self._aborted else []
+        return [self._directory.open(self.path(TXN_INDEX_SUFFIX))] if self._aborted else []
 
     # -- when to roll
 

@@ -1057,7 +1057,7 @@ class UnifiedLog:
             return None
         try:
             self.write_topic_id()
-            files = [self._directory.filesystem.open(self._topic_id_path)]
+            files = [self._directory.open(self._topic_id_path)]
         except StorageError as error:
             self.failure = error
             raise
@@ -1130,8 +1130,8 @@ class UnifiedLog:
                     files.extend(segment.transaction_index_files())
             if self._topic_id_unsynced:
                 self._files_to_sync.append(self._topic_id_path)
-            open_file = self._directory.filesystem.open
-            files.extend(open_file(path) for path in self._files_to_sync if self._directory.filesystem.exists(path))
+            exists = self._directory.filesystem.exists
+            files.extend(self._directory.open(path) for path in self._files_to_sync if exists(path))
         except StorageError as error:
             self.failure = error
             raise

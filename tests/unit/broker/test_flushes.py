@@ -100,3 +100,19 @@ def test_a_disk_that_fails_acknowledges_nothing_and_goes_offline(tmp_path: Path)
         assert log.failure is disk.failure
 
     asyncio.run(scenario())
+
+
+def test_a_file_that_somebody_took_away_is_a_failure_of_its_directory_and_no_bug(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        disk = Disk()
+        disk.gate.set()
+        failures: list[StorageError] = []
+        flushes = Flushes(wall_ms=lambda: NOW_MS, on_storage_error=failures.append, run_blocking=disk.run)
+        log = open_log(tmp_path)
+        append(log)
+        path = tmp_path / "t-0" / "partition.metadata"
+        path.unlink()
+        await flushes.sync_topic_id(log)
+        assert [(failure.path, failure is log.failure) for failure in failures] == [(str(path), True)]
+
+    asyncio.run(scenario())

@@ -329,6 +329,18 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path: Path)
     logs.remove_paths(due)
 
 
+def test_a_file_that_cannot_be_removed_keeps_no_other_from_being_removed(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    in_the_way = tmp_path / "a" / "00000000000000000000.log.deleted"
+    in_the_way.mkdir()
+    other = tmp_path / "b" / "00000000000000000000.log.deleted"
+    other.write_bytes(b"records")
+    with pytest.raises(StorageError) as error:
+        logs.remove_paths([str(in_the_way), str(other)])
+    assert error.value.path == str(in_the_way)
+    assert not other.exists()
+
+
 def test_a_partition_may_be_made_anew_before_the_old_files_are_gone(tmp_path: Path) -> None:
     logs = started(tmp_path)
     append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch(5))

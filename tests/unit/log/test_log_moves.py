@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -258,3 +259,42 @@ def test_a_partition_deleted_in_the_middle_takes_its_copy_along(disks: Disks) ->
     disks.move(disks.second, lambda step: (step == 4 and disks.logs.delete(PARTITION, NOW_MS), None)[1])
     disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
     assert disks.names(disks.first) + disks.names(disks.second) == []
+
+
+def test_a_copy_that_is_removed_under_a_worker_fails_no_disk(tmp_path: Path) -> None:
+    step, called_back = 0, True
+    while called_back:
+        disks, called_back = Disks(tmp_path / f"at-{step}"), False
+        disks.fill()
+
+        def between(number: int, disks: Disks = disks, at: int = step) -> None:
+            nonlocal called_back
+            if number == at:
+                called_back = True
+                disks.logs.begin_move(PARTITION, disks.first)
+                disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
+
+        disks.move(disks.second, between)
+        assert disks.failures == [], f"called back at step {step}"
+        assert disks.logs.live_directories == [disks.first, disks.second]
+        step += 1
+    assert step > 10
+
+
+def test_a_log_that_is_gone_during_its_move_fails_the_disk_that_had_it(tmp_path: Path) -> None:
+    step, taken = 0, True
+    while taken:
+        disks, taken = Disks(tmp_path / f"at-{step}"), False
+        disks.fill()
+
+        def between(number: int, disks: Disks = disks, at: int = step) -> None:
+            nonlocal taken
+            if number == at:
+                taken = True
+                shutil.rmtree(disks.log.directory)
+
+        disks.move(disks.second, between)
+        failed = [disks.logs.directory_of(failure.path) for failure in disks.failures]
+        assert failed == ([disks.first] if taken else []), f"taken away at step {step}"
+        step += 1
+    assert step > 10

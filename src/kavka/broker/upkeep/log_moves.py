@@ -5,7 +5,8 @@ replica.alter.log.dirs.io.max.bytes.per.second lets it, and the log manager puts
 num.replica.alter.log.dirs.threads is not looked at: one broker is one core, and a disk gains nothing by two copies.
 
     I1  A move that is replaced by another, or whose log or directory is gone, ends; its copy is removed.
-    I2  A failure takes the directory offline in which it happened; the log stays where it is.
+    I2  A failure takes the directory offline in which it happened; the log stays where it is. That a copy is gone which
+        nobody wants any more is no failure: it is removed while a worker may still write to it.
 
 Source: KIP-113, Kafka's ReplicaManager.alterReplicaLogDirs and ReplicaAlterLogDirsManager.
 """
@@ -82,10 +83,15 @@ class LogMoves:
                 try:
                     await self._move(move)
                 except StorageError as failure:
-                    self._on_storage_error(failure)
-                    self._logs.end_move(partition)
+                    self._on_failure(partition, failure)
+                except FileNotFoundError as missing:
+                    self._on_failure(partition, StorageError(missing.filename or str(missing), "is gone"))
         finally:
             self._is_running = False
+
+    def _on_failure(self, partition: TopicPartition, failure: StorageError) -> None:
+        self._on_storage_error(failure)
+        self._logs.end_move(partition)
 
     async def _move(self, move: LogMove) -> None:
         loop = asyncio.get_running_loop()
@@ -93,7 +99,12 @@ class LogMoves:
         while self._logs.is_under_way(move):
             task = move.next_slice()
             if task is not None:
-                copied += await self._copy(task)
+                try:
+                    copied += await self._copy(task)
+                except StorageError:
+                    if self._logs.is_under_way(move):
+                        raise
+                    return
                 # Also where there is nothing to wait for: the loop has its turn between two slices.
                 await asyncio.sleep(max(copied / max(self._rate(), 1) - (loop.time() - began_at), 0.0))
             elif move.can_finish:
