@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 OPENING = """\
-`python -m benchmarks.spark_decoder`: one process, no Spark; from memory as a Fetch answer comes, or from segment files
-in the page cache as `format("kavka-log")` reads them. CPU seconds of the process count; best round / median. Sizes of
-values vary by half around the one named, but where it says fixed. Bytes are those on disk. Other work on the machine
-shows in CPU seconds too, because its threads share caches and memory with this one: its load average stands below."""
+Measured with `python -m benchmarks.spark_decoder`: one process, without Spark. Batches come from memory, as in a
+Fetch answer, or from segment files in the page cache, as `format("kavka-log")` reads them. The time is the CPU
+seconds of the process; the figures are best round / median. Sizes of values vary by half around the named one, except
+where the row says "fixed". Bytes are those on disk. Other work on the machine raises CPU seconds too, because it
+shares caches and memory; see the load average below."""
 TARGET_GB_PER_S = 1.0
 TARGET_PREFIX = "file, 1 KiB"
 TARGET_WHAT = "records, 7 columns"

@@ -88,20 +88,27 @@ FIGURE_NAMES = {
 
 OPENING = """# Benchmarks
 
-kavka and Apache Kafka, one broker each and three of each, measured in turn (A B A B) on one machine with the same load
-generator: a C program on librdkafka ([load.c](../benchmarks/load/load.c)). Each round gives each candidate a new
-process on a fresh directory with its default settings, warmed up by the same load. Right before each row that writes,
-as many bytes are written and deleted, so that both get memory for their page cache that has been in use: on a virtual
-machine that gives free pages back to its host, memory in first use costs several times the copy into it, and that is
-what the spread of the rows that write shows most. CPU seconds are the broker process's own, user and system apart; the
-client's are those of the measured time. A ratio is kavka / Apache Kafka of the same round; its median is the figure
-that counts, and what a target is set for.
+This page compares kavka with Apache Kafka: one broker of each, and three of each. They were measured in turn (A B A
+B) on one machine, with the same load generator, a C program on librdkafka ([load.c](../benchmarks/load/load.c)). In
+each round, each candidate gets a new process on a fresh directory with its default settings, and is warmed up by the
+same load.
 
-This page is rendered by `python -m benchmarks.render` from [benchmarks/results](../benchmarks/results); `make bench`
-measures and renders, and `make bench-cluster` for three brokers: `kavka server` three times on one `kavka zookeeper`,
-beside three of Apache Kafka with a heap of 1 GB each. Memory and CPU are those of the three broker processes together.
-Times after a kill -9 are those of a client with librdkafka's default back-offs that writes to six partitions with a
-replica on every broker. CPU figures of clusters are divided by the records produced, of which each is written thrice.
+* **Page cache.** Right before each row that writes, as many bytes are written and deleted, so that both candidates
+  get memory for their page cache that was used before. A virtual machine gives free pages back to its host, and then
+  the first use of memory costs several times as much as the copy into it. This causes most of the spread of the rows
+  that write.
+* **CPU seconds** are those of the broker process, user and system apart. The client's are those of the measured time.
+* **A ratio** is kavka / Apache Kafka of the same round. Its median is the figure that counts, and the one that has a
+  target.
+
+`python -m benchmarks.render` writes this page from [benchmarks/results](../benchmarks/results). `make bench` measures
+and writes it. `make bench-cluster` does so for three brokers: `kavka server` three times on one `kavka zookeeper`,
+compared with three brokers of Apache Kafka with a heap of 1 GB each. In those sections:
+
+* Memory and CPU are those of the three broker processes together.
+* Times after a kill -9 are those of a client with librdkafka's default back-offs. It writes to six partitions with a
+  replica on every broker.
+* CPU figures are divided by the number of produced records, each of which is written three times.
 """
 
 
@@ -187,20 +194,20 @@ def _table(comparisons: list[Comparison]) -> Iterator[str]:
 
 
 def _alone(runs: list[Run], peer: str) -> Iterator[str]:
-    """What kavka was measured at and the peer did not get through: its life failed or timed out."""
+    """What kavka was measured at and the peer did not complete: its process failed or timed out."""
     for run in runs:
         theirs = {one["row"] for one in run["measurements"] if one["candidate"] == peer}
         for one in run["measurements"]:
             if one["row"] not in theirs:
                 figures = "; ".join(f"{figure_name(name)} {number(value)}" for name, value in one["figures"].items())
-                yield f"Only kavka got through: {row_name(one['row'])}: {figures}.\n"
+                yield f"Only kavka completed: {row_name(one['row'])}: {figures}.\n"
 
 
 def _circumstances(run: Run) -> Iterator[str]:
     rows = dict.fromkeys(row_name(one["row"]) for one in run["measurements"])
     loads = sorted(one["load_average"] for one in run["measurements"])
     rounds = len({one["round"] for one in run["measurements"]})
-    yield f"Measured {run['started']} in {rounds} rounds: {'; '.join(rows)}.\n"
+    yield f"Measured {run['started']} in {rounds} {'round' if rounds == 1 else 'rounds'}: {'; '.join(rows)}.\n"
     yield f"* Command: `{' '.join(run['command'])}`"
     machine = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
     yield f"* Machine: {machine}; load average {loads[0]:.2f} to {loads[-1]:.2f}"

@@ -63,9 +63,10 @@ def ratios(row: Row, figure: str, candidate: str = SUBJECT) -> list[float]:
 def section(rows: Mapping[str, Row]) -> Iterator[str]:
     """As a part of docs/benchmarks.md."""
     yield "## Spark: kavka's source and Spark's own Kafka connector\n"
-    yield "`make bench-spark`: both read the same topics of four partitions in the same session (local[2]), in turn,"
-    yield "CRCs checked by both, after a round that does not count. CPU is that of driver, JVM and Python workers. The"
-    yield 'median of the rounds\' ratios is what a target is set for; "value only" is what `columns=value` saves.\n'
+    yield "Measured with `make bench-spark`. Both read the same topics of four partitions in the same session"
+    yield "(local[2]), in turn, after a round that does not count. Both check CRCs. CPU is that of driver, JVM and"
+    yield 'Python workers. Targets are for the median of the rounds\' ratios. "value only" shows what `columns=value`'
+    yield "saves.\n"
     yield "| what | figure | kavka | connector | ratio | target | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for name, row in rows.items():

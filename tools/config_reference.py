@@ -25,24 +25,26 @@ EFFECTS = {
 }
 OPENING = """# Settings
 
-Every setting of brokers, topics, groups and metrics subscriptions. Names, types, defaults and ranges are those of
-Apache Kafka 3.9; *4.x* marks what only newer releases have; names with `kavka.` are our own. Made from
-`src/kavka/config` by `tools/config_reference.py`.
+This page lists every setting of brokers, topics, groups and metrics subscriptions. Names, types, defaults and ranges
+are those of Apache Kafka 3.9. *4.x* marks settings that only newer releases have. Settings that start with `kavka.`
+are kavka's own. `tools/config_reference.py` writes this page from `src/kavka/config`.
 
-A broker's settings come from the file given to `kavka server FILE` and from `--set name=value`. What may change at run
-time is changed with `kavka configs set`. A setting that no table here has is kept and ignored; a broker that starts
-names it, with the setting that it may be a misspelling of.
+A broker's settings come from the file given to `kavka server FILE` and from `--set name=value`. Use
+`kavka configs set` to change those that may change at run time. A setting that is not listed here is kept and
+ignored. When the broker starts, it logs the name of such a setting, and suggests the setting that was probably meant.
 
-*In force* says what a setting does in kavka:
+The column *In force* shows what a setting does in kavka:
 
-* **yes**: it is obeyed, and a change at run time takes effect where one is allowed.
+* **yes**: it has its effect. A change at run time takes effect, if one is allowed.
 * **at start**: it is read when the broker starts.
-* **no**: it has no effect and does no harm; the last column says why. A file and a topic may hold it, and a broker
-  that starts names those of its file in one line. To change one at run time is refused, since nothing would follow.
-* **refused**: it is not supported, and to take it silently would do harm; the last column says which. Only the
-  default is taken, in a file, with `--set`, by `Cluster(settings=...)` and at run time.
+* **no**: it has no effect and does no harm. The last column explains why. A file and a topic may contain it. When the
+  broker starts, it logs one line with all such settings of its file. A change at run time is refused, because it
+  would have no effect.
+* **refused**: it is not supported, and ignoring it would do harm. The last column explains the harm. Only the default
+  value is accepted: in a file, with `--set`, in `Cluster(settings=...)` and at run time.
 
-A running broker refuses what is refused here with INVALID_REQUEST, a topic with INVALID_CONFIG, and says why.
+At run time, a broker answers a refused setting with INVALID_REQUEST, and a refused setting of a topic with
+INVALID_CONFIG. The message explains why.
 """
 
 

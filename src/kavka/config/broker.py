@@ -61,15 +61,15 @@ def synonyms(name: str) -> tuple[str, ...]:
 
 
 def setting_named(name: str) -> AnySetting | None:
-    """The row that tells the type of `name`: its own, or that of the setting which it overrides for one listener."""
+    """The row with the type of `name`: its own, or that of the setting which it overrides for one listener."""
     row = BrokerSettings.rows.get(name) or DynamicOnlySettings.rows.get(name)
     return row or BrokerSettings.rows.get(synonyms(name)[-1])
 
 
 class BrokerConfig(BrokerSettings):
-    """What one broker runs with: an attribute for each setting, and the values that follow from several.
+    """The settings of one broker: an attribute for each, and the values that follow from several of them.
 
-    Made by `from_properties`. `static`, `dynamic` and `dynamic_default` are the texts it was made from.
+    Create it with `from_properties`. `static`, `dynamic` and `dynamic_default` are the texts that it was made from.
     """
 
     static: Mapping[str, str]
@@ -130,9 +130,9 @@ class BrokerConfig(BrokerSettings):
         )
 
     def with_broker_id(self, broker_id: int) -> Self:
-        """This configuration with an id that nobody asked for: one that was generated, or is recorded on the disk.
+        """This configuration with a broker id that its settings do not name: a generated one, or the one on the disk.
 
-        Such ids lie above reserved.broker.max.id, where none may be asked for."""
+        Generated ids are above reserved.broker.max.id, where the settings may not name one."""
         own = {name: text for name, text in self.static.items() if name not in ("broker.id", "node.id")}
         if broker_id > self.reserved_broker_max_id:
             own["broker.id.generation.enable"] = "false"
@@ -146,7 +146,7 @@ class BrokerConfig(BrokerSettings):
         return tuple(name for name in self.static if self.why_without_effect(name) is not None)
 
     def why_without_effect(self, name: str) -> str | None:
-        """Why this broker's setting `name` has no effect; None where it has one, and for a name of no table."""
+        """Why this broker's setting `name` has no effect; None if it has one, and for an unknown name."""
         why = without_effect(name)
         if why is None and name.startswith("listener.name."):
             listener = name.split(".")[2]
@@ -164,7 +164,7 @@ class BrokerConfig(BrokerSettings):
 
     @cached_property
     def abandoned_log_directories(self) -> tuple[str, ...]:
-        """Directories that this broker had its logs in and does without, as absolute paths."""
+        """Former log directories that this broker gives up, as absolute paths."""
         return _absolute(self.kavka_abandoned_log_dirs)
 
     @cached_property
@@ -209,14 +209,14 @@ class BrokerConfig(BrokerSettings):
 
     @cached_property
     def zookeeper_connection_time_ms(self) -> int:
-        """zookeeper.connection.timeout.ms, else the session's time-out."""
+        """zookeeper.connection.timeout.ms, else the session's timeout."""
         time_ms = self.zookeeper_connection_timeout_ms
         return self.zookeeper_session_timeout_ms if time_ms is None else time_ms
 
     @property
     def zookeeper_requests_in_flight(self) -> int:
-        """zookeeper.max.in.flight.requests where it is written down. Else more than Kafka's 10: a new controller reads
-        a znode for each partition, and with 10 in flight waits for round trips (10,000 znodes: 4.3 s against 1.5)."""
+        """zookeeper.max.in.flight.requests, if it is set. The default is higher than Kafka's 10: a new controller reads
+        a znode for each partition, and with 10 in flight it waits for round trips (10,000 znodes: 4.3 s, not 1.5)."""
         written = "zookeeper.max.in.flight.requests" in self.static
         return self.zookeeper_max_in_flight_requests if written else DEFAULT_ZOOKEEPER_REQUESTS_IN_FLIGHT
 
@@ -232,7 +232,7 @@ class BrokerConfig(BrokerSettings):
 
     @cached_property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
-        """What clients and brokers are told to connect to; a host of "" is for the host's own name."""
+        """The addresses for clients and brokers. A host of "" means the host's own name."""
         if self.advertised_listeners is None:
             return self.listener_endpoints
         return parse_endpoints("advertised.listeners", self.advertised_listeners, self.security_protocols)
@@ -244,12 +244,12 @@ class BrokerConfig(BrokerSettings):
 
     @cached_property
     def control_plane_listener(self) -> str | None:
-        """The name of the listener over which the controller commands brokers; None: that of the other brokers."""
+        """The name of the listener over which the controller commands brokers. None means `inter_broker_listener`."""
         return None if self.control_plane_listener_name is None else self.control_plane_listener_name.upper()
 
     @cached_property
     def early_start(self) -> tuple[str, ...]:
-        """Listeners that may be started before an authorizer is ready: without one, all start as early."""
+        """Listeners that may start before an authorizer is ready. There is no authorizer, so all start early."""
         return tuple(filter(None, (name.strip().upper() for name in (self.early_start_listeners or "").split(","))))
 
     @cached_property
@@ -359,8 +359,8 @@ class BrokerConfig(BrokerSettings):
         for endpoint in self.listener_endpoints:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise ConfigError(
-                    f"listener {endpoint} wants {endpoint.security_protocol}: this version serves only PLAINTEXT; "
-                    "set listener.security.protocol.map or leave the listener out"
+                    f"listener {endpoint} uses {endpoint.security_protocol}, but this version serves only PLAINTEXT; "
+                    "change listener.security.protocol.map or leave the listener out"
                 )
 
     def _check_listeners(self) -> None:
@@ -405,7 +405,7 @@ class BrokerConfig(BrokerSettings):
             raise InvalidValue(
                 "control.plane.listener.name",
                 self.control_plane_listener_name,
-                "Value must be another listener than that of the brokers among themselves",
+                "Value must be a different listener than inter.broker.listener.name",
             )
         for name in self.early_start:
             if name not in names:

@@ -1,7 +1,7 @@
 """What each setting is for, in a sentence or two of our own; loaded only when DescribeConfigs or a person asks.
 
-Must not know types, defaults and ranges: they stand in the tables. A unit is said where the name does not tell it.
-I1. Every row of every table has a text, and no text is without a row (tests/unit/config/test_documentation.py).
+Must not know types, defaults and ranges: they are in the tables. A text names the unit if the setting's name does not.
+I1. Every row of every table has a text, and every text has a row (tests/unit/config/test_documentation.py).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _UNITS = (
 
 
 def documentation(name: str, table: type[Settings]) -> str:
-    """What `name` of `table` is for; "" where the table has no such row."""
+    """What `name` of `table` is for; "" if the table has no such row."""
     return _TEXTS[table].get(name, "") if table in _TEXTS else ""
 
 
 def in_force(name: str, table: type[Settings]) -> str:
-    """What there is to say about the effect that `name` of `table` has here; "" where it has the one that it should."""
+    """How the effect of `name` of `table` differs here from Kafka's; "" if it does not."""
     effect, why = standing(name, table)
     match effect:
         case Effect.NONE:
@@ -48,7 +48,7 @@ def in_force(name: str, table: type[Settings]) -> str:
 
 
 def unit(name: str) -> str:
-    """The unit of a number's setting, "" where it counts things or is no number."""
+    """The unit of a numeric setting; "" if it counts things or is not a number."""
     if name.endswith(("max.bytes.per.second", "io.max.bytes.per.second")):
         return "bytes per second"
     return next((unit for ending, unit in _UNITS if name.endswith(ending)), "")
@@ -56,11 +56,11 @@ def unit(name: str) -> str:
 
 _BROKER = {
     # This broker, its listeners and its rack.
-    "advertised.listeners": "The addresses that clients and other brokers are told to use, where they differ from "
+    "advertised.listeners": "The addresses that the broker gives to clients and other brokers, where they differ from "
     "listeners: behind a proxy, in a container, with several networks.",
     "broker.id": "The number of this broker in its cluster. -1 asks for one to be generated.",
     "broker.id.generation.enable": "Whether a broker with broker.id=-1 gets a number from the cluster.",
-    "broker.rack": "The failure domain this broker stands in; replicas of a partition are spread over racks.",
+    "broker.rack": "The failure domain of this broker. Replicas of a partition are spread over racks.",
     "control.plane.listener.name": "The listener that only the controller uses to command this broker.",
     "early.start.listeners": "Listeners that may start before the authorizer is ready.",
     "inter.broker.listener.name": "The listener over which brokers talk to each other; without it, the one named "
@@ -78,7 +78,7 @@ _BROKER = {
     "zookeeper.clientCnxnSocket": "The Java class of ZooKeeper's client socket.",
     "zookeeper.connect": "The ZooKeeper servers as host:port,host:port/path. Without it this broker keeps its "
     "metadata in a ZooKeeper of its own.",
-    "zookeeper.connection.timeout.ms": "How long the first connection to ZooKeeper may take; the session's time-out "
+    "zookeeper.connection.timeout.ms": "How long the first connection to ZooKeeper may take; the session's timeout "
     "where it is not set.",
     "zookeeper.max.in.flight.requests": "How many requests may wait for ZooKeeper's answer at once; 1,000 where it is "
     "not written down.",
@@ -88,10 +88,10 @@ _BROKER = {
     "as dead.",
     "zookeeper.set.acl": "Whether znodes are written with access control lists.",
     "zookeeper.ssl.cipher.suites": "The cipher suites offered to ZooKeeper over TLS.",
-    "zookeeper.ssl.client.enable": "Whether ZooKeeper is spoken to over TLS.",
+    "zookeeper.ssl.client.enable": "Whether connections to ZooKeeper use TLS.",
     "zookeeper.ssl.crl.enable": "Whether revocation lists are consulted for ZooKeeper's certificate.",
     "zookeeper.ssl.enabled.protocols": "The TLS versions offered to ZooKeeper.",
-    "zookeeper.ssl.endpoint.identification.algorithm": "How ZooKeeper's host name is held against its certificate; "
+    "zookeeper.ssl.endpoint.identification.algorithm": "How ZooKeeper's host name is checked against its certificate; "
     "empty for not at all.",
     "zookeeper.ssl.keystore.location": "The file with this broker's certificate and key for ZooKeeper.",
     "zookeeper.ssl.keystore.password": "The password of the key store for ZooKeeper.",
@@ -149,29 +149,28 @@ _BROKER = {
     "create.topic.policy.class.name": "The Java class that may refuse new topics.",
     "default.replication.factor": "Replicas of each partition of a topic that is created without saying how many.",
     "delete.topic.enable": "Whether topics can be deleted.",
-    "message.max.bytes": "The largest batch of records, as compressed, that a topic takes.",
-    "min.insync.replicas": "How many replicas must be in sync for a write with acks=all to be taken. With a "
+    "message.max.bytes": "The largest batch of records, as compressed, that a topic accepts.",
+    "min.insync.replicas": "How many replicas must be in sync for a write with acks=all to be accepted. With a "
     "replication factor of 3, a value of 2 survives the loss of any broker without losing or refusing writes. A topic "
     "with fewer replicas needs only as many as it has in sync.",
     "num.partitions": "Partitions of a topic that is created without saying how many.",
     "unclean.leader.election.enable": "Whether a replica that is not in sync may lead when no other is left. It keeps "
     "the partition available and loses records.",
-    "unclean.leader.election.interval.ms": "How often partitions without a leader are looked at for an unclean "
-    "election.",
+    "unclean.leader.election.interval.ms": "How often partitions without a leader are checked for an unclean election.",
     # Log directories, segments and retention.
     "cordoned.log.dirs": "Log directories that get no new partitions; * for all.",
     "log.cleanup.policy": "What happens to old segments: delete drops them, compact keeps the newest record of each "
     "key; both may be given.",
     "log.dir": "The directory of the logs where log.dirs is not set.",
-    "log.dir.failure.timeout.ms": "How long a broker that cannot tell the controller of a failed log directory goes "
-    "on.",
+    "log.dir.failure.timeout.ms": "How long a broker goes on if it cannot report a failed log directory to the "
+    "controller.",
     "log.dirs": "The directories of the logs, separated by commas; new partitions are spread over them.",
     "log.flush.interval.messages": "Records in a log after which it is flushed to the disk.",
     "log.flush.interval.ms": "Age of unflushed records at which a log is flushed to the disk; "
     "log.flush.scheduler.interval.ms where it is not set.",
     "log.flush.offset.checkpoint.interval.ms": "How often the offsets up to which logs are flushed are written down; "
     "recovery starts there.",
-    "log.flush.scheduler.interval.ms": "How often logs are looked at for records to flush.",
+    "log.flush.scheduler.interval.ms": "How often logs are checked for records to flush.",
     "log.flush.start.offset.checkpoint.interval.ms": "How often the logs' first offsets are written down.",
     "log.index.interval.bytes": "Bytes of records between two entries of a segment's index.",
     "log.index.size.max.bytes": "The bound on an index file; a segment with a full one is closed.",
@@ -182,20 +181,21 @@ _BROKER = {
     "log.retention.ms.",
     "log.message.downconversion.enable": "Whether old clients get records converted to the format they know. kavka "
     "never converts.",
-    "log.message.format.version": "The release whose record format is stored. Since 3.0 no broker obeys it.",
-    "log.message.timestamp.after.max.ms": "How far in the future a record's timestamp may lie.",
-    "log.message.timestamp.before.max.ms": "How far in the past a record's timestamp may lie.",
-    "log.message.timestamp.difference.max.ms": "How far a record's timestamp may lie from the broker's clock in either "
-    "direction, where the two newer settings are not set.",
+    "log.message.format.version": "The release whose record format is stored. Since 3.0 no broker uses it.",
+    "log.message.timestamp.after.max.ms": "How far in the future a record's timestamp may be.",
+    "log.message.timestamp.before.max.ms": "How far in the past a record's timestamp may be.",
+    "log.message.timestamp.difference.max.ms": "How far a record's timestamp may differ from the broker's clock in "
+    "either direction, where the two newer settings are not set.",
     "log.message.timestamp.type": "Whether records keep the producer's timestamp (CreateTime) or get the broker's "
     "(LogAppendTime).",
     "log.preallocate": "Whether a new segment's file gets its full size at once.",
-    "log.retention.bytes": "The size of a partition's log above which its oldest segments go; -1 for no bound.",
-    "log.retention.check.interval.ms": "How often logs are looked at for segments to delete.",
-    "log.retention.hours": "The age at which segments go, where neither log.retention.ms nor .minutes is set.",
-    "log.retention.minutes": "The age at which segments go, where log.retention.ms is not set.",
-    "log.retention.ms": "The age at which segments go; -1 for never. Without it, log.retention.minutes counts, then "
-    ".hours.",
+    "log.retention.bytes": "The size of a partition's log above which its oldest segments are deleted; -1 for no "
+    "bound.",
+    "log.retention.check.interval.ms": "How often logs are checked for segments to delete.",
+    "log.retention.hours": "The age at which segments are deleted, where neither log.retention.ms nor .minutes is set.",
+    "log.retention.minutes": "The age at which segments are deleted, where log.retention.ms is not set.",
+    "log.retention.ms": "The age at which segments are deleted; -1 for never. Without it, log.retention.minutes "
+    "counts, then .hours.",
     "log.roll.hours": "The age at which a segment is closed and a new one begun, where log.roll.ms is not set.",
     "log.roll.jitter.hours": "The most that is taken off the age at random, where log.roll.jitter.ms is not set.",
     "log.roll.jitter.ms": "The most that is taken off the age at which segments close, at random, so that not all "
@@ -226,7 +226,7 @@ _BROKER = {
     "controller.socket.timeout.ms": "How long the controller waits for a broker's answer.",
     "follower.fetch.last.tiered.offset.enable": "Whether an empty follower starts at the end of what is in remote "
     "storage instead of copying all.",
-    "leader.imbalance.check.interval.seconds": "How often the balance of leaderships is looked at.",
+    "leader.imbalance.check.interval.seconds": "How often the balance of leaderships is checked.",
     "leader.imbalance.per.broker.percentage": "The share of a broker's preferred partitions that others may lead "
     "before leaderships move back.",
     "num.replica.alter.log.dirs.threads": "Threads that move replicas between this broker's log directories; one for "
@@ -238,7 +238,7 @@ _BROKER = {
     "replica.fetch.response.max.bytes": "What a follower asks for per fetch of all partitions.",
     "replica.fetch.wait.max.ms": "How long a leader may hold a follower's fetch for more records.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written down.",
-    "replica.lag.time.max.ms": "After how long without having caught up a follower falls out of the in-sync set.",
+    "replica.lag.time.max.ms": "After how long without having caught up a follower leaves the in-sync set.",
     "replica.selector.class": "The Java class that picks a replica for a consumer; kavka knows "
     "org.apache.kafka.common.replica.RackAwareReplicaSelector.",
     "replica.socket.receive.buffer.bytes": "SO_RCVBUF of a follower's connection to its leader.",
@@ -251,18 +251,18 @@ _BROKER = {
     "group.coordinator.cached.buffer.max.bytes": "The largest write buffer that the coordinator keeps for its next "
     "write.",
     "group.coordinator.new.enable": "Whether Kafka's rewritten coordinator is used.",
-    "group.coordinator.rebalance.protocols": "The group protocols that are served, classic among them. share and "
-    "streams may stand here, as in Kafka 4's default; their groups are not served.",
+    "group.coordinator.rebalance.protocols": "The group protocols that are served. classic must be among them. "
+    "share and streams are allowed, as in Kafka 4's default, but such groups are not served.",
     "group.coordinator.threads": "Threads of the group coordinator.",
     "group.initial.rebalance.delay.ms": "How long the first rebalance of an empty group waits for more members.",
-    "group.max.session.timeout.ms": "The longest session time-out that a member may ask for.",
+    "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
     "group.max.size": "The most members of a group.",
-    "group.min.session.timeout.ms": "The shortest session time-out that a member may ask for.",
+    "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
     "offset.metadata.max.bytes": "The longest text that may be committed with an offset.",
     "offsets.commit.required.acks": "What a commit waits for; -1, all in-sync replicas, is the only sensible value.",
     "offsets.commit.timeout.ms": "How long a commit waits for the replicas of the offsets topic.",
     "offsets.load.buffer.size": "How much of the offsets topic is read at once when a coordinator takes over.",
-    "offsets.retention.check.interval.ms": "How often expired offsets are looked for.",
+    "offsets.retention.check.interval.ms": "How often the broker looks for expired offsets.",
     "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
     "offsets.topic.compression.codec": "The codec of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     "offsets.topic.num.partitions": "Partitions of the offsets topic; not to be changed once it exists.",
@@ -276,8 +276,7 @@ _BROKER = {
     "group.consumer.max.assignment.interval.ms": "The largest value that a group may set for its assignment interval.",
     "group.consumer.max.heartbeat.interval.ms": "The largest value that a consumer group may set for its heartbeat "
     "interval.",
-    "group.consumer.max.session.timeout.ms": "The largest value that a consumer group may set for its session "
-    "time-out.",
+    "group.consumer.max.session.timeout.ms": "The largest value that a consumer group may set for its session timeout.",
     "group.consumer.max.size": "The most members of a consumer group.",
     "group.consumer.migration.policy": "Which way groups may move between the classic and the consumer protocol: "
     "disabled, upgrade, downgrade, bidirectional.",
@@ -285,7 +284,7 @@ _BROKER = {
     "group.consumer.min.heartbeat.interval.ms": "The smallest value that a consumer group may set for its heartbeat "
     "interval.",
     "group.consumer.min.session.timeout.ms": "The smallest value that a consumer group may set for its session "
-    "time-out.",
+    "timeout.",
     "group.consumer.regex.refresh.interval.ms": "How often a subscription by regular expression is matched against "
     "the topics again.",
     "group.consumer.session.timeout.ms": "After how long without a heartbeat a member of a consumer group is removed.",
@@ -305,7 +304,7 @@ _BROKER = {
     "per partition.",
     "group.share.max.record.lock.duration.ms": "The largest value that a share group may set for the duration of a "
     "record's lock.",
-    "group.share.max.session.timeout.ms": "The largest value that a share group may set for its session time-out.",
+    "group.share.max.session.timeout.ms": "The largest value that a share group may set for its session timeout.",
     "group.share.max.share.sessions": "The most share sessions of a broker.",
     "group.share.max.size": "The most members of a share group.",
     "group.share.min.assignment.interval.ms": "The smallest value that a share group may set for its assignment "
@@ -318,7 +317,7 @@ _BROKER = {
     "per partition.",
     "group.share.min.record.lock.duration.ms": "The smallest value that a share group may set for the duration of a "
     "record's lock.",
-    "group.share.min.session.timeout.ms": "The smallest value that a share group may set for its session time-out.",
+    "group.share.min.session.timeout.ms": "The smallest value that a share group may set for its session timeout.",
     "group.share.partition.max.record.locks": "Records of a partition that the members of a share group may hold at "
     "once.",
     "group.share.persister.class.name": "The Java class that keeps share groups' state.",
@@ -332,14 +331,14 @@ _BROKER = {
     "interval.",
     "group.streams.max.heartbeat.interval.ms": "The largest value that a streams group may set for its heartbeat "
     "interval.",
-    "group.streams.max.session.timeout.ms": "The largest value that a streams group may set for its session time-out.",
+    "group.streams.max.session.timeout.ms": "The largest value that a streams group may set for its session timeout.",
     "group.streams.max.size": "The most members of a streams group.",
     "group.streams.max.standby.replicas": "The most standby replicas that a streams group may ask for.",
     "group.streams.min.assignment.interval.ms": "The smallest value that a streams group may set for its assignment "
     "interval.",
     "group.streams.min.heartbeat.interval.ms": "The smallest value that a streams group may set for its heartbeat "
     "interval.",
-    "group.streams.min.session.timeout.ms": "The smallest value that a streams group may set for its session time-out.",
+    "group.streams.min.session.timeout.ms": "The smallest value that a streams group may set for its session timeout.",
     "group.streams.num.standby.replicas": "Standby replicas of each task of a streams group.",
     "group.streams.session.timeout.ms": "After how long without a heartbeat a member of a streams group is removed.",
     "share.coordinator.append.linger.ms": "How long the share coordinator gathers records before it writes them; -1 "
@@ -365,15 +364,15 @@ _BROKER = {
     "add.partitions.to.txn.retry.backoff.max.ms": "How long at most a broker tries by itself to add a partition to a "
     "transaction that is still ending.",
     "add.partitions.to.txn.retry.backoff.ms": "How long it waits between two such tries.",
-    "producer.id.expiration.check.interval.ms": "How often idle producers are looked for.",
+    "producer.id.expiration.check.interval.ms": "How often the broker looks for idle producers.",
     "producer.id.expiration.ms": "How long a partition remembers an idle producer's sequence numbers.",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions past their time-out are "
-    "looked for.",
-    "transaction.max.timeout.ms": "The longest time-out that a transactional producer may ask for.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often the broker looks for transactions "
+    "past their timeout.",
+    "transaction.max.timeout.ms": "The longest timeout that a transactional producer may ask for.",
     "transaction.partition.verification.enable": "Whether a partition asks the coordinator if a transaction is open "
     "before it takes its first records.",
-    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often transactional ids that nobody uses are "
-    "looked for.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often the broker looks for unused "
+    "transactional ids.",
     "transaction.state.log.load.buffer.size": "How much of the transaction state is read at once when a coordinator "
     "takes over.",
     "transaction.state.log.min.isr": "min.insync.replicas of the transaction state topic.",
@@ -381,7 +380,7 @@ _BROKER = {
     "exists.",
     "transaction.state.log.replication.factor": "Replicas of the transaction state topic.",
     "transaction.state.log.segment.bytes": "The size of the transaction state topic's segments.",
-    "transaction.two.phase.commit.enable": "Whether transactions may stay open without a time-out for an outer "
+    "transaction.two.phase.commit.enable": "Whether transactions may stay open without a timeout for an outer "
     "two-phase commit.",
     "transactional.id.expiration.ms": "How long an unused transactional id is remembered.",
     # Quotas.
@@ -406,7 +405,7 @@ _BROKER = {
     # Security: principals, tokens, passwords.
     "authorizer.class.name": "The authoriser that decides who may do what; empty allows everybody everything.",
     "config.providers": "Names of sources for values written as ${name:path:key}.",
-    "delegation.token.expiry.check.interval.ms": "How often expired delegation tokens are looked for.",
+    "delegation.token.expiry.check.interval.ms": "How often the broker looks for expired delegation tokens.",
     "delegation.token.expiry.time.ms": "How long a delegation token is good without being renewed.",
     "delegation.token.master.key": "The older name of delegation.token.secret.key.",
     "delegation.token.max.lifetime.ms": "How long a delegation token can be renewed at all.",
@@ -478,8 +477,8 @@ _BROKER = {
     "ssl.cipher.suites": "The cipher suites that may be used; empty for those of the TLS library.",
     "ssl.client.auth": "Whether clients must, may or need not show a certificate.",
     "ssl.enabled.protocols": "The TLS versions that may be used.",
-    "ssl.endpoint.identification.algorithm": "How a server's host name is held against its certificate; empty for not "
-    "at all.",
+    "ssl.endpoint.identification.algorithm": "How a server's host name is checked against its certificate; empty for "
+    "not at all.",
     "ssl.engine.factory.class": "The Java class that makes TLS engines.",
     "ssl.key.password": "The password of the private key.",
     "ssl.keymanager.algorithm": "Java's algorithm for picking a key.",
@@ -514,7 +513,7 @@ _BROKER = {
     "remote.log.manager.fetch.quota.window.num": "Windows over which reading is measured.",
     "remote.log.manager.fetch.quota.window.size.seconds": "The length of such a window.",
     "remote.log.manager.follower.thread.pool.size": "Threads that follow what leaders put into remote storage.",
-    "remote.log.manager.task.interval.ms": "How often partitions are looked at for segments to copy or delete.",
+    "remote.log.manager.task.interval.ms": "How often partitions are checked for segments to copy or delete.",
     "remote.log.manager.task.retry.backoff.max.ms": "The longest wait between two tries of a failed task.",
     "remote.log.manager.task.retry.backoff.ms": "The first wait between two tries of a failed task; it doubles.",
     "remote.log.manager.task.retry.jitter": "The share of that wait that is added or taken off at random.",
@@ -538,7 +537,7 @@ _BROKER = {
     "controller.performance.sample.period.ms": "How often the slowest controller events are logged.",
     "controller.quorum.append.linger.ms": "How long a KRaft leader gathers records before it writes them.",
     "controller.quorum.auto.join.enable": "Whether a KRaft controller joins the voters by itself.",
-    "controller.quorum.bootstrap.servers": "Where the KRaft quorum is looked for.",
+    "controller.quorum.bootstrap.servers": "Where a broker looks for the KRaft quorum.",
     "controller.quorum.election.backoff.max.ms": "The longest wait between two KRaft elections.",
     "controller.quorum.election.timeout.ms": "How long a KRaft candidate waits for votes.",
     "controller.quorum.fetch.max.bytes": "The most that one fetch of KRaft's log returns.",
@@ -565,45 +564,45 @@ _BROKER = {
     "unstable.api.versions.enable": "Whether request versions that are not final are served.",
     "unstable.feature.versions.enable": "Whether feature versions that are not final are allowed.",
     # kavka's own.
-    "kavka.max.in.flight.requests.per.connection": "Requests of one connection that may be without an answer before "
-    "its socket is left unread.",
-    "kavka.max.output.bytes.per.connection": "Answers that one client did not take yet, above which its socket is "
-    "left unread.",
-    "kavka.max.receiving.bytes": "Memory for requests that have arrived in part, over all connections, where "
+    "kavka.max.in.flight.requests.per.connection": "How many unanswered requests one connection may have. At this "
+    "limit, the broker stops reading from its socket.",
+    "kavka.max.output.bytes.per.connection": "How many bytes of answers one client may leave unread. Above this "
+    "limit, the broker stops reading from its socket.",
+    "kavka.max.receiving.bytes": "Memory for requests that have arrived in part, over all connections, if "
     "queued.max.request.bytes is -1.",
-    "kavka.zookeeper.data.dir": "Where the embedded ZooKeeper keeps its tree; beside the first log directory where it "
-    "is empty.",
+    "kavka.zookeeper.data.dir": "Where the embedded ZooKeeper keeps its tree. If it is empty, beside the first log "
+    "directory.",
     "kavka.controller.fast.failover": "Whether a broker whose connection to the controller is lost and refused becomes "
     "the controller at once. Otherwise the brokers wait for the end of the dead controller's ZooKeeper session.",
-    "kavka.decisions.topic.enable": "Whether decisions are written to __kavka_decisions: true, false, or auto: once "
-    "the cluster has several brokers. The ring in the first log directory is kept in any case.",
-    "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory, read by kavka why "
-    "where no broker answers.",
-    "kavka.decisions.retention.ms": "retention.ms of __kavka_decisions, when it is created.",
-    "kavka.flight.recorder.enable": "Whether this broker records what it was told and what its followers fetched, so "
-    "that kavka replay can make its decisions again (see flight-recorder.md).",
-    "kavka.flight.recorder.bytes": "The size of that recording, a ring in the first log directory.",
-    "kavka.replica.lag.policy": "When a follower falls out of the in-sync set: time, if it was not caught up for "
-    "replica.lag.time.max.ms; messages, as before Kafka 0.9, also if it is kavka.replica.lag.max.messages behind.",
+    "kavka.decisions.topic.enable": "Whether decisions are written to __kavka_decisions: true, false, or auto. With "
+    "auto they are, once the cluster has several brokers. The ring in the first log directory is always written.",
+    "kavka.decisions.ring.bytes": "The size of the ring of decisions in the first log directory. kavka why reads it "
+    "when no broker answers.",
+    "kavka.decisions.retention.ms": "The retention.ms that __kavka_decisions gets when it is created.",
+    "kavka.flight.recorder.enable": "Whether this broker records its inputs, so that kavka replay can make its "
+    "decisions again (see flight-recorder.md).",
+    "kavka.flight.recorder.bytes": "The size of the flight recording, a ring in the first log directory.",
+    "kavka.replica.lag.policy": "When a follower leaves the in-sync set. time: if it was not caught up for "
+    "replica.lag.time.max.ms. messages, as before Kafka 0.9: also if it is kavka.replica.lag.max.messages behind.",
     "kavka.replica.lag.max.messages": "How many records a follower may be behind under the lag policy messages.",
     "kavka.eligible.leader.replicas.enable": "Whether replicas that leave the in-sync set while it is smaller than "
-    "min.insync.replicas stay eligible as leaders, and one whose broker did not stop cleanly does not lead while "
-    "another is in sync or eligible (KIP-966, see operations.md). Nothing at all is committed while it is smaller, not "
-    "even what a new leader already had: consumers wait for it. The same for all brokers.",
+    "min.insync.replicas stay eligible as leaders. A replica whose broker did not stop cleanly then does not lead "
+    "while another is in sync or eligible (KIP-966, see operations.md). While the in-sync set is smaller, nothing is "
+    "committed, not even what a new leader already had, and consumers wait. Use the same value on all brokers.",
     "kavka.abandoned.log.dirs": "Former log directories of this broker that are lost or given up. A broker refuses to "
-    "start on new directories while its logs are in others, unless these are named here (see operations.md).",
-    "kavka.metrics.port": "Where this broker shows its metrics to Prometheus, under Kafka's names (see metrics.md); 0: "
-    "nowhere.",
-    "kavka.metrics.host": "The address that it does so on; that of the first listener where it is empty.",
-    "kavka.zookeeper.sync": "When a change of metadata counts: always after it is synced to the disk, never leaves "
-    "that to the operating system, so that a power cut may lose the last changes.",
+    "start on new directories while its logs are in others, unless those are named here (see operations.md).",
+    "kavka.metrics.port": "The port on which this broker shows its metrics to Prometheus, under Kafka's names (see "
+    "metrics.md). 0 turns it off.",
+    "kavka.metrics.host": "The address of the metrics port. If it is empty, the address of the first listener.",
+    "kavka.zookeeper.sync": "When a change of metadata is durable. always: it is synced to the disk before it counts. "
+    "never: the operating system decides, and a power cut may lose the last changes.",
 }
 
 _DYNAMIC_ONLY = {
-    "leader.replication.throttled.rate": "What this broker sends at most for throttled replicas that it leads.",
-    "follower.replication.throttled.rate": "What this broker fetches at most for throttled replicas that it follows.",
-    "replica.alter.log.dirs.io.max.bytes.per.second": "What moving replicas between log directories may read and "
-    "write.",
+    "leader.replication.throttled.rate": "The most that this broker sends for throttled replicas that it leads.",
+    "follower.replication.throttled.rate": "The most that this broker fetches for throttled replicas that it follows.",
+    "replica.alter.log.dirs.io.max.bytes.per.second": "The most that moves of replicas between log directories may "
+    "read and write.",
 }
 
 _TOPIC = {
@@ -614,8 +613,9 @@ _TOPIC = {
     "compression.zstd.level": _BROKER["compression.zstd.level"],
     "delete.retention.ms": _BROKER["log.cleaner.delete.retention.ms"],
     "file.delete.delay.ms": _BROKER["log.segment.delete.delay.ms"],
-    "flush.messages": "Records after which the log is flushed to the disk; replication is the better guard.",
-    "flush.ms": "Age of unflushed records at which the log is flushed to the disk; replication is the better guard.",
+    "flush.messages": "Records after which the log is flushed to the disk. Replication is the better protection.",
+    "flush.ms": "Age of unflushed records at which the log is flushed to the disk. Replication is the better "
+    "protection.",
     "follower.replication.throttled.replicas": "Followers whose fetches are throttled, as partition:broker,... or *.",
     "index.interval.bytes": _BROKER["log.index.interval.bytes"],
     "leader.replication.throttled.replicas": "Leaders whose answers to followers are throttled, as "
@@ -624,7 +624,7 @@ _TOPIC = {
     "retention.bytes.",
     "local.retention.ms": "How long segments stay on local disks once they are in remote storage; -2 for retention.ms.",
     "max.compaction.lag.ms": _BROKER["log.cleaner.max.compaction.lag.ms"],
-    "max.message.bytes": "The largest batch of records, as compressed, that the topic takes.",
+    "max.message.bytes": "The largest batch of records, as compressed, that the topic accepts.",
     "message.downconversion.enable": _BROKER["log.message.downconversion.enable"],
     "message.format.version": _BROKER["log.message.format.version"],
     "message.timestamp.after.max.ms": _BROKER["log.message.timestamp.after.max.ms"],
@@ -635,11 +635,12 @@ _TOPIC = {
     "min.compaction.lag.ms": _BROKER["log.cleaner.min.compaction.lag.ms"],
     "min.insync.replicas": _BROKER["min.insync.replicas"],
     "preallocate": _BROKER["log.preallocate"],
-    "remote.log.copy.disable": "Whether nothing more of the topic goes to remote storage.",
-    "remote.log.delete.on.disable": "Whether the topic's remote segments go when remote storage is switched off.",
+    "remote.log.copy.disable": "Whether copying of the topic to remote storage is stopped.",
+    "remote.log.delete.on.disable": "Whether the topic's remote segments are deleted when remote storage is switched "
+    "off.",
     "remote.storage.enable": "Whether old segments of the topic go to remote storage.",
     "retention.bytes": _BROKER["log.retention.bytes"],
-    "retention.ms": "The age at which segments go; -1 for never.",
+    "retention.ms": "The age at which segments are deleted; -1 for never.",
     "segment.bytes": _BROKER["log.segment.bytes"],
     "segment.index.bytes": _BROKER["log.index.size.max.bytes"],
     "segment.jitter.ms": _BROKER["log.roll.jitter.ms"],
@@ -655,7 +656,7 @@ _GROUP = {name: _BROKER[f"group.{name}"] for name in GroupSettings.rows if f"gro
 
 _CLIENT_METRICS = {
     "interval.ms": "How often clients push the metrics of this subscription.",
-    "match": "Which clients the subscription is for, as attribute=pattern; all have to fit.",
+    "match": "Which clients the subscription is for, as attribute=pattern. All patterns must match.",
     "metrics": "Prefixes of the names of the metrics that clients push; empty for none.",
 }
 

@@ -1,20 +1,20 @@
 """What each setting does in kavka: it is in force, in force at start only, without effect, or not supported.
 
-Decides nothing about types, ranges and modes (the tables), nor about one broker's values (`broker.py`, `topic.py`,
-which ask here). Must not know documentation, requests or command lines.
+Types, ranges and modes are in the tables; the values of one broker are in `broker.py` and `topic.py`, which call this
+module. Must not know documentation, requests or command lines.
 
     in force               read by the code, and a change at run time takes effect where the table allows one
     in force at start      read once; a change at run time is refused, as by Kafka or for the reason given here
-    no effect, harmless    Kafka has it and kavka needs no such thing; a file may hold it, and a topic too. A broker
-                           refuses to change it at run time: whoever changes it then expects something to happen
-    not supported          taken silently it would cost safety, data, or what its operator relies on; every other value
-                           than the harmless one is refused, in a file, on a command line and at run time
+    no effect, harmless    Kafka has it, and kavka does not need it. A file or a topic may contain it. A broker refuses
+                           to change it at run time, because whoever changes it expects an effect
+    not supported          ignoring it would cost safety, data, or something that the operator relies on. Only the
+                           harmless value is accepted, in a file, on a command line and at run time
 
 I1. A row of a table without an entry here is in force: it is read by the code (tests/unit/config/test_effect.py).
 I2. No setting has two entries, and no entry is without a row.
 I3. The harmless value of a setting that is not supported is its default.
 
-To build what is missing, take its entry out: nothing else refuses it.
+When you implement such a setting, remove its entry here. Nothing else refuses it.
 """
 
 from __future__ import annotations
@@ -56,24 +56,22 @@ class Refusal(NamedTuple):
 
 _KRAFT: Final = "It governs a KRaft quorum, and this cluster's metadata is in ZooKeeper's form."
 _SECURE_LISTENERS: Final = (
-    "It governs listeners with TLS or SASL, which are refused; a PLAINTEXT listener never asks it."
+    "It governs listeners with TLS or SASL, which are refused. A PLAINTEXT listener does not use it."
 )
-_ZOOKEEPER_TLS: Final = (
-    "It governs TLS to ZooKeeper, which zookeeper.ssl.client.enable would begin and which is refused."
-)
-_TIERED: Final = (
-    "It governs remote log storage, which remote.log.storage.system.enable would begin and which is refused."
-)
+_ZOOKEEPER_TLS: Final = "It governs TLS to ZooKeeper. That is refused, see zookeeper.ssl.client.enable."
+_TIERED: Final = "It governs remote log storage. That is refused, see remote.log.storage.system.enable."
 _SHARE: Final = "It governs share groups, which are not served."
 _STREAMS: Final = "It governs groups of the streams protocol, which are not served."
-_TOKENS: Final = "It governs delegation tokens, which only clients of a SASL listener could ask for."
-_PASSWORDS: Final = "It encrypts passwords that are set at run time, and those are refused."
-_JAVA_METRICS: Final = "It governs Java's metrics; kavka.metrics.port shows those of kavka."
-_CLIENT_QUOTAS: Final = "It governs quotas of clients, which brokers do not have."
-_THREADS: Final = "One thread decides everything in a broker, and a few workers wait for the disk; more would not help."
-_GROUP_APPENDS: Final = "A coordinator's records are appended one by one, at once."
-_PURGATORY: Final = "What need not wait any more leaves its list at once."
-_FOR_ONE_LISTENER: Final = "Settings are obeyed for all listeners together, not for one of them."
+_TOKENS: Final = "It governs delegation tokens, which need a SASL listener."
+_PASSWORDS: Final = "It encrypts passwords that are set at run time. Such changes are refused."
+_JAVA_METRICS: Final = "It governs Java's metrics. Use kavka.metrics.port for kavka's metrics."
+_CLIENT_QUOTAS: Final = "It governs client quotas, which kavka's brokers do not have."
+_THREADS: Final = (
+    "One thread makes all decisions in a broker, and a few workers wait for the disk. More threads would not help."
+)
+_GROUP_APPENDS: Final = "A coordinator appends each of its records at once, without batching."
+_PURGATORY: Final = "A request that need not wait any more leaves the list at once."
+_FOR_ONE_LISTENER: Final = "This setting applies to all listeners together, not to a single one."
 _OF_LISTENERS: Final = ".max.connections"
 """What may be set for one listener."""
 _JAVA_POLICY: Final = "Write the rule into the program that creates or changes topics, and leave the setting out."
@@ -95,11 +93,11 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "sasl.mechanism.controller.protocol server.max.startup.time.ms unclean.leader.election.interval.ms",
     ),
     (
-        "Nothing unstable is served that it could switch on.",
+        "There are no unstable versions that it could enable.",
         "unstable.api.versions.enable unstable.feature.versions.enable",
     ),
     ("It governs a migration to KRaft, which is refused.", "zookeeper.metadata.migration.min.batch.size"),
-    ("It names a Java class; connections to ZooKeeper are kavka's own.", "zookeeper.clientCnxnSocket"),
+    ("It names a Java class. kavka makes its own connections to ZooKeeper.", "zookeeper.clientCnxnSocket"),
     (
         _ZOOKEEPER_TLS,
         "zookeeper.ssl.cipher.suites zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols "
@@ -218,19 +216,19 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
         "producer.purgatory.purge.interval.requests",
     ),
     (
-        "How long a connection to another broker may take follows from the time-out of the request that needs it.",
+        "The time to connect to another broker is limited by the timeout of the request that needs the connection.",
         "socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms",
     ),
     (
-        "The system sizes the buffers of connections to other brokers, better than a fixed size does.",
+        "The operating system sizes the buffers of connections to other brokers, which works better than a fixed size.",
         "replica.socket.receive.buffer.bytes",
     ),
     ("Each task of the logs first runs after its own interval.", "log.initial.task.delay.ms"),
     ("The cleaner reads and writes in slices of 64 KiB, one at a time.", "log.cleaner.io.buffer.size"),
     ("Records are never converted to older formats.", "log.message.downconversion.enable"),
-    ("Records are stored in the format of Kafka 0.11 and newer, whatever it says.", "log.message.format.version"),
+    ("Records are always stored in the format of Kafka 0.11 and newer.", "log.message.format.version"),
     (
-        "It says which listeners start before an authorizer is ready. There is none, so all start as early.",
+        "It names the listeners that start before an authorizer is ready. There is no authorizer, so all start early.",
         "early.start.listeners",
     ),
     (
@@ -242,7 +240,7 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
 
 _TOPIC_WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
     ("Records are never converted to older formats.", "message.downconversion.enable"),
-    ("Records are stored in the format of Kafka 0.11 and newer, whatever it says.", "message.format.version"),
+    ("Records are always stored in the format of Kafka 0.11 and newer.", "message.format.version"),
     (
         "It governs remote log storage, which is refused; true is refused as well.",
         "remote.log.copy.disable remote.log.delete.on.disable",
@@ -251,7 +249,8 @@ _TOPIC_WITHOUT_EFFECT: Final[tuple[tuple[str, str], ...]] = (
 
 _REFUSED: Final[Mapping[str, Refusal]] = {
     "alter.config.policy.class.name": Refusal(
-        "Policies are Java classes, and this one would not be asked: every change of settings would pass.", _JAVA_POLICY
+        "Policies are Java classes, and kavka would not call this one: it would accept every change of settings.",
+        _JAVA_POLICY,
     ),
     "authorizer.class.name": Refusal(
         "There is no authorizer, so every client could read, write and delete everything.",
@@ -262,26 +261,27 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "Leave the setting out, and limit clients where they run.",
     ),
     "config.providers": Refusal(
-        "Values written as ${provider:path:key} would be taken as they stand, not looked up.",
+        "Values written as ${provider:path:key} would be used literally, not looked up.",
         "Leave the setting out, and write the values themselves into the file.",
     ),
     "cordoned.log.dirs": Refusal(
-        "New partitions would be placed in these directories all the same.",
+        "New partitions would still be placed in these directories.",
         "Leave the setting out; to empty a directory, move its replicas to another one.",
     ),
     "create.topic.policy.class.name": Refusal(
-        "Policies are Java classes, and this one would not be asked: every new topic would pass.", _JAVA_POLICY
+        "Policies are Java classes, and kavka would not call this one: it would accept every new topic.", _JAVA_POLICY
     ),
     "eligible.leader.replicas.enable": Refusal(
         "KRaft's list of eligible leaders would not be kept.",
         "Set kavka.eligible.leader.replicas.enable instead, which does the same with ZooKeeper.",
     ),
     "log.local.retention.bytes": Refusal(
-        "There is no remote log storage, so segments go by log.retention.bytes alone and stay longer than this says.",
+        "There is no remote log storage. Only log.retention.bytes removes segments, so they would stay longer than "
+        "this.",
         "Leave the setting out, and lower log.retention.bytes where the disks are too small.",
     ),
     "log.local.retention.ms": Refusal(
-        "There is no remote log storage, so segments go by log.retention.ms alone and stay longer than this says.",
+        "There is no remote log storage. Only log.retention.ms removes segments, so they would stay longer than this.",
         "Leave the setting out, and lower log.retention.ms where the disks are too small.",
     ),
     "max.connection.creation.rate": Refusal(
@@ -289,18 +289,18 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "Leave the setting out, and bound connections with max.connections and max.connections.per.ip.",
     ),
     "principal.builder.class": Refusal(
-        "The class would not be asked who a client is: every client would be User:ANONYMOUS.",
+        "This class would not be called, and every client would be User:ANONYMOUS.",
         "Leave the setting out.",
     ),
     "process.roles": Refusal(
         "There are no KRaft roles: kavka keeps a cluster's metadata in ZooKeeper's form.", "Leave the setting out."
     ),
     "remote.log.storage.system.enable": Refusal(
-        "There is no remote log storage: nothing would be copied, and what is remote already could not be read.",
+        "There is no remote log storage: nothing would be copied, and existing remote segments could not be read.",
         "Leave the setting out, and size the disks for the whole retention.",
     ),
     "transaction.two.phase.commit.enable": Refusal(
-        "Two-phase commit is not served: a prepared transaction would be aborted after its time-out.",
+        "Two-phase commit is not supported: a prepared transaction would be aborted after its timeout.",
         "Leave the setting out.",
     ),
     "zookeeper.metadata.migration.enable": Refusal(
@@ -308,22 +308,22 @@ _REFUSED: Final[Mapping[str, Refusal]] = {
         "Leave the setting out, and migrate with Apache Kafka's brokers.",
     ),
     "zookeeper.set.acl": Refusal(
-        "Znodes would be written without access control lists: whoever reaches ZooKeeper could change them.",
+        "Znodes would be written without access control lists: anyone who reaches ZooKeeper could change them.",
         "Leave the setting out, and let only brokers reach ZooKeeper.",
     ),
     "zookeeper.ssl.client.enable": Refusal(
-        "ZooKeeper would be spoken to without TLS: whoever is in between could read and change all metadata.",
+        "Connections to ZooKeeper would not use TLS: anyone on the network path could read and change all metadata.",
         "Leave the setting out, and connect to ZooKeeper over a network that you trust, or through a tunnel.",
     ),
 }
 
 _TOPIC_REFUSED: Final[Mapping[str, Refusal]] = {
     "local.retention.bytes": Refusal(
-        "There is no remote log storage, so segments go by retention.bytes alone and stay longer than this says.",
+        "There is no remote log storage. Only retention.bytes removes segments, so they would stay longer than this.",
         "Leave the setting out, and lower retention.bytes where the disks are too small.",
     ),
     "local.retention.ms": Refusal(
-        "There is no remote log storage, so segments go by retention.ms alone and stay longer than this says.",
+        "There is no remote log storage. Only retention.ms removes segments, so they would stay longer than this.",
         "Leave the setting out, and lower retention.ms where the disks are too small.",
     ),
     # Apache Kafka refuses this one too, where remote.log.storage.system.enable is false, in words of its own.
@@ -334,7 +334,7 @@ _TOPIC_REFUSED: Final[Mapping[str, Refusal]] = {
 }
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The value of replica.selector.class by which consumers read from replicas in their own rack."""
+"""The value of replica.selector.class with which consumers read from replicas in their own rack."""
 
 _CLASSES: Final[Mapping[str, tuple[tuple[str, ...], Refusal]]] = {
     "group.consumer.assignors": (
@@ -345,22 +345,22 @@ _CLASSES: Final[Mapping[str, tuple[tuple[str, ...], Refusal]]] = {
             "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
         ),
         Refusal(
-            "Assignors are Java classes, and this one would not be asked: groups would be assigned in another way.",
-            "Name only uniform and range; a client can assign by itself with the classic protocol.",
+            "Assignors are Java classes, and kavka would not call this one: groups would get another assignment.",
+            "Name only uniform and range. With the classic protocol, a client can use its own assignor.",
         ),
     ),
     "replica.selector.class": (
         (RACK_AWARE,),
         Refusal(
-            "Selectors are Java classes, and this one would not be asked: consumers would read from leaders only.",
+            "Selectors are Java classes, and kavka would not call this one: consumers would read from leaders only.",
             f"Leave the setting out, or name {RACK_AWARE}.",
         ),
     ),
 }
-"""Settings that name Java classes, those that are built here too, and why others are refused."""
+"""Settings that name Java classes: the names that kavka has built in, and why others are refused."""
 
 _START_ONLY: Final[Mapping[str, str]] = {
-    "advertised.listeners": "A broker registers once, with what it advertises.",
+    "advertised.listeners": "A broker registers its advertised addresses once, when it starts.",
     "listener.security.protocol.map": "A running broker keeps the listeners that it began with.",
     "listeners": "A running broker keeps the listeners that it began with.",
     "num.network.threads": "A running broker keeps the threads that it began with.",
@@ -401,19 +401,19 @@ def standing(name: str, table: type[Settings]) -> Standing:
 
 
 def without_effect(name: str) -> str | None:
-    """Why the broker's setting `name` has no effect; None where it has one, and for a name of no table."""
+    """Why the broker's setting `name` has no effect; None if it has one, and for an unknown name."""
     if name.startswith("listener.name."):
         return None if name.endswith(_OF_LISTENERS) else _FOR_ONE_LISTENER
     return _NO_EFFECT.get(name)
 
 
 def start_only(name: str) -> str | None:
-    """Why a broker's setting that Kafka changes at run time cannot change here; None where it can."""
+    """Why a setting that Kafka can change at run time cannot change here; None if it can."""
     return _START_ONLY.get(name)
 
 
 def refuse_unsupported(row: AnySetting, value: Value) -> None:
-    """Raises InvalidValue where the broker's setting is not supported, and `value` is not its harmless default."""
+    """Raises InvalidValue if the broker's setting is not supported and `value` is not its harmless default."""
     refusal = _REFUSED.get(row.name)
     if refusal is not None and value != row.default:
         raise InvalidValue(row.name, row.format(value), str(refusal))
@@ -425,7 +425,7 @@ def refuse_unsupported(row: AnySetting, value: Value) -> None:
 
 
 def refuse_unsupported_in_topic(row: AnySetting, value: Value) -> None:
-    """Raises InvalidValue where the topic's setting is not supported, and `value` is not its harmless default."""
+    """Raises InvalidValue if the topic's setting is not supported and `value` is not its harmless default."""
     refusal = _TOPIC_REFUSED.get(row.name)
     if refusal is not None and value != row.default:
         raise InvalidValue(row.name, row.format(value), str(refusal))

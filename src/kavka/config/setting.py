@@ -65,7 +65,7 @@ class Mode(IntEnum):
 
 
 class Importance(IntEnum):
-    """How soon an operator meets the setting."""
+    """How important the setting is to an operator."""
 
     HIGH = 0
     MEDIUM = 1
@@ -81,7 +81,7 @@ DOUBLE_MAX = 1.7976931348623157e308
 
 
 class InvalidValue(ConfigError):
-    """A value that its setting cannot take."""
+    """A value that the setting does not accept."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
@@ -90,12 +90,12 @@ class InvalidValue(ConfigError):
 
 
 class Range:
-    """What a setting's value is held against; its text is the range in a few signs, for people."""
+    """The range that a setting's value must be in. `str` gives it in a few characters, for people."""
 
     __slots__ = ()
 
     def refusal(self, name: str, value: Any) -> tuple[object, str] | None:
-        """Why `value` is out of range, with the part of it to show; None where it is in range."""
+        """Why `value` is out of range, with the part of it to show; None if it is in range."""
         raise NotImplementedError
 
 
@@ -128,7 +128,7 @@ class Between(Range):
 
 
 class OneOf(Range):
-    """A text, or every element of a list, that is one of a few."""
+    """A text, or each element of a list, must be one of a few names."""
 
     __slots__ = ("ignore_case", "names")
 
@@ -149,7 +149,7 @@ class OneOf(Range):
 
 
 class NotEmpty(Range):
-    """A text of at least one sign, where there is one."""
+    """A text, if there is one, must not be empty."""
 
     __slots__ = ()
 
@@ -232,7 +232,7 @@ class Setting(Generic[T]):
         self.importance = importance
         self.mode = mode
         self.internal = internal
-        """Kafka's tests use it; DescribeConfigs is silent on it unless it was set."""
+        """Kafka's tests use it. DescribeConfigs leaves it out unless it was set."""
         self.newer = newer
         """Kafka 3.9 has no such setting, 4.x has."""
         self.name = name
@@ -259,14 +259,14 @@ class Setting(Generic[T]):
         return self.mode is READ_ONLY
 
     def parse(self, text: str) -> T:
-        """The value that `text` stands for. Raises `InvalidValue` for a malformed text or a value out of range."""
+        """The value of `text`. Raises `InvalidValue` for a malformed text or a value out of range."""
         value = _parse(self.name, self.kind, text)
         if self.valid is not None and (refused := self.valid.refusal(self.name, value)):
             raise InvalidValue(self.name, *refused)
         return cast(T, value)
 
     def format(self, value: T) -> str | None:
-        """The text that stands for `value`, as DescribeConfigs shows it; None where there is no value."""
+        """The text of `value`, as DescribeConfigs shows it; None if there is no value."""
         return format_value(cast(Value, value))
 
     def __repr__(self) -> str:

@@ -163,7 +163,7 @@ def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
         ({"connection.failed.authentication.delay.ms": "600001"}, "connections.max.idle.ms"),
         ({"offsets.commit.required.acks": "4"}, "offsets.topic.replication.factor, which is 3"),
         ({"control.plane.listener.name": "CONTROL"}, "a listener of advertised.listeners, which has PLAINTEXT"),
-        ({"control.plane.listener.name": "plaintext"}, "another listener than that of the brokers among themselves"),
+        ({"control.plane.listener.name": "plaintext"}, "different listener than inter.broker.listener.name"),
         ({"early.start.listeners": "PLAINTEXT, EARLY"}, "listeners has none named EARLY"),
         ({"offsets.topic.compression.codec": "5"}, "0 for none, 1 for gzip, 2 for snappy, 3 for lz4, 4 for zstd"),
         ({"max.connections.per.ip.overrides": "h:x"}, "'h:x' is not host:number"),
@@ -237,5 +237,5 @@ def test_importing_the_settings_loads_no_documentation() -> None:
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
 def test_a_listener_that_is_not_served_is_named_before_what_follows_from_it(protocol: str) -> None:
-    with pytest.raises(ConfigError, match=f"wants {protocol}: this version serves only PLAINTEXT"):
+    with pytest.raises(ConfigError, match=f"uses {protocol}, but this version serves only PLAINTEXT"):
         BrokerConfig.from_properties({"listeners": f"{protocol}://:9093"})

@@ -159,7 +159,7 @@ def test_what_is_not_supported_is_refused_at_run_time(name: str) -> None:
     ("name", "text", "consequence"),
     [
         ("replica.selector.class", "com.example.Selector", "consumers would read from leaders only"),
-        ("group.consumer.assignors", "uniform,com.example.Assignor", "groups would be assigned in another way"),
+        ("group.consumer.assignors", "uniform,com.example.Assignor", "groups would get another assignment"),
     ],
 )
 def test_a_java_class_that_is_not_built_is_refused(name: str, text: str, consequence: str) -> None:
@@ -245,9 +245,9 @@ def test_a_refused_topic_setting_says_what_would_happen_and_what_to_do() -> None
     with pytest.raises(InvalidValue) as refused:
         validate_overrides({"local.retention.ms": "1000"}, BrokerConfig())
     assert str(refused.value) == (
-        "Invalid value 1000 for configuration local.retention.ms: There is no remote log storage, so segments go by "
-        "retention.ms alone and stay longer than this says. Leave the setting out, and lower retention.ms where the "
-        "disks are too small."
+        "Invalid value 1000 for configuration local.retention.ms: There is no remote log storage. Only "
+        "retention.ms removes segments, so they would stay longer than this. Leave the setting out, and lower "
+        "retention.ms where the disks are too small."
     )
 
 
