@@ -9,7 +9,14 @@ from collections.abc import Mapping
 import pytest
 
 from kavka.broker.telemetry import client_telemetry
-from kavka.broker.telemetry.client_telemetry import NO_INSTANCE, Assignment, ClientIdentity, ClientTelemetry, Push
+from kavka.broker.telemetry.client_telemetry import (
+    NO_INSTANCE,
+    Assignment,
+    ClientIdentity,
+    ClientTelemetry,
+    CompressedPush,
+    Push,
+)
 from kavka.errors import ErrorCode, RequestError
 from kavka.records.compression import Compression
 
@@ -48,15 +55,8 @@ class World:
         instance: uuid.UUID = ID,
     ) -> ErrorCode:
         try:
-            self.telemetry.push(
-                instance,
-                identity("app"),
-                now_ms,
-                subscription_id=subscription_id,
-                is_last=is_last,
-                codec=codec,
-                metrics=metrics,
-            )
+            push = CompressedPush(subscription_id, is_last, codec, metrics)
+            self.telemetry.push(instance, identity("app"), now_ms, push)
         except RequestError as refusal:
             return refusal.code
         return ErrorCode.NONE

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata.controller_link import ControllerLink
+from kavka.broker.metadata.controller_link import ControllerLink, PeerConnector
 from kavka.broker.metadata.metadata_cache import BrokerMetadata, Endpoint, MetadataCache
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
 from kavka.model import NO_LEADER, BrokerId
@@ -88,13 +88,8 @@ class Room:
             BrokerMetadata(broker_id, {"PLAINTEXT": Endpoint("here", broker_id)}) for broker_id in (OWN, OTHER, THIRD)
         )
         self.local: list[object] = []
-        self.link = ControllerLink(
-            Wires({int(name.removeprefix("broker_")): broker for name, broker in brokers.items()}),
-            self.metadata,
-            broker_id=OWN,
-            listener_name="PLAINTEXT",
-            answer_locally=self._answer,
-        )
+        wires = Wires({int(name.removeprefix("broker_")): broker for name, broker in brokers.items()})
+        self.link = ControllerLink(PeerConnector(wires, self.metadata, OWN, "PLAINTEXT"), self.metadata, self._answer)
 
     async def _answer(self, key: ApiKey, version: int, message: Any) -> ControlledShutdownResponse:
         self.local.append(message)
@@ -196,7 +191,7 @@ def test_a_refusal_for_each_topic_counts_as_one_of_the_whole() -> None:
         async def answer(key: ApiKey, version: int, message: Any) -> CreateTopicsResponse:
             return CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=answers.pop(0))])
 
-        link = ControllerLink(Wires({}), room.metadata, broker_id=OWN, listener_name="PLAINTEXT", answer_locally=answer)
+        link = ControllerLink(PeerConnector(Wires({}), room.metadata, OWN, "PLAINTEXT"), room.metadata, answer)
         told = await link.send(
             ApiKey.CREATE_TOPICS, 7, ControlledShutdownRequest(), CreateTopicsResponse, timeout_ms=1_000
         )

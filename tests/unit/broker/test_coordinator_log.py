@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.settings.topic_settings import log_config
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig
@@ -49,11 +49,9 @@ class Room:
         self.log = CoordinatorLog(
             TOPIC.topic,
             self.replicas,
+            CoordinatorLogSettings(load_bytes=1 << 20, commit_timeout_ms=30, compression=compression),
             wall_ms=lambda: NOW_MS,
-            load_bytes=1 << 20,
-            commit_timeout_ms=30,
             on_storage_error=self.failures.append,
-            compression=compression,
         )
 
     def commit(self) -> None:

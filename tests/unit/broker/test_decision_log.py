@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.decisions import decision_log
-from kavka.broker.decisions.decision_log import MAX_PENDING, DecisionLog
+from kavka.broker.decisions.decision_log import MAX_PENDING, DecisionLog, Ring
 from kavka.decisions import RING_FILES, Decision, DecisionKind, decode_decision
 from kavka.errors import ConnectionFailed, StorageError
 from kavka.filesystem import File
@@ -51,7 +51,7 @@ def decided(number: int) -> Decision:
 
 
 def new_log(topic: Topic, directory: Path, *, ring_bytes: int = 1 << 20) -> DecisionLog:
-    return DecisionLog(topic, LocalFileSystem(), str(directory), id_prefix="1-77", ring_bytes=ring_bytes)
+    return DecisionLog(topic, Ring(LocalFileSystem(), str(directory), ring_bytes), id_prefix="1-77")
 
 
 async def until(condition: object) -> None:
@@ -165,7 +165,7 @@ def test_a_disk_that_fails_costs_the_ring_and_not_the_topic(tmp_path: Path) -> N
 
     async def scenario() -> None:
         topic = Topic()
-        log = DecisionLog(topic, FailingFileSystem(), str(tmp_path), id_prefix="1-77", ring_bytes=1 << 20)
+        log = DecisionLog(topic, Ring(FailingFileSystem(), str(tmp_path), 1 << 20), id_prefix="1-77")
         log.start()
         log.record(decided(1))
         log.record(decided(2))

@@ -12,7 +12,7 @@ import pytest
 
 from kavka.broker.membership.registration import make_persistent_paths
 from kavka.broker.settings import dynamic_configs
-from kavka.broker.settings.dynamic_configs import DynamicConfigs
+from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.config.alter import Change, Operation, alter_broker_incrementally
 from kavka.config.broker import BrokerConfig
 from kavka.model import BrokerId
@@ -34,10 +34,12 @@ class Listener:
             zookeeper,
             BrokerConfig.from_properties({"broker.id": str(broker_id), "log.dirs": str(path)}),
             BrokerId(broker_id),
+            ConfigListeners(
+                on_topic_change=self._note,
+                on_broker_change=lambda config: self._note("broker"),
+                on_topic_read=lambda name, overrides: None,
+            ),
             wall_ms=lambda: 0,
-            on_topic_change=self._note,
-            on_broker_change=lambda config: self._note("broker"),
-            on_topic_read=lambda name, overrides: None,
             spawn=self._spawn,
         )
 

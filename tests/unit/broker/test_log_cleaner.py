@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.upkeep.log_cleaner import LogCleaner
-from kavka.broker.upkeep.log_maintenance import LogMaintenance
+from kavka.broker.upkeep.log_maintenance import LogMaintenance, MaintenancePorts
 from kavka.config.broker import BrokerConfig
 from kavka.errors import StorageError
 from kavka.log.log_config import LogConfig
@@ -184,11 +184,8 @@ def maintenance(logs: Logs, cleaner: LogCleaner) -> LogMaintenance:
     return LogMaintenance(
         logs.manager,
         logs.config,
+        MaintenancePorts(wall_ms=lambda: NOW_MS, on_storage_error=fail, on_bug=fail, run_blocking=at_once),
         cleaner=cleaner,
-        wall_ms=lambda: NOW_MS,
-        on_storage_error=fail,
-        on_bug=fail,
-        run_blocking=at_once,
     )
 
 

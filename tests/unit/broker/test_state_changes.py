@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.controller_messages import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
 from kavka.broker.metadata.state_changes import FULL_UPDATE, Hosted, StateChangePorts, StateChanges
@@ -138,9 +138,8 @@ class Room:
             CoordinatorLog(
                 GROUP_METADATA_TOPIC,
                 self.replicas,
+                CoordinatorLogSettings(load_bytes=1 << 20, commit_timeout_ms=100),
                 wall_ms=lambda: NOW_MS,
-                load_bytes=1 << 20,
-                commit_timeout_ms=100,
                 on_storage_error=self.storage_errors.append,
             ),
             group_surroundings(),

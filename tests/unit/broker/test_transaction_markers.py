@@ -9,7 +9,7 @@ import pytest
 
 from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache, PartitionMetadata, TopicMetadata
 from kavka.broker.transactions.markers import Marker, TransactionMarkers
-from kavka.broker.transactions.peers import MAX_WAITING, Lane
+from kavka.broker.transactions.peers import MAX_WAITING, Lane, PeerAccess
 from kavka.coordinator.transactions.decide.state import Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
@@ -90,10 +90,7 @@ class Room:
         self.markers = TransactionMarkers(
             OWN,
             here,  # type: ignore[arg-type]  # what it has of a MarkerLog is all that is used
-            self.metadata,
-            listener_name="PLAINTEXT",
-            open_peer=self._open,  # type: ignore[arg-type]
-            request_timeout_ms=1_000,
+            PeerAccess(self.metadata, "PLAINTEXT", self._open, 1_000),  # type: ignore[arg-type]
             partition_count=self._count,
             transaction_version=lambda: version,
         )

@@ -21,11 +21,11 @@ from kavka.broker.assembly.ports import Ports
 from kavka.broker.assembly.tasks import Tasks
 from kavka.broker.assembly.transaction_room import TransactionPorts, TransactionRoom
 from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
-from kavka.broker.coordinators.coordinator_log import CoordinatorLog
-from kavka.broker.decisions.decision_log import DecisionLog
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
+from kavka.broker.decisions.decision_log import DecisionLog, Ring
 from kavka.broker.decisions.decision_topic import ReplicatedDecisionTopic
 from kavka.broker.membership.registrar import Registrar
-from kavka.broker.metadata.controller_link import ControllerLink
+from kavka.broker.metadata.controller_link import ControllerLink, PeerConnector
 from kavka.broker.metadata.features import Features
 from kavka.broker.metadata.first_metadata import FirstMetadata
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
@@ -33,14 +33,14 @@ from kavka.broker.metadata.state_changes import Hosted, StateChangePorts, StateC
 from kavka.broker.quotas.throttles import Throttles
 from kavka.broker.reads.fetch_session import FetchSessionCache
 from kavka.broker.reads.timestamp_lookups import TimestampLookups
-from kavka.broker.settings.dynamic_configs import DynamicConfigs
+from kavka.broker.settings.dynamic_configs import ConfigListeners, DynamicConfigs
 from kavka.broker.telemetry.client_telemetry import ClientTelemetry
 from kavka.broker.topics.auto_creation import AutoCreation
 from kavka.broker.topics.topic_creation import TopicCreation, TopicRequests
 from kavka.broker.transactions.producer_ids import ProducerIds
 from kavka.broker.upkeep.directory_failures import DirectoryFailurePorts, DirectoryFailures
 from kavka.broker.upkeep.log_cleaner import LogCleaner
-from kavka.broker.upkeep.log_maintenance import LogMaintenance
+from kavka.broker.upkeep.log_maintenance import LogMaintenance, MaintenancePorts
 from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
@@ -155,10 +155,8 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
         ports.zookeeper,
         config,
         broker_id,
+        ConfigListeners(on_topic_config, on_broker_config, throttles.set_topic),
         wall_ms=ports.wall_ms,
-        on_topic_change=on_topic_config,
-        on_broker_change=on_broker_config,
-        on_topic_read=throttles.set_topic,
         spawn=tasks.spawn,
     )
     # Without ZooKeeper the session ends by itself; nothing on the disk depends on it. An abort leaves it to the host.
@@ -377,11 +375,13 @@ def _new_groups(base: Base, metadata: MetadataCache, replicas: ReplicaManager, f
         CoordinatorLog(
             GROUP_METADATA_TOPIC,
             replicas,
+            CoordinatorLogSettings(
+                load_bytes=config.offsets_load_buffer_size,
+                commit_timeout_ms=config.offsets_commit_timeout_ms,
+                compression=Compression(config.offsets_topic_compression_codec),
+            ),
             wall_ms=ports.wall_ms,
-            load_bytes=config.offsets_load_buffer_size,
-            commit_timeout_ms=config.offsets_commit_timeout_ms,
             on_storage_error=base.on_storage_error,
-            compression=Compression(config.offsets_topic_compression_codec),
         ),
         Surroundings(
             KnownTopics(metadata),
@@ -456,13 +456,11 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
 
 
 def _new_controller_link(base: Base, metadata: MetadataCache, local: LocalRequests) -> ControllerLink:
-    return ControllerLink(
-        base.ports.network,
-        metadata,
-        broker_id=base.broker_id,
-        listener_name=base.config.inter_broker_listener,
-        answer_locally=local.answer,
-    )
+    return ControllerLink(_new_peer_connector(base, metadata), metadata, local.answer)
+
+
+def _new_peer_connector(base: Base, metadata: MetadataCache) -> PeerConnector:
+    return PeerConnector(base.ports.network, metadata, base.broker_id, base.config.inter_broker_listener)
 
 
 def _controller_settings(base: Base) -> ControllerSettings:
@@ -541,11 +539,8 @@ def _new_maintenance(base: Base, logs: LogManager) -> LogMaintenance:
     return LogMaintenance(
         logs,
         configs.broker,
+        MaintenancePorts(ports.wall_ms, base.on_storage_error, base.tasks.on_bug, ports.run_blocking),
         cleaner=cleaner,
-        wall_ms=ports.wall_ms,
-        on_storage_error=base.on_storage_error,
-        on_bug=base.tasks.on_bug,
-        run_blocking=ports.run_blocking,
     )
 
 
@@ -562,11 +557,9 @@ def _new_moves(base: Base, logs: LogManager) -> LogMoves:
 
 def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -> ReplicatedDecisionTopic:
     return ReplicatedDecisionTopic(
-        base.ports.network,
+        _new_peer_connector(base, serving.metadata),
         serving.metadata,
         serving.replicas,
-        broker_id=base.broker_id,
-        listener_name=base.config.inter_broker_listener,
         config=lambda: base.configs.broker,
         create_topic=creation.create_one,
         wall_ms=base.ports.wall_ms,
@@ -581,10 +574,8 @@ def _new_decision_log(base: Base, topic: ReplicatedDecisionTopic, recorder: Flig
     on_decision.add(ports.on_decision)
     return DecisionLog(
         topic,
-        ports.filesystem,
-        config.log_directories[0],
+        Ring(ports.filesystem, config.log_directories[0], config.kavka_decisions_ring_bytes),
         id_prefix=f"{base.broker_id}-{base.began_ms:x}",
-        ring_bytes=config.kavka_decisions_ring_bytes,
         quiet=(DecisionKind.CONTROLLER_ELECTED, DecisionKind.BROKER_CAME) if ports.is_alone else (),
         on_decision=on_decision,
     )

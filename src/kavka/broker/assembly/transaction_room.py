@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple
 
-from kavka.broker.coordinators.coordinator_log import CoordinatorLog
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
 from kavka.broker.transactions.markers import MarkerLog, OnEnded, TransactionMarkers
-from kavka.broker.transactions.peers import OpenPeer
+from kavka.broker.transactions.peers import OpenPeer, PeerAccess
 from kavka.broker.transactions.producer_ids import ProducerIds
-from kavka.broker.transactions.verification import TransactionVerification
+from kavka.broker.transactions.verification import AddRetries, TransactionVerification
 from kavka.config.broker import BrokerConfig
 from kavka.coordinator.transactions.coordinator import Surroundings, TransactionCoordinator, TransactionLimits
 from kavka.errors import StorageError
@@ -48,6 +48,7 @@ class TransactionRoom:
     ) -> None:
         config = ports.config()
         self._config = config
+        access = PeerAccess(metadata, config.inter_broker_listener, ports.open_peer, config.request_timeout_ms)
         self.marker_log = MarkerLog(
             replicas,
             wall_ms=ports.wall_ms,
@@ -57,10 +58,7 @@ class TransactionRoom:
         self._markers = TransactionMarkers(
             broker_id,
             self.marker_log,
-            metadata,
-            listener_name=config.inter_broker_listener,
-            open_peer=ports.open_peer,
-            request_timeout_ms=config.request_timeout_ms,
+            access,
             partition_count=ports.partition_count,
             transaction_version=ports.transaction_version,
         )
@@ -69,9 +67,11 @@ class TransactionRoom:
             CoordinatorLog(
                 TRANSACTION_STATE_TOPIC,
                 replicas,
+                CoordinatorLogSettings(
+                    load_bytes=config.transaction_state_log_load_buffer_size,
+                    commit_timeout_ms=config.request_timeout_ms,
+                ),
                 wall_ms=ports.wall_ms,
-                load_bytes=config.transaction_state_log_load_buffer_size,
-                commit_timeout_ms=config.request_timeout_ms,
                 on_storage_error=ports.on_storage_error,
             ),
             self._markers,
@@ -86,14 +86,13 @@ class TransactionRoom:
         self.verification = TransactionVerification(
             broker_id,
             self.coordinator,
-            metadata,
-            listener_name=config.inter_broker_listener,
-            open_peer=ports.open_peer,
-            request_timeout_ms=config.request_timeout_ms,
+            access,
+            AddRetries(
+                config.add_partitions_to_txn_retry_backoff_ms,
+                config.add_partitions_to_txn_retry_backoff_max_ms,
+            ),
             is_enabled=lambda: ports.config().transaction_partition_verification_enable,
             wall_ms=ports.wall_ms,
-            add_retry_ms=config.add_partitions_to_txn_retry_backoff_ms,
-            add_patience_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
         )
 
     def start(self, spawn: Callable[[Coroutine[None, None, None]], None]) -> None:

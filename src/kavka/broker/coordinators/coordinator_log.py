@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.broker.coordinators.committed_records import CommittedRecords
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN
@@ -35,28 +35,34 @@ SETTLE_PAUSE_S: Final = 0.1
 """How long to wait before it is looked again whether records are committed, where waiting for them ended at once."""
 
 
+class CoordinatorLogSettings(NamedTuple):
+    """`load_bytes` is how much of the log is read at a time; `commit_timeout_ms` how long a commit may take;
+    `compression` is the codec of its batches."""
+
+    load_bytes: int
+    commit_timeout_ms: int
+    compression: Compression = Compression.NONE
+
+
 class CoordinatorLog:
-    """The log of `topic`. `load_bytes` is how much of it is read at a time; `commit_timeout_ms` how long a commit may
-    take. `compression` is the codec of its batches."""
+    """The log of `topic`."""
 
     def __init__(
         self,
         topic: str,
         replicas: ReplicaManager,
+        settings: CoordinatorLogSettings,
         *,
         wall_ms: Callable[[], int],
-        load_bytes: int,
-        commit_timeout_ms: int,
         on_storage_error: Callable[[StorageError], None],
-        compression: Compression = Compression.NONE,
     ) -> None:
         self._topic = topic
-        self._compression = compression
+        self._compression = settings.compression
         self._replicas = replicas
         self._on_storage_error = on_storage_error
         self._wall_ms = wall_ms
-        self._load_bytes = load_bytes
-        self._commit_timeout_ms = commit_timeout_ms
+        self._load_bytes = settings.load_bytes
+        self._commit_timeout_ms = settings.commit_timeout_ms
 
     async def append(
         self,

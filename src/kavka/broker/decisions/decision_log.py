@@ -80,6 +80,14 @@ class DecisionTopic(Protocol):
         ...
 
 
+class Ring(NamedTuple):
+    """Where the last decisions are kept on disk: two files in `directory`, which have `size_bytes` together."""
+
+    filesystem: FileSystem
+    directory: str
+    size_bytes: int
+
+
 class _Pending(NamedTuple):
     """A decision on its way to the topic; `data` is its JSON."""
 
@@ -95,11 +103,9 @@ class DecisionLog:
     def __init__(
         self,
         topic: DecisionTopic,
-        filesystem: FileSystem,
-        directory: str,
+        ring: Ring,
         *,
         id_prefix: str,
-        ring_bytes: int,
         quiet: Collection[DecisionKind] = (),
         on_decision: RecordDecision = forget,
     ) -> None:
@@ -108,10 +114,10 @@ class DecisionLog:
         self._quiet = quiet
         self._on_decision = on_decision
         self._topic = topic
-        self._filesystem = filesystem
-        self._directory = directory
+        self._filesystem = ring.filesystem
+        self._directory = ring.directory
         self._id_prefix = id_prefix
-        self._file_bytes = ring_bytes // 2
+        self._file_bytes = ring.size_bytes // 2
         self._sequence = 0
         self._ring: File | None = None
         self._ring_failed = False

@@ -16,18 +16,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
+from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.config.broker import BrokerConfig
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DECISIONS_TOPIC
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import BrokerId
-from kavka.network import Network
 from kavka.protocol.api_keys import ApiKey
 from kavka.replication.replica_manager import ACKS_ALL, ReplicaManager
 
 if TYPE_CHECKING:
-    from kavka.protocol.peer import PeerConnection
+    from kavka.broker.metadata.controller_link import PeerConnector
 
 PARTITION: Final = 0
 """One partition: the story of a cluster is read in order."""
@@ -48,28 +47,22 @@ class ReplicatedDecisionTopic:
 
     def __init__(
         self,
-        network: Network,
+        connector: PeerConnector,
         metadata: MetadataCache,
         replicas: ReplicaManager,
         *,
-        broker_id: BrokerId,
-        listener_name: str,
         config: Callable[[], BrokerConfig],
         create_topic: CreateTopic,
         wall_ms: Callable[[], int],
     ) -> None:
-        self._network = network
+        self._connector = connector
         self._metadata = metadata
         self._replicas = replicas
-        self._broker_id = broker_id
-        self._listener_name = listener_name
         self._config = config
         self._create_topic = create_topic
         self._wall_ms = wall_ms
         self._several_since_s: float | None = None
         """Since when there is more than one broker, on the loop's clock."""
-        self._connection: PeerConnection | None = None
-        self._connected_to: Endpoint | None = None
 
     def is_wanted(self) -> bool:
         """Switched on; or left to the broker, and others are alive who would miss what this one knew.
@@ -99,13 +92,12 @@ class ReplicatedDecisionTopic:
             if published is None:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{DECISIONS_TOPIC} is not known here yet")
         leader = published.state.leader
-        error = await (self._append_here(batch) if leader == self._broker_id else self._produce(batch, leader))
+        error = await (self._append_here(batch) if leader == self._connector.own_id else self._produce(batch, leader))
         if error is not ErrorCode.NONE:
             raise RequestError(error, f"broker {leader} did not take decisions")
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        self._connector.close()
 
     def _wish(self) -> TopicRequest:
         return TopicRequest(
@@ -133,10 +125,10 @@ class ReplicatedDecisionTopic:
         from kavka.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
         from kavka.protocol.messages.produce_response import ProduceResponse
 
-        endpoint = self._metadata.endpoint(leader, self._listener_name)
+        endpoint = self._connector.endpoint(leader)
         if endpoint is None:
             return ErrorCode.LEADER_NOT_AVAILABLE
-        connection = await self._connect(endpoint)
+        connection = await self._connector.connect(endpoint, CONNECT_TIMEOUT_MS)
         data = PartitionProduceData(index=PARTITION, records=batch)
         answer = await connection.request(
             ApiKey.PRODUCE,
@@ -150,19 +142,3 @@ class ReplicatedDecisionTopic:
             timeout_ms=2 * TIMEOUT_MS,
         )
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
-
-    async def _connect(self, endpoint: Endpoint) -> PeerConnection:
-        from kavka.protocol.peer import PeerConnection
-
-        if self._connection is not None and self._connection.is_open and self._connected_to == endpoint:
-            return self._connection
-        self.close()
-        self._connection = await PeerConnection.open(
-            self._network,
-            endpoint.host,
-            endpoint.port,
-            client_id=str(self._broker_id),
-            connect_timeout_ms=CONNECT_TIMEOUT_MS,
-        )
-        self._connected_to = endpoint
-        return self._connection

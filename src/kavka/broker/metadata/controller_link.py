@@ -41,26 +41,56 @@ AnswerLocally = Callable[[ApiKey, int, Any], Awaitable[Any]]
 """Answers a request (key, version, message) as the handler of its API would, if it came over the network."""
 
 
+class PeerConnector:
+    """One connection of broker `own_id`, to the other broker that it asks at the moment."""
+
+    def __init__(self, network: Network, metadata: MetadataCache, own_id: BrokerId, listener_name: str) -> None:
+        self.own_id = own_id
+        self.connected_to: Endpoint | None = None
+        """Where the last connection led, whether it is still open or not."""
+        self._network = network
+        self._metadata = metadata
+        self._listener_name = listener_name
+        self._connection: PeerConnection | None = None
+        self._connecting = asyncio.Lock()
+
+    def endpoint(self, broker_id: BrokerId) -> Endpoint | None:
+        """Where a broker listens for others; None where nobody knows."""
+        return self._metadata.endpoint(broker_id, self._listener_name)
+
+    async def connect(self, endpoint: Endpoint, timeout_ms: int) -> PeerConnection:
+        """The connection to `endpoint`, opened now if there is none. Raises ConnectionFailed."""
+        from kavka.protocol.peer import PeerConnection
+
+        async with self._connecting:
+            connection = self._connection
+            if connection is not None and connection.is_open and self.connected_to == endpoint:
+                return connection
+            self.close()
+            self._connection = await PeerConnection.open(
+                self._network,
+                endpoint.host,
+                endpoint.port,
+                client_id=str(self.own_id),
+                connect_timeout_ms=timeout_ms,
+            )
+            self.connected_to = endpoint
+            return self._connection
+
+    def close(self) -> None:
+        """Ends the connection; what is in flight fails."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
 class ControllerLink:
     """`answer_locally` is asked where this broker is the controller."""
 
-    def __init__(
-        self,
-        network: Network,
-        metadata: MetadataCache,
-        *,
-        broker_id: BrokerId,
-        listener_name: str,
-        answer_locally: AnswerLocally,
-    ) -> None:
-        self._network = network
+    def __init__(self, connector: PeerConnector, metadata: MetadataCache, answer_locally: AnswerLocally) -> None:
+        self._connector = connector
         self._metadata = metadata
-        self._broker_id = broker_id
-        self._listener_name = listener_name
         self._answer_locally = answer_locally
-        self._connection: PeerConnection | None = None
-        self._connected_to: Endpoint | None = None
-        self._connecting = asyncio.Lock()
 
     async def send(self, key: ApiKey, version: int, message: Message, answer_type: type[A], *, timeout_ms: int) -> A:
         """The controller's answer.
@@ -88,48 +118,28 @@ class ControllerLink:
     ) -> A | None:
         """One attempt; None where nobody is known that could be asked."""
         controller_id = self._metadata.controller_id
-        if controller_id == self._broker_id:
+        if controller_id == self._connector.own_id:
             answer = await self._answer_locally(key, version, message)
             assert isinstance(answer, answer_type)
             return answer
-        endpoint = self._metadata.endpoint(controller_id, self._listener_name) if controller_id != NO_LEADER else None
+        endpoint = self._connector.endpoint(controller_id) if controller_id != NO_LEADER else None
         if endpoint is None:
             return None
         left_ms = max(int((deadline - asyncio.get_running_loop().time()) * 1000), 1)
-        connection = await self._connect(endpoint, min(left_ms, CONNECT_TIMEOUT_MS))
+        connection = await self._connector.connect(endpoint, min(left_ms, CONNECT_TIMEOUT_MS))
         answer = await connection.request(key, version, message, answer_type, timeout_ms=left_ms)
         assert isinstance(answer, answer_type)
         return answer
 
-    async def _connect(self, endpoint: Endpoint, timeout_ms: int) -> PeerConnection:
-        from kavka.protocol.peer import PeerConnection
-
-        async with self._connecting:
-            connection = self._connection
-            if connection is not None and connection.is_open and self._connected_to == endpoint:
-                return connection
-            self.close()
-            self._connection = await PeerConnection.open(
-                self._network,
-                endpoint.host,
-                endpoint.port,
-                client_id=str(self._broker_id),
-                connect_timeout_ms=timeout_ms,
-            )
-            self._connected_to = endpoint
-            return self._connection
-
     def on_controller_changed(self) -> None:
         """Another broker may be the controller: nobody waits for answers of the former one, which may be paused."""
-        endpoint = self._metadata.endpoint(self._metadata.controller_id, self._listener_name)
-        if endpoint is not None and endpoint != self._connected_to:
+        endpoint = self._connector.endpoint(self._metadata.controller_id)
+        if endpoint is not None and endpoint != self._connector.connected_to:
             self.close()
 
     def close(self) -> None:
         """Ends the connection; what is in flight fails."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connector.close()
 
 
 def _is_no_controller(answer: object) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kavka.config.broker import BrokerConfig
 from kavka.config.topic import TopicConfig, unusable_overrides
@@ -56,20 +56,26 @@ Decide: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set now to what is to be set; raises RequestError to refuse."""
 
 
-class DynamicConfigs:
+class ConfigListeners(NamedTuple):
     """`on_topic_change` and `on_broker_change` are called after a change is in force here, `on_topic_read` with what a
     topic sets itself, whenever that is read."""
+
+    on_topic_change: Callable[[str], None]
+    on_broker_change: Callable[[BrokerConfig], None]
+    on_topic_read: Callable[[str, Mapping[str, str]], None]
+
+
+class DynamicConfigs:
+    """The settings of this broker and of all topics, as they are now."""
 
     def __init__(
         self,
         zookeeper: ZooKeeper,
         static: BrokerConfig,
         broker_id: BrokerId,
+        listeners: ConfigListeners,
         *,
         wall_ms: Callable[[], int],
-        on_topic_change: Callable[[str], None],
-        on_broker_change: Callable[[BrokerConfig], None],
-        on_topic_read: Callable[[str, Mapping[str, str]], None],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         self.broker = static
@@ -79,9 +85,9 @@ class DynamicConfigs:
         self._broker_id = broker_id
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
-        self._on_topic_change = on_topic_change
-        self._on_broker_change = on_broker_change
-        self._on_topic_read = on_topic_read
+        self._on_topic_change = listeners.on_topic_change
+        self._on_broker_change = listeners.on_broker_change
+        self._on_topic_read = listeners.on_topic_read
         self._spawn = spawn
         self._others: dict[str, dict[str, Mapping[str, str]]] = {kind: {} for kind in _OTHER_ENTITIES}
         self._refused: dict[str, str] = {}

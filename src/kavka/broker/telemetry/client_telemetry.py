@@ -86,6 +86,15 @@ class Assignment(NamedTuple):
     metrics: tuple[str, ...]
 
 
+class CompressedPush(NamedTuple):
+    """Metrics of one client as they came, compressed by `codec`. `is_last`: the client ends."""
+
+    subscription_id: int
+    is_last: bool
+    codec: int
+    metrics: bytes
+
+
 class Push(NamedTuple):
     """Metrics of one client, in OpenTelemetry's protobuf form, inflated."""
 
@@ -166,25 +175,15 @@ class ClientTelemetry:
         client.last_error = ErrorCode.NONE
         return client.assignment
 
-    def push(
-        self,
-        client_instance_id: uuid.UUID,
-        identity: ClientIdentity,
-        now_ms: int,
-        *,
-        subscription_id: int,
-        is_last: bool,
-        codec: int,
-        metrics: bytes,
-    ) -> None:
+    def push(self, client_instance_id: uuid.UUID, identity: ClientIdentity, now_ms: int, push: CompressedPush) -> None:
         """Takes what a client pushed. Raises RequestError as in the module's table."""
         if client_instance_id == NO_INSTANCE:
             self.refused += 1
             raise RequestError(ErrorCode.INVALID_REQUEST, "metrics are pushed under a client instance id")
         client = self._client(client_instance_id, identity)
         try:
-            self._check(client, now_ms, subscription_id, codec, len(metrics), is_last=is_last)
-            inflated = self._inflate(codec, metrics)
+            self._check(client, now_ms, push)
+            inflated = self._inflate(push.codec, push.metrics)
         except RequestError as refusal:
             client.last_error = refusal.code
             if refusal.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
@@ -195,30 +194,28 @@ class ClientTelemetry:
                 self.refused += 1
             raise
         client.last_error = ErrorCode.NONE
-        client.has_ended = is_last
+        client.has_ended = push.is_last
         if inflated:
             self.pushes += 1
             self.pushed_bytes += len(inflated)
             if self._on_push is not None:
-                self._on_push(Push(identity, is_last, inflated))
+                self._on_push(Push(identity, push.is_last, inflated))
 
-    def _check(
-        self, client: _Client, now_ms: int, subscription_id: int, codec: int, size: int, *, is_last: bool
-    ) -> None:
+    def _check(self, client: _Client, now_ms: int, push: CompressedPush) -> None:
         if client.has_ended:
             raise RequestError(ErrorCode.INVALID_REQUEST, "the client has said before that it ends")
         asked_ms, pushed_ms = client.asked_ms, client.pushed_ms
         has_just_asked = asked_ms is not None and (pushed_ms is None or asked_ms > pushed_ms)
         is_early = pushed_ms is not None and now_ms - pushed_ms < client.assignment.interval_ms
-        if is_early and not has_just_asked and not is_last:
+        if is_early and not has_just_asked and not push.is_last:
             raise RequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "it pushed before its interval was over")
         client.pushed_ms = now_ms
-        if subscription_id != client.assignment.subscription_id:
-            raise RequestError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"subscription {subscription_id} is not known")
-        if codec != Compression.NONE and codec not in ACCEPTED_COMPRESSION:
-            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {codec} is not offered")
-        if size > self._max_bytes():
-            raise RequestError(ErrorCode.TELEMETRY_TOO_LARGE, f"{size} bytes, over telemetry.max.bytes")
+        if push.subscription_id != client.assignment.subscription_id:
+            raise RequestError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"subscription {push.subscription_id} is not known")
+        if push.codec != Compression.NONE and push.codec not in ACCEPTED_COMPRESSION:
+            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {push.codec} is not offered")
+        if len(push.metrics) > self._max_bytes():
+            raise RequestError(ErrorCode.TELEMETRY_TOO_LARGE, f"{len(push.metrics)} bytes, over telemetry.max.bytes")
 
     def _inflate(self, codec: int, metrics: bytes) -> bytes:
         try:

@@ -26,8 +26,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
-from kavka.broker.transactions.peers import OpenPeer, TransactionPeers
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC
+from kavka.broker.transactions.peers import PeerAccess, TransactionPeers
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, Transaction, TransactionState
 from kavka.errors import ConnectionFailed, ErrorCode
 from kavka.log.decide.producer_state import AppendOrigin
@@ -139,22 +139,19 @@ class TransactionMarkers:
         self,
         broker_id: BrokerId,
         local: MarkerLog,
-        metadata: MetadataCache,
+        access: PeerAccess,
         *,
-        listener_name: str,
-        open_peer: OpenPeer,
-        request_timeout_ms: int,
         partition_count: Callable[[str], Awaitable[int]],
         transaction_version: Callable[[], int],
     ) -> None:
         """`partition_count` is how many partitions a topic has in ZooKeeper, 0 where it is not there."""
         self._broker_id = broker_id
         self._local = local
-        self._metadata = metadata
-        self._request_timeout_ms = request_timeout_ms
+        self._metadata = access.metadata
+        self._request_timeout_ms = access.request_timeout_ms
         self._partition_count = partition_count
         self._transaction_version = transaction_version
-        self._peers: TransactionPeers[Marker, Errors] = TransactionPeers(metadata, listener_name, open_peer, self._send)
+        self._peers: TransactionPeers[Marker, Errors] = TransactionPeers(access, self._send)
 
     async def write(self, transaction: Transaction, coordinator_epoch: LeaderEpoch) -> bool:
         """Ends the transaction in all its partitions, and tries until it is done; False where a later coordinator or

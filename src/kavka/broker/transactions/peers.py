@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from kavka.broker.metadata.metadata_cache import Endpoint, MetadataCache
 from kavka.errors import ConnectionFailed
@@ -33,6 +33,15 @@ OpenPeer = Callable[[str, int, int], Awaitable["PeerConnection"]]
 """Connects to (host, port) within a time in ms. Raises `ConnectionFailed`."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class PeerAccess(NamedTuple):
+    """How other brokers are reached: by the listener `listener_name`, with `request_timeout_ms` for an answer."""
+
+    metadata: MetadataCache
+    listener_name: str
+    open_peer: OpenPeer
+    request_timeout_ms: int
 
 
 class Lane(Generic[Item, Result]):
@@ -121,14 +130,10 @@ class TransactionPeers(Generic[Item, Result]):
 
     def __init__(
         self,
-        metadata: MetadataCache,
-        listener_name: str,
-        open_peer: OpenPeer,
+        access: PeerAccess,
         send: Callable[[PeerConnection, Sequence[Item]], Awaitable[Sequence[Result]]],
     ) -> None:
-        self._metadata = metadata
-        self._listener_name = listener_name
-        self._open_peer = open_peer
+        self._access = access
         self._send = send
         self._lanes: dict[BrokerId, Lane[Item, Result]] = {}
 
@@ -136,8 +141,9 @@ class TransactionPeers(Generic[Item, Result]):
         """The broker's answer. Raises `ConnectionFailed`."""
         lane = self._lanes.get(broker_id)
         if lane is None:
+            metadata, listener_name, open_peer, _ = self._access
             lane = self._lanes[broker_id] = Lane(
-                lambda: self._metadata.endpoint(broker_id, self._listener_name), self._open_peer, self._send
+                lambda: metadata.endpoint(broker_id, listener_name), open_peer, self._send
             )
         return await lane.ask(item)
 

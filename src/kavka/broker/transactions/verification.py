@@ -22,8 +22,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
-from kavka.broker.transactions.peers import OpenPeer, TransactionPeers
+from kavka.broker.metadata.metadata_cache import TRANSACTION_STATE_TOPIC
+from kavka.broker.transactions.peers import PeerAccess, TransactionPeers
 from kavka.coordinator.transactions.coordinator import TransactionCoordinator
 from kavka.coordinator.transactions.decide.state import BUMPS_EPOCH, ProducerIdAndEpoch
 from kavka.errors import ConnectionFailed, ErrorCode, RequestError
@@ -65,6 +65,13 @@ class Beginning(NamedTuple):
         return self.log.verification(producer.producer_id, producer.epoch, self.sequence, now_ms)
 
 
+class AddRetries(NamedTuple):
+    """While the former transaction still ends adding is tried every `retry_ms`, for `patience_ms`."""
+
+    retry_ms: int
+    patience_ms: int
+
+
 class TransactionVerification:
     """Asks coordinators, this broker's own or others'."""
 
@@ -72,26 +79,21 @@ class TransactionVerification:
         self,
         broker_id: BrokerId,
         transactions: TransactionCoordinator,
-        metadata: MetadataCache,
+        access: PeerAccess,
+        add_retries: AddRetries,
         *,
-        listener_name: str,
-        open_peer: OpenPeer,
-        request_timeout_ms: int,
         is_enabled: Callable[[], bool],
         wall_ms: Callable[[], int],
-        add_retry_ms: int,
-        add_patience_ms: int,
     ) -> None:
-        """While the former transaction still ends adding is tried every `add_retry_ms`, for `add_patience_ms`."""
         self._broker_id = broker_id
         self._transactions = transactions
-        self._metadata = metadata
-        self._request_timeout_ms = request_timeout_ms
+        self._metadata = access.metadata
+        self._request_timeout_ms = access.request_timeout_ms
         self._is_enabled = is_enabled
         self._wall_ms = wall_ms
-        self._add_retry_s = add_retry_ms / 1000
-        self._add_patience_s = add_patience_ms / 1000
-        self._peers: TransactionPeers[Claim, Errors] = TransactionPeers(metadata, listener_name, open_peer, self._send)
+        self._add_retry_s = add_retries.retry_ms / 1000
+        self._add_patience_s = add_retries.patience_ms / 1000
+        self._peers: TransactionPeers[Claim, Errors] = TransactionPeers(access, self._send)
 
     async def verify_or_add(
         self,

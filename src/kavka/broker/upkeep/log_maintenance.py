@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kavka.broker.upkeep.flushes import Flushes
 from kavka.broker.upkeep.log_cleaner import LogCleaner
@@ -38,32 +38,36 @@ IntervalMs: TypeAlias = Callable[[BrokerConfig], int]
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class LogMaintenance:
-    """Runs from `start` to `stop`.
+class MaintenancePorts(NamedTuple):
+    """`on_storage_error` takes a failed directory offline, and informs others. `on_bug` halts the broker."""
 
-    `cleaner` compacts, None where log.cleaner.enable is false. `on_storage_error` takes a failed directory offline and
-    tells who must know. `on_bug` halts the broker.
-    """
+    wall_ms: Callable[[], int]
+    on_storage_error: Callable[[StorageError], None]
+    on_bug: Callable[[BaseException], None]
+    run_blocking: Callable[[Callable[[], None]], Awaitable[None]]
+
+
+class LogMaintenance:
+    """Runs from `start` to `stop`. `cleaner` compacts, None where log.cleaner.enable is false."""
 
     def __init__(
         self,
         logs: LogManager,
         config: BrokerConfig,
+        ports: MaintenancePorts,
         *,
         cleaner: LogCleaner | None,
-        wall_ms: Callable[[], int],
-        on_storage_error: Callable[[StorageError], None],
-        on_bug: Callable[[BaseException], None],
-        run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
     ) -> None:
         self._logs = logs
         self._config = config
         self.cleaner = cleaner
-        self._wall_ms = wall_ms
-        self._on_storage_error = on_storage_error
-        self._on_bug = on_bug
-        self._run_blocking = run_blocking
-        self.flushes = Flushes(wall_ms=wall_ms, on_storage_error=on_storage_error, run_blocking=run_blocking)
+        self._wall_ms = ports.wall_ms
+        self._on_storage_error = ports.on_storage_error
+        self._on_bug = ports.on_bug
+        self._run_blocking = ports.run_blocking
+        self.flushes = Flushes(
+            wall_ms=ports.wall_ms, on_storage_error=ports.on_storage_error, run_blocking=ports.run_blocking
+        )
         self._known_offline = logs.offline_directories
         self._reconfigured = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.cluster.client_identity import identity_of
+from kavka.broker.telemetry.client_telemetry import CompressedPush
 from kavka.errors import RequestError
 from kavka.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from kavka.protocol.messages.push_telemetry_response import PushTelemetryResponse
@@ -25,10 +26,7 @@ def handle(broker: ClusterBroker, request: Request, message: PushTelemetryReques
             message.client_instance_id,
             identity_of(request, message.client_instance_id),
             broker.replicas.now_ms(),
-            subscription_id=message.subscription_id,
-            is_last=message.terminating,
-            codec=message.compression_type,
-            metrics=message.metrics,
+            CompressedPush(message.subscription_id, message.terminating, message.compression_type, message.metrics),
         )
     except RequestError as refused:
         return PushTelemetryResponse(error_code=refused.code)
