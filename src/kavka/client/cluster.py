@@ -384,7 +384,7 @@ class Cluster:
         self.brokers[found.node_id] = Broker(found.node_id, found.host, found.port)
         return int(found.node_id)
 
-    async def ask(
+    async def ask(  # noqa: PLR0913 - each keyword says one thing of one request, and few callers say more than one
         self,
         key: ApiKey,
         request: Message | Callable[[int], Message],

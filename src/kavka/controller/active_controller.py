@@ -129,7 +129,7 @@ class ActiveController:
         self._channels = Channels(term.broker_id, ports, self, settings.limits)
         self._lost: dict[BrokerId, int] = {}
         self.leaders = Leaders(term, settings.unclean_allowed, settings.min_insync_replicas)
-        self.deletions = TopicDeletions(term, self.leaders)
+        self.deletions = TopicDeletions(term, self.leaders, are_enabled=settings.deletion_enabled)
         self.topics = TopicAdmin(
             term,
             self.leaders,
@@ -137,12 +137,9 @@ class ActiveController:
             settings.rules,
             rng,
             carried_out_here=self._channels.carried_out_here,
-            deletion_enabled=settings.deletion_enabled,
         )
         self.brokers = BrokerChanges(term, self.leaders, self.deletions)
-        self.topic_changes = TopicChanges(
-            term, self.leaders, self.deletions, rng, deletion_enabled=settings.deletion_enabled
-        )
+        self.topic_changes = TopicChanges(term, self.leaders, self.deletions, rng)
         self.notifications = Notifications(term, self.leaders)
         self.alterations = IsrAlterations(term, self.leaders)
         self.controlled_shutdown = ControlledShutdown(term, self.leaders)
@@ -223,7 +220,7 @@ class ActiveController:
 
     async def _begin_deletions(self, marked: list[str]) -> None:
         async with self.term.turn:
-            if self._settings.deletion_enabled:
+            if self.deletions.are_enabled:
                 await self.deletions.begin(marked)
                 return
         for name in marked:

@@ -22,14 +22,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kavka.controller.active_controller import RETRY_MS, ActiveController, ControllerSettings
 from kavka.controller.decide.context import ControllerContext
 from kavka.controller.orders.channels import ChannelPorts
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange
-from kavka.controller.term.controller_term import ControllerTerm, NotController
+from kavka.controller.term.controller_term import ControllerTerm, NotController, TermRecords
 from kavka.controller.term.events import (
     BrokersChanged,
     ControllerEvent,
@@ -93,7 +93,7 @@ from kavka.zookeeper.znodes import (
     encode_controller_epoch,
 )
 
-__all__ = ["Controller", "ControllerSettings"]
+__all__ = ["Controller", "ControllerPorts", "ControllerSettings"]
 
 MAX_ELECTION_ATTEMPTS: Final = 100
 """How often an election is tried on while others win and vanish, before it waits for the next event."""
@@ -111,40 +111,41 @@ _LOOK_AT: Final[Mapping[str, ControllerEvent]] = {
 """What a watch on a path means."""
 
 
+class ControllerPorts(NamedTuple):
+    """What the controller is given: `now_ms` reads the wall clock; `channels` reach the brokers; `record` takes its
+    decisions, and `input_recorder` what they rest on. `on_controller_changed` is called with the id of each new
+    controller, with NO_LEADER while there is none."""
+
+    channels: ChannelPorts
+    now_ms: Callable[[], int]
+    rng: random.Random
+    record: RecordDecision = forget
+    input_recorder: InputRecorder | None = None
+    on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None
+
+
 class Controller:
     """One broker as a candidate: it is the controller while `is_active`."""
 
     def __init__(
-        self,
-        zookeeper: ZooKeeper,
-        broker_id: BrokerId,
-        *,
-        settings: ControllerSettings,
-        now_ms: Callable[[], int],
-        rng: random.Random,
-        channels: ChannelPorts,
-        record: RecordDecision = forget,
-        input_recorder: InputRecorder | None = None,
-        on_controller_changed: Callable[[BrokerId], None] = lambda broker_id: None,
+        self, zookeeper: ZooKeeper, broker_id: BrokerId, settings: ControllerSettings, ports: ControllerPorts
     ) -> None:
-        """`now_ms` reads the wall clock. `channels` reach the brokers. `on_controller_changed` is called with the
-        id of each new controller, with NO_LEADER while there is none."""
         self._zookeeper = zookeeper
         self._broker_id = broker_id
         self._settings = settings
-        self._input_recorder = input_recorder
-        self._ports = channels
-        self._now_ms = now_ms
-        self._rng = rng
-        self._record = record
-        self._on_controller_changed = on_controller_changed
+        self._input_recorder = ports.input_recorder
+        self._ports = ports.channels
+        self._now_ms = ports.now_ms
+        self._rng = ports.rng
+        self._record = ports.record
+        self._on_controller_changed = ports.on_controller_changed
         self._events = EventQueue(self._handle)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._active: ActiveController | None = None
         self._fast_failover: FastFailover | None = None
         if settings.fast_failover:
             self._fast_failover = FastFailover(
-                channels.open_peer,
+                ports.channels.open_peer,
                 lambda former: self._events.put(ControllerUnreachable(former)),
                 settings.limits,
             )
@@ -448,10 +449,7 @@ class Controller:
             self._zookeeper,
             context,
             send,
-            broker_id=self._broker_id,
-            now_ms=self._now_ms,
-            record=self._record,
-            input_recorder=self._input_recorder,
+            TermRecords(self._broker_id, self._now_ms, self._record, self._input_recorder),
             on_ended=lambda why: self._on_term_ended(active, why),
         )
         active = ActiveController(term, self._events, self._settings, self._rng, ports=self._ports)

@@ -73,7 +73,7 @@ class RecordedPartition(Partition):
 
     __slots__ = ("_file", "_number", "_recording", "_told_ms")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the arguments of a Partition, and two of its own
         self,
         recording: Recording,
         number: int,

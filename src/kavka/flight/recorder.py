@@ -19,12 +19,12 @@ Source: none; Apache Kafka has no such thing. The name is that of the Java Fligh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka import __version__
 from kavka.controller.decide.questions import question_fields
-from kavka.controller.term.input_recorder import InputRecorder
+from kavka.controller.term.input_recorder import EligibleReplicasKept, InputRecorder
 from kavka.decisions import Decision, RecordDecision, RecordedDecision, forget
 from kavka.errors import StorageError
 from kavka.flight.format import (
@@ -185,26 +185,16 @@ class FlightRecorder(InputRecorder):
             }
         )
 
-    def on_kept(
-        self,
-        partition: TopicPartition,
-        before: PartitionState,
-        after: PartitionState,
-        kept: PartitionState,
-        *,
-        staying: Collection[BrokerId],
-        needed: int,
-        unclean: Collection[BrokerId],
-    ) -> None:
+    def on_kept(self, partition: TopicPartition, kept: EligibleReplicasKept) -> None:
         self.fact(
             {
                 **self._of("kept", partition),
-                "state": state_znode(before),
-                "after": state_znode(after),
-                "staying": list(staying),
-                "needed": needed,
-                "unclean": list(unclean),
-                "answer": state_znode(kept),
+                "state": state_znode(kept.before),
+                "after": state_znode(kept.after),
+                "staying": list(kept.staying),
+                "needed": kept.needed,
+                "unclean": list(kept.unclean),
+                "answer": state_znode(kept.kept),
             }
         )
 

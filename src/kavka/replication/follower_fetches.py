@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import NO_EPOCH, BrokerId, TopicPartition
@@ -43,26 +43,33 @@ class LeaderThrottle(Protocol):
     def note_sent(self, topic_partition: TopicPartition, broker_id: BrokerId, size_bytes: int) -> None: ...
 
 
+class HostedPartitions(NamedTuple):
+    """What the replica manager gives: `find` gives the hosted partition that a spec names, or why it is not here.
+    `on_moved` is called with what a fetch moved before the fetch is answered. `failures` says what is answered where
+    nothing can be read."""
+
+    find: Callable[[FetchSpec], Partition | ErrorCode]
+    on_moved: Callable[[Partition, FollowerFetchResult], None]
+    failures: ReadFailures
+    now_ms: Callable[[], int]
+
+
 class FollowerFetches:
-    """`find` gives the hosted partition that a spec names, or why it is not here. `on_moved` is told what a fetch moved
-    before the fetch is answered. `failures` says what is answered where nothing can be read."""
+    """Fetches of other brokers, of partitions that are led here."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        hosted: HostedPartitions,
         *,
-        find: Callable[[FetchSpec], Partition | ErrorCode],
-        on_moved: Callable[[Partition, FollowerFetchResult], None],
-        failures: ReadFailures,
-        now_ms: Callable[[], int],
         is_prompt: bool,
         throttle: LeaderThrottle | None = None,
     ) -> None:
         self._loop = loop
-        self._find = find
-        self._on_moved = on_moved
-        self._failures = failures
-        self._now_ms = now_ms
+        self._find = hosted.find
+        self._on_moved = hosted.on_moved
+        self._failures = hosted.failures
+        self._now_ms = hosted.now_ms
         self._is_prompt = is_prompt
         self._throttle = throttle
         self._appended: dict[Partition, None] = {}
@@ -99,7 +106,7 @@ class FollowerFetches:
         self.purgatory.watch(operation, keys, params.max_wait_ms)
         return operation
 
-    def _count(
+    def _count(  # noqa: PLR0913 - called for every partition of every fetch: no value is made for its arguments
         self,
         spec: FetchSpec,
         max_bytes: int,

@@ -40,7 +40,7 @@ from kavka.replication.decide.partition_results import (
 )
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.replica_selector import RackOf, preferred_read_replica
-from kavka.replication.follower_fetches import FollowerFetches, LeaderThrottle
+from kavka.replication.follower_fetches import FollowerFetches, HostedPartitions, LeaderThrottle
 from kavka.replication.isr_changes import IsrChanges, IsrWriter
 from kavka.replication.purgatory import DelayedOperation, Purgatory
 from kavka.replication.read_failures import READ_FAILURES, ReadFailures
@@ -78,51 +78,49 @@ class DeleteOutcome(NamedTuple):
     low_watermark: Offset = NO_OFFSET
 
 
-class ReplicaManager:
-    """All partitions hosted here.
+class ReplicaPorts(NamedTuple):
+    """What the broker gives its replica manager.
 
-    `on_storage_error` is told of a log that failed; it takes the log's directory offline. `record` takes note of what
-    the partitions decide. `rules` hold for every partition that is hosted here; who makes a `Partition` gives them to
-    it. `wall_ms` is the time in milliseconds since
-    1970. `rack_of` turns the selection of read replicas by rack on. `throttle` bounds what followers are sent.
-    `is_elsewhere` says whether the cluster has a partition of which nothing is here.
+    `on_storage_error` is called with a log's failure, and takes the log's directory offline. `record` takes note of
+    what the partitions decide. `wall_ms` is the time in milliseconds since 1970. `rack_of` turns the selection of read
+    replicas by rack on. `throttle` bounds what followers are sent. `is_elsewhere` says whether the cluster has a
+    partition of which nothing is here.
     """
 
+    on_storage_error: Callable[[StorageError], None]
+    record: RecordDecision = forget
+    wall_ms: Callable[[], int] = lambda: 0
+    rack_of: RackOf | None = None
+    throttle: LeaderThrottle | None = None
+    is_elsewhere: Callable[[str, int], bool] = lambda topic, index: False
+
+
+class ReplicaManager:
+    """All partitions hosted here. `rules` hold for each of them; who makes a `Partition` gives them to it."""
+
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        on_storage_error: Callable[[StorageError], None],
-        record: RecordDecision = forget,
-        rules: PartitionRules | None = None,
-        wall_ms: Callable[[], int] = lambda: 0,
-        rack_of: RackOf | None = None,
-        throttle: LeaderThrottle | None = None,
-        is_elsewhere: Callable[[str, int], bool] = lambda topic, index: False,
+        self, loop: asyncio.AbstractEventLoop, ports: ReplicaPorts, rules: PartitionRules | None = None
     ) -> None:
         self._loop = loop
-        self._is_elsewhere = is_elsewhere
+        self._is_elsewhere = ports.is_elsewhere
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._hosted_topics: dict[uuid.UUID, tuple[str, int]] = {}
         """Name and number of hosted partitions, by topic id."""
         self._offline: set[TopicPartition] = set()
-        self._record = record
-        self._failures = ReadFailures(record=record, on_storage_error=on_storage_error)
-        self._on_storage_error = on_storage_error
-        self._rack_of = rack_of
-        self._clock_offset_ms = wall_ms() - loop.time() * 1000
+        self._record = ports.record
+        self._failures = ReadFailures(record=ports.record, on_storage_error=ports.on_storage_error)
+        self._on_storage_error = ports.on_storage_error
+        self._rack_of = ports.rack_of
+        self._clock_offset_ms = ports.wall_ms() - loop.time() * 1000
         self.rules = rules or PartitionRules()
         self.produce_purgatory: Purgatory[AppendOutcome] = Purgatory("Produce", loop)
         self.fetch_purgatory: Purgatory[list[FetchOutcome]] = Purgatory("Fetch", loop)
         self.delete_purgatory: Purgatory[DeleteOutcome] = Purgatory("DeleteRecords", loop)
         self.followers = FollowerFetches(
             loop,
-            find=self._find,
-            on_moved=self._on_follower_moved,
-            failures=self._failures,
-            now_ms=self.now_ms,
-            is_prompt=rack_of is not None,
-            throttle=throttle,
+            HostedPartitions(self._find, self._on_follower_moved, self._failures, self.now_ms),
+            is_prompt=ports.rack_of is not None,
+            throttle=ports.throttle,
         )
         self.isr_changes = IsrChanges(wants=self._wants, on_answer=self._on_isr_answer)
         self.traffic = Traffic()

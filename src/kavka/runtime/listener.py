@@ -27,7 +27,7 @@ import errno
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kavka.protocol.connection import ConnectionContext
 from kavka.runtime.connection_log import ConnectionLog
@@ -151,6 +151,15 @@ class Serves(Protocol):
         ...
 
 
+class Admission(NamedTuple):
+    """What all acceptors of a server share. `on_surplus` closes connections that are too many."""
+
+    limits: ListenerLimits
+    quota: ConnectionQuota
+    on_surplus: Callable[[], None]
+    log: ConnectionLog
+
+
 class Acceptor:
     """One listening socket. It listens from the start; `start` begins to accept."""
 
@@ -158,30 +167,27 @@ class Acceptor:
         self,
         loop: asyncio.AbstractEventLoop,
         processors: Sequence[Serves],
+        admission: Admission,
         *,
         listener_name: str,
         host: str,
         port: int,
-        limits: ListenerLimits,
-        quota: ConnectionQuota,
-        on_surplus: Callable[[], None],
-        log: ConnectionLog,
     ) -> None:
-        """Binds `host` (empty for all addresses) and `port` (0 for a free one). `on_surplus` closes what is too many.
+        """Binds `host` (empty for all addresses) and `port` (0 for a free one).
 
         Raises AddressUnavailable where that is not possible.
         """
         self._loop = loop
         self._processors = processors
         self._listener_name = listener_name
-        self._quota = quota
-        self._on_surplus = on_surplus
-        self._log = log
+        self._quota = admission.quota
+        self._on_surplus = admission.on_surplus
+        self._log = admission.log
         self._accepted = 0
         self._accepting = False
         self._resuming: asyncio.TimerHandle | None = None
-        self._socket = _listen(host, port, limits)
-        quota.add_listener(listener_name)
+        self._socket = _listen(host, port, admission.limits)
+        self._quota.add_listener(listener_name)
         self.host: str = host
         self.port: int = self._socket.getsockname()[1]
         """The port that is bound, also where 0 was asked for."""

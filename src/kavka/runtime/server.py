@@ -155,7 +155,6 @@ class Server:
             registry=self.metrics,
             api_name=_api_name,
             on_halt=lambda violation: surroundings.halt(f"an invariant is broken: {violation}"),
-            of_brokers=[name for name in (config.inter_broker_listener, config.control_plane_listener) if name],
         )
         acceptors = [
             await patiently(

@@ -25,7 +25,7 @@ from kavka.errors import InvariantViolation
 from kavka.metrics import Registry
 from kavka.protocol.connection import ConnectionContext, Handler
 from kavka.runtime.connection_log import ConnectionLog
-from kavka.runtime.listener import Acceptor, ConnectionQuota, ListenerLimits
+from kavka.runtime.listener import Acceptor, Admission, ConnectionQuota, ListenerLimits
 from kavka.runtime.processor import ConnectionLimits, Processor, ProcessorPorts
 from kavka.runtime.processor_thread import ProcessorThread, QueueingProcessor
 from kavka.runtime.request_channel import RequestChannel, RequestMetrics
@@ -36,7 +36,7 @@ LONGEST_BACKLOG = 4096
 
 @dataclass(frozen=True, slots=True)
 class SocketServerLimits:
-    """All bounds of the network room."""
+    """All bounds of the network room. `listeners_of_brokers`: those by which brokers and their controller come in."""
 
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     listener: ListenerLimits = field(default_factory=ListenerLimits)
@@ -44,6 +44,7 @@ class SocketServerLimits:
     """num.network.threads"""
     queued_max_requests: int = 500
     """queued.max.requests"""
+    listeners_of_brokers: Collection[str] = ()
 
     @classmethod
     def of(cls, config: BrokerConfig) -> SocketServerLimits:
@@ -84,6 +85,9 @@ class SocketServerLimits:
             ),
             network_threads=config.num_network_threads if "num.network.threads" in written else 1,
             queued_max_requests=config.queued_max_requests,
+            listeners_of_brokers=tuple(
+                name for name in (config.inter_broker_listener, config.control_plane_listener) if name
+            ),
         )
 
 
@@ -99,14 +103,12 @@ class SocketServer:
         registry: Registry,
         api_name: Callable[[int], str],
         on_halt: Callable[[InvariantViolation], None],
-        of_brokers: Collection[str] = (),
     ) -> None:
-        """`on_halt` is called once an invariant is broken, on the broker's loop: nothing is served after it.
-        `of_brokers`: the listeners by which brokers and their controller come in."""
+        """`on_halt` is called once an invariant is broken, on the broker's loop: nothing is served after it."""
         self._loop = loop
         self._limits = limits
         self._log = ConnectionLog()
-        self._quota = ConnectionQuota(limits.listener, of_brokers)
+        self._quota = ConnectionQuota(limits.listener, limits.listeners_of_brokers)
         self._closing = 0
         """How many connections processors were asked to close, and have not told of yet."""
         self._turn = 0
@@ -129,13 +131,10 @@ class SocketServer:
         acceptor = Acceptor(
             self._loop,
             processors,
+            Admission(self._limits.listener, self._quota, self._close_surplus, self._log),
             listener_name=listener_name,
             host=host,
             port=port,
-            limits=self._limits.listener,
-            quota=self._quota,
-            on_surplus=self._close_surplus,
-            log=self._log,
         )
         self._acceptors.append(acceptor)
         return acceptor

@@ -25,7 +25,7 @@ from kavka.simulator.clients.transactors import Transactors
 from kavka.simulator.clients.workload import Clients
 from kavka.simulator.faults.liveness import Liveness
 from kavka.simulator.faults.mix import FaultMix, Faults, Strike
-from kavka.simulator.host.broker import PORT, Halt, SimulatedBroker
+from kavka.simulator.host.broker import PORT, BrokerSurroundings, Halt, SimulatedBroker
 from kavka.simulator.host.network import Link, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler, SimulationStuck
 from kavka.simulator.host.trace import current_trace
@@ -62,7 +62,7 @@ class BrokerBug(Exception):
 class World:
     """One simulation."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each run names the few that are not as usual
         self,
         seed: int,
         *,
@@ -87,19 +87,10 @@ class World:
         own = {**SETTINGS, **(settings or {})}
         self.bugs: list[BaseException] = []
         self.halts: list[Halt] = []
-        self.brokers = {
-            broker_id: SimulatedBroker(
-                self.scheduler,
-                self.network,
-                broker_id,
-                connect_string=self.zookeeper.connect_string,
-                settings=own,
-                bugs=self.bugs,
-                halts=self.halts,
-                trace=self.events,
-            )
-            for broker_id in range(1, brokers + 1)
-        }
+        around = BrokerSurroundings(
+            self.scheduler, self.network, self.zookeeper.connect_string, self.bugs, self.halts, self.events
+        )
+        self.brokers = {broker_id: SimulatedBroker(around, broker_id, own) for broker_id in range(1, brokers + 1)}
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
         self.replicas = min(replicas, brokers)
         self.observer = Observer(self.zookeeper, allow_loss=allow_loss, trace=self.events)

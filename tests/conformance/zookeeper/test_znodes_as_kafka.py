@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.controller import Controller, ControllerPorts, ControllerSettings
 from kavka.controller.decide.assignment import Assignment
 from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveBroker
 from kavka.controller.decide.topic_plans import (
@@ -156,10 +156,12 @@ async def same_on_kavka(directory: Path, registration: BrokerRegistration) -> Tr
     controller = Controller(
         zookeeper,
         BrokerId(1),
-        settings=ControllerSettings(),
-        channels=ChannelPorts(no_peer, "PLAINTEXT", carry_out),
-        now_ms=lambda: int(time.time() * 1000),
-        rng=rng,
+        ControllerSettings(),
+        ControllerPorts(
+            channels=ChannelPorts(no_peer, "PLAINTEXT", carry_out),
+            now_ms=lambda: int(time.time() * 1000),
+            rng=rng,
+        ),
     )
     await controller.start()
     await controller.topics.create_topics([TopicRequest(PLAIN, 2, 1, config=CONFIG), TopicRequest(MANY, 12, 1)])

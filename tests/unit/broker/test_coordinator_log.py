@@ -20,7 +20,7 @@ from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
 from kavka.records.compression import Compression
 from kavka.replication.decide.partition import Partition
-from kavka.replication.replica_manager import ReplicaManager
+from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.runtime.disk import LocalFileSystem
 
 TOPIC = TopicPartition("__state", 0)
@@ -35,7 +35,7 @@ class Room:
     def __init__(self, path: Path, *isr: int, compression: Compression = Compression.NONE) -> None:
         config = BrokerConfig.from_properties({"broker.id": "1", "log.dirs": str(path)})
         self.failures: list[StorageError] = []
-        self.replicas = ReplicaManager(asyncio.get_running_loop(), on_storage_error=self.failures.append)
+        self.replicas = ReplicaManager(asyncio.get_running_loop(), ReplicaPorts(self.failures.append))
         logs = LogManager(
             LocalFileSystem(), [str(path)], LogManagerSettings(), lambda topic: log_config(TopicConfig({}, config))
         )

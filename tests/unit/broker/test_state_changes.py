@@ -41,7 +41,7 @@ from kavka.protocol.messages.update_metadata_request import (
 )
 from kavka.records.builder import BatchBuilder
 from kavka.replication.decide.fetch_state import Followed
-from kavka.replication.replica_manager import ReplicaManager
+from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.runtime.disk import LocalFileSystem
 from tests.kit.group_surroundings import group_surroundings
 
@@ -128,7 +128,7 @@ class Room:
         self.storage_errors: list[StorageError] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.metadata = MetadataCache("cluster")
-        self.replicas = ReplicaManager(loop, on_storage_error=self.storage_errors.append)
+        self.replicas = ReplicaManager(loop, ReplicaPorts(self.storage_errors.append))
         self.logs = LogManager(
             LocalFileSystem(), [str(path)], LogManagerSettings(), lambda topic: log_config(TopicConfig({}, config))
         )

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.controller import Controller, ControllerPorts, ControllerSettings
 from kavka.controller.orders.channels import ChannelPorts
 from kavka.controller.orders.control_requests import LEADER_DURING_DELETE
 from kavka.decisions import Decision
@@ -78,12 +78,14 @@ class Candidate:
         self.controller = Controller(
             zookeeper,
             BrokerId(broker_id),
-            settings=settings,
-            channels=ChannelPorts(self._open_peer, "PLAINTEXT", self._deliver),
-            now_ms=lambda: NOW_MS,
-            rng=random.Random(broker_id),
-            record=self.decisions.append,
-            on_controller_changed=self.seen.append,
+            settings,
+            ControllerPorts(
+                channels=ChannelPorts(self._open_peer, "PLAINTEXT", self._deliver),
+                now_ms=lambda: NOW_MS,
+                rng=random.Random(broker_id),
+                record=self.decisions.append,
+                on_controller_changed=self.seen.append,
+            ),
         )
 
     async def _open_peer(self, host: str, port: int, timeout_ms: int) -> Any:

@@ -17,7 +17,7 @@ from kavka.controller.decide.context import ControllerContext, KnownTopic, LiveB
 from kavka.controller.decide.state_machines import PartitionStatus, Replica, ReplicaStatus
 from kavka.controller.orders.delivery import Delivery
 from kavka.controller.orders.orders import ClusterChange, partition_order
-from kavka.controller.term.controller_term import ControllerTerm
+from kavka.controller.term.controller_term import ControllerTerm, TermRecords
 from kavka.controller.work.elections import Elections
 from kavka.controller.work.leaders import Leaders
 from kavka.controller.work.reassignments import Reassignments
@@ -122,9 +122,7 @@ class Controller:
             session,
             context,
             self._send,
-            broker_id=BrokerId(1),
-            now_ms=lambda: NOW_MS,
-            record=world.decisions.append,
+            TermRecords(BrokerId(1), lambda: NOW_MS, world.decisions.append),
         )
         self.context = context
         self.leaders = Leaders(self.term, lambda topic: False)

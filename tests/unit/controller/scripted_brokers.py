@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.controller import Controller, ControllerPorts, ControllerSettings
 from kavka.controller.orders.channels import ChannelPorts
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ConnectionFailed, ConnectionRefused, ErrorCode
@@ -175,12 +175,14 @@ class Member:
         self.controller = Controller(
             zookeeper,
             BrokerId(broker_id),
-            settings=settings,
-            channels=ChannelPorts(cluster.open_peer, "PLAINTEXT", self.inside.answer),
-            now_ms=lambda: NOW_MS,
-            rng=random.Random(broker_id),
-            record=self.decisions.append,
-            on_controller_changed=self.seen.append,
+            settings,
+            ControllerPorts(
+                channels=ChannelPorts(cluster.open_peer, "PLAINTEXT", self.inside.answer),
+                now_ms=lambda: NOW_MS,
+                rng=random.Random(broker_id),
+                record=self.decisions.append,
+                on_controller_changed=self.seen.append,
+            ),
         )
 
     def reasons(self, kind: DecisionKind) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kavka.controller.decide.election import Elected, NotElected, PartitionChange
-from kavka.controller.decide.eligible_leaders import after_broker_change_with_elr, with_elr
+from kavka.controller.decide.eligible_leaders import LiveBrokers, with_elr
 from kavka.controller.decide.requested_election import ElectionType, hold
 from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState
@@ -67,15 +67,8 @@ def change(
     needed: int = 2,
     unclean_allowed: bool = False,
 ) -> PartitionChange | None:
-    return after_broker_change_with_elr(
-        ids(*REPLICAS),
-        before,
-        ids(*live),
-        needed=needed,
-        unclean=ids(*unclean),
-        unclean_allowed=unclean_allowed,
-        controller_epoch=2,
-    )
+    asked = LiveBrokers(ids(*REPLICAS), ids(*live), unclean_allowed, 2, (), needed=needed, unclean=ids(*unclean))
+    return asked.answer(before)
 
 
 def led(result: PartitionChange | None) -> tuple[int, tuple[int, ...]]:

@@ -29,7 +29,7 @@ from kavka.replication.decide.partition import Partition
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.throttle import Throttle
 from kavka.replication.fetcher_manager import FetcherManager, FetcherPorts, FetcherSettings, LocalPorts
-from kavka.replication.replica_manager import ReplicaManager
+from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.simulator.host.disk import SimulatedDisk
 from kavka.simulator.host.network import Endpoint, SimulatedNetwork
 from kavka.simulator.host.scheduler import Scheduler
@@ -153,7 +153,7 @@ class Node:
         self.logs.load(NOW_MS)
         self.rules = PartitionRules()
         self.replicas = ReplicaManager(
-            self.loop, on_storage_error=self.storage_errors.append, record=self.decisions.append, rules=self.rules
+            self.loop, ReplicaPorts(self.storage_errors.append, record=self.decisions.append), self.rules
         )
         self.fetchers = FetcherManager(
             FetcherPorts(

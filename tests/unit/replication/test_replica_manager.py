@@ -17,7 +17,7 @@ from kavka.replication.decide.lag_policy import TimeLagPolicy
 from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.purgatory import DelayedOperation
-from kavka.replication.replica_manager import AppendOutcome, ReplicaManager
+from kavka.replication.replica_manager import AppendOutcome, ReplicaManager, ReplicaPorts
 from tests.unit.log.log_support import PARTITION, batch, new_log
 from tests.unit.replication.replication_support import LAG_MS, TOPIC_ID, A, B, Brokers, C
 
@@ -44,10 +44,12 @@ class Room:
         self.failures: list[StorageError] = []
         self.replicas = ReplicaManager(
             asyncio.get_running_loop(),
-            on_storage_error=self.failures.append,
-            rules=PartitionRules(TimeLagPolicy(LAG_MS), self.brokers),
-            wall_ms=lambda: 1_700_000_000_000,
-            rack_of=RACKS.get if racks else None,
+            ReplicaPorts(
+                on_storage_error=self.failures.append,
+                wall_ms=lambda: 1_700_000_000_000,
+                rack_of=RACKS.get if racks else None,
+            ),
+            PartitionRules(TimeLagPolicy(LAG_MS), self.brokers),
         )
         self.partitions = [
             Partition(
@@ -394,7 +396,7 @@ def test_a_throttled_follower_outside_of_the_isr_waits_and_a_member_does_not(tmp
 
     async def scenario() -> None:
         throttle = Exhausted()
-        replicas = ReplicaManager(asyncio.get_running_loop(), on_storage_error=lambda failure: None, throttle=throttle)
+        replicas = ReplicaManager(asyncio.get_running_loop(), ReplicaPorts(lambda failure: None, throttle=throttle))
         partition = Partition(
             PARTITION, TOPIC_ID, new_log(tmp_path), local_broker_id=A, min_insync_replicas=1, rules=replicas.rules
         )

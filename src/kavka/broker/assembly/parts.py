@@ -45,7 +45,7 @@ from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
 from kavka.config.topic import validate_overrides
-from kavka.controller.controller import Controller, ControllerSettings
+from kavka.controller.controller import Controller, ControllerPorts, ControllerSettings
 from kavka.controller.decide.topic_plans import TopicRules
 from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
 from kavka.coordinator.groups.classic.decide.membership import GroupLimits
@@ -59,7 +59,7 @@ from kavka.model import BrokerId
 from kavka.records.compression import Compression
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
-from kavka.replication.replica_manager import ReplicaManager
+from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, random_uuid
 
 if TYPE_CHECKING:
@@ -330,8 +330,15 @@ def _new_replicas(base: Base, metadata: MetadataCache) -> ReplicaManager:
     config = base.config
     return ReplicaManager(
         asyncio.get_running_loop(),
-        on_storage_error=base.on_storage_error,
-        rules=PartitionRules(
+        ReplicaPorts(
+            on_storage_error=base.on_storage_error,
+            record=base.record,
+            wall_ms=base.ports.wall_ms,
+            rack_of=metadata.rack if config.replica_selector_class == RACK_AWARE else None,
+            throttle=base.throttles,
+            is_elsewhere=lambda topic, index: metadata.partition(topic, index) is not None,
+        ),
+        PartitionRules(
             lag_policy(
                 config.kavka_replica_lag_policy,
                 max_ms=config.replica_lag_time_max_ms,
@@ -340,11 +347,6 @@ def _new_replicas(base: Base, metadata: MetadataCache) -> ReplicaManager:
             eligibility=metadata,
             holds_under_min_isr=config.kavka_eligible_leader_replicas_enable,
         ),
-        wall_ms=base.ports.wall_ms,
-        record=base.record,
-        rack_of=metadata.rack if config.replica_selector_class == RACK_AWARE else None,
-        throttle=base.throttles,
-        is_elsewhere=lambda topic, index: metadata.partition(topic, index) is not None,
     )
 
 
@@ -442,15 +444,15 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
     controller = Controller(
         ports.zookeeper,
         base.broker_id,
-        settings=_controller_settings(base),
-        channels=ChannelPorts(
-            base.open_peer, config.inter_broker_listener, local.deliver, config.control_plane_listener
+        _controller_settings(base),
+        ControllerPorts(
+            ChannelPorts(base.open_peer, config.inter_broker_listener, local.deliver, config.control_plane_listener),
+            now_ms=ports.wall_ms,
+            rng=ports.random,
+            record=base.record,
+            input_recorder=serving.recorder,
+            on_controller_changed=on_controller_changed,
         ),
-        record=base.record,
-        input_recorder=serving.recorder,
-        now_ms=ports.wall_ms,
-        rng=ports.random,
-        on_controller_changed=on_controller_changed,
     )
     return Control(local, controller_link, isr_link, following, state_changes, controller)
 

@@ -177,7 +177,7 @@ class FetchSessionCache:
     def session_ids(self) -> KeysView[int]:
         return self._sessions.keys()
 
-    def context(
+    def context(  # noqa: PLR0913 - called for every fetch request: no value is made for its arguments
         self,
         session_id: int,
         session_epoch: int,

@@ -174,7 +174,7 @@ class PartitionChange(NamedTuple):
     staying: tuple[BrokerId, ...] | None = None
 
 
-def after_broker_change(
+def after_broker_change(  # noqa: PLR0913 - asked for every partition of a broker that goes: no value is made for it
     replicas: Sequence[BrokerId],
     state: PartitionState,
     live: Collection[BrokerId],

@@ -29,7 +29,7 @@ that reads ZooKeeper's form of the state expects that: the last member that was 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -44,9 +44,9 @@ from kavka.model import NO_LEADER, BrokerId
 from kavka.zookeeper.znodes import RECOVERING, PartitionState
 
 
-class BrokersChanged(NamedTuple):
+class LiveBrokers(NamedTuple):
     """A `Question`: only the brokers of `live` are alive. `needed` of -1: eligible leader replicas are not
-    kept."""
+    kept. `unclean` are the brokers that are back uncleanly."""
 
     replicas: tuple[BrokerId, ...]
     live: tuple[BrokerId, ...]
@@ -66,16 +66,7 @@ class BrokersChanged(NamedTuple):
                 controller_epoch=self.controller_epoch,
                 leaving=self.leaving,
             )
-        return after_broker_change_with_elr(
-            self.replicas,
-            state,
-            self.live,
-            needed=self.needed,
-            unclean=self.unclean,
-            unclean_allowed=self.unclean_allowed,
-            controller_epoch=self.controller_epoch,
-            leaving=self.leaving,
-        )
+        return _after_broker_change_with_elr(self, state)
 
 
 def present_elr(state: PartitionState, needed: int) -> tuple[BrokerId, ...]:
@@ -103,68 +94,49 @@ def with_elr(
     return replace(after, eligible_leader_replicas=elr, last_known_elr=last)
 
 
-def after_broker_change_with_elr(
-    replicas: Sequence[BrokerId],
-    state: PartitionState,
-    live: Collection[BrokerId],
-    *,
-    needed: int,
-    unclean: Collection[BrokerId],
-    unclean_allowed: bool,
-    controller_epoch: int,
-    leaving: Collection[BrokerId] = (),
-) -> PartitionChange | None:
+def _after_broker_change_with_elr(asked: LiveBrokers, state: PartitionState) -> PartitionChange | None:
     """As `election.after_broker_change`, by the table above. The ELR of the state it gives is left to `with_elr`."""
-    elr = present_elr(state, needed)
+    elr = present_elr(state, asked.needed)
     members = (*state.isr, *elr)
-    trusted = [member for member in members if member not in unclean]
+    trusted = [member for member in members if member not in asked.unclean]
     if not trusted:
-        return _after_last_resort(
-            replicas, state, live, unclean_allowed=unclean_allowed, controller_epoch=controller_epoch, leaving=leaving
-        )
+        return _after_last_resort(asked, state)
     isr = tuple(member for member in state.isr if member in trusted)
     eligible = tuple(member for member in elr if member in trusted)
     leader = state.leader if state.leader in isr else NO_LEADER
     judged = replace(state, leader=leader, isr=isr)
     change = after_broker_change(
-        replicas,
+        asked.replicas,
         judged,
-        live,
-        unclean_allowed=unclean_allowed,
-        controller_epoch=controller_epoch,
-        leaving=leaving,
+        asked.live,
+        unclean_allowed=asked.unclean_allowed,
+        controller_epoch=asked.controller_epoch,
+        leaving=asked.leaving,
         eligible=eligible,
     )
     why = ""
     if len(trusted) < len(members):
-        out = [member for member in members if member in unclean]
+        out = [member for member in members if member in asked.unclean]
         why = f"brokers {out} were not stopped cleanly: out of ISR and ELR, in which {trusted} are left"
     elif state.eligible_leader_replicas and not elr:
         why = f"{len(state.isr)} in-sync replicas are enough by now: {list(state.eligible_leader_replicas)} are void"
     if change is None:
         if not why:
             return None
-        same = replace(judged, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch)
+        same = replace(judged, leader_epoch=state.leader_epoch + 1, controller_epoch=asked.controller_epoch)
         change = PartitionChange(same, None)
     if not change.state.isr:
         change = change._replace(state=replace(change.state, isr=eligible))
     return change._replace(why=why)
 
 
-def _after_last_resort(
-    replicas: Sequence[BrokerId],
-    state: PartitionState,
-    live: Collection[BrokerId],
-    *,
-    unclean_allowed: bool,
-    controller_epoch: int,
-    leaving: Collection[BrokerId],
-) -> PartitionChange | None:
+def _after_last_resort(asked: LiveBrokers, state: PartitionState) -> PartitionChange | None:
     """All members are back uncleanly."""
+    replicas, controller_epoch = asked.replicas, asked.controller_epoch
     known = (state.leader, *state.last_known_elr)
     last = next((broker_id for broker_id in known if broker_id in replicas), state.isr[0])
-    candidates = [broker_id for broker_id in replicas if broker_id in live and broker_id not in leaving]
-    result = elect_offline(replicas, (last,), candidates, unclean_allowed=unclean_allowed)
+    candidates = [broker_id for broker_id in replicas if broker_id in asked.live and broker_id not in asked.leaving]
+    result = elect_offline(replicas, (last,), candidates, unclean_allowed=asked.unclean_allowed)
     epoch = state.leader_epoch + 1
     if isinstance(result, Elected):
         if result.leader == last:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from kavka.controller.decide.controlled_shutdown import Leaving
 from kavka.controller.decide.election import PartitionChange
-from kavka.controller.decide.eligible_leaders import BrokersChanged
+from kavka.controller.decide.eligible_leaders import LiveBrokers
 from kavka.controller.decide.reassignment import Beginning, Settling
 from kavka.controller.decide.requested_election import Wished
 from kavka.zookeeper.znodes import PartitionState
@@ -31,7 +31,7 @@ class Question(Protocol):
 
 
 QUESTIONS: Final[Mapping[str, Callable[..., Question]]] = {
-    "brokers changed": BrokersChanged,
+    "brokers changed": LiveBrokers,
     "leaving": Leaving,
     "wished": Wished,
     "beginning": Beginning,

@@ -248,6 +248,15 @@ class LocalChannel(BrokerChannel):
             await self._wake.wait()
 
 
+class Contact(NamedTuple):
+    """How a broker is to be reached at first: at `endpoint`, (host, port). It may refuse connections for `grace_ms`; a
+    suspect counts as unreachable already."""
+
+    endpoint: tuple[str, int] | None
+    grace_ms: int
+    is_suspect: bool
+
+
 class RemoteChannel(BrokerChannel):
     """To another broker. `endpoint` is (host, port), read anew for each attempt to connect."""
 
@@ -256,17 +265,14 @@ class RemoteChannel(BrokerChannel):
         broker_id: BrokerId,
         epoch: int,
         ports: ChannelPorts,
-        endpoint: tuple[str, int] | None,
+        contact: Contact,
         listener: ChannelListener,
         limits: ChannelLimits,
-        *,
-        grace_ms: int,
-        is_suspect: bool,
     ) -> None:
-        self.endpoint = endpoint
+        self.endpoint = contact.endpoint
         self._ports = ports
-        self._grace_ms = grace_ms
-        self._is_unreachable = is_suspect
+        self._grace_ms = contact.grace_ms
+        self._is_unreachable = contact.is_suspect
         self._connection: PeerLink | None = None
         self._contact = asyncio.Event()
         """Set while the broker is connected to, or refuses it."""
@@ -422,16 +428,8 @@ class Channels:
     def _open(self, broker_id: BrokerId, broker: LiveBroker, *, grace_ms: int, is_suspect: bool) -> BrokerChannel:
         if broker_id == self._broker_id:
             return LocalChannel(broker_id, broker.epoch, self._ports.deliver_locally, self._listener, self._limits)
-        return RemoteChannel(
-            broker_id,
-            broker.epoch,
-            self._ports,
-            self._endpoint(broker),
-            self._listener,
-            self._limits,
-            grace_ms=grace_ms,
-            is_suspect=is_suspect,
-        )
+        contact = Contact(self._endpoint(broker), grace_ms, is_suspect)
+        return RemoteChannel(broker_id, broker.epoch, self._ports, contact, self._listener, self._limits)
 
     def _endpoint(self, broker: LiveBroker) -> tuple[str, int] | None:
         names = (self._ports.control_listener_name, self._ports.listener_name)

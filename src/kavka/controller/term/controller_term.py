@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kavka.controller.decide.context import ControllerContext
 from kavka.controller.decide.election import ElectionResult
@@ -41,6 +41,16 @@ SendOrders: TypeAlias = Callable[[ClusterChange], Awaitable[Delivery]]
 """Gives orders to the channels of the brokers; returns at once what can be waited for."""
 
 
+class TermRecords(NamedTuple):
+    """Who decides in a term, by which wall clock, and who is shown it: `record` takes the decisions, `input_recorder`
+    what they are decided from."""
+
+    broker_id: BrokerId = NO_LEADER
+    now_ms: Callable[[], int] = lambda: 0
+    record: RecordDecision = forget
+    input_recorder: InputRecorder | None = None
+
+
 class ControllerTerm:
     """This broker's time as the controller, until it `is_over`."""
 
@@ -49,23 +59,19 @@ class ControllerTerm:
         zookeeper: ZooKeeper,
         context: ControllerContext,
         send_orders: SendOrders,
+        records: TermRecords = TermRecords(),  # noqa: B008 - a value
         *,
-        broker_id: BrokerId = NO_LEADER,
-        now_ms: Callable[[], int] = lambda: 0,
-        record: RecordDecision = forget,
-        input_recorder: InputRecorder | None = None,
         on_ended: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`now_ms` reads the wall clock, for recorded decisions. `input_recorder` is shown what is decided from.
-        `on_ended` is called with the reason when the term ends."""
+        """`on_ended` is called with the reason when the term ends."""
         self.zookeeper = zookeeper
         self.context = context
         self.turn = asyncio.Lock()
         self.is_over = False
-        self.broker_id = broker_id
-        self.now_ms = now_ms
-        self.record = record
-        self.input_recorder = input_recorder or InputRecorder()
+        self.broker_id = records.broker_id
+        self.now_ms = records.now_ms
+        self.record = records.record
+        self.input_recorder = records.input_recorder or InputRecorder()
         self._send_orders = send_orders
         self._on_ended = on_ended
 

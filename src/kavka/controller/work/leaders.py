@@ -21,13 +21,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kavka.controller.decide.context import KnownState
 from kavka.controller.decide.election import ElectionResult, PartitionChange
-from kavka.controller.decide.eligible_leaders import BrokersChanged, present_elr, with_elr
+from kavka.controller.decide.eligible_leaders import LiveBrokers, present_elr, with_elr
 from kavka.controller.decide.questions import Question
 from kavka.controller.decide.reasons import partition_change_decision, refused_move_decision
 from kavka.controller.decide.state_machines import K, PartitionStatus, RefusedMove, Replica, ReplicaStatus, S
 from kavka.controller.decide.topic_plans import initial_states
 from kavka.controller.orders.orders import ClusterChange, PartitionOrder
 from kavka.controller.term.controller_term import ControllerTerm
+from kavka.controller.term.input_recorder import EligibleReplicasKept
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
 from kavka.zookeeper.znodes import (
@@ -106,7 +107,7 @@ class Leaders:
         needed, unclean = self._needed(partition, staying), _without(self._context.unclean_broker_ids(), absent)
         kept = with_elr(before, after, staying=staying, needed=needed, unclean=unclean)
         self._term.input_recorder.on_kept(
-            partition, before, after, kept, staying=staying, needed=needed, unclean=unclean
+            partition, EligibleReplicasKept(before, after, kept, staying, needed, unclean)
         )
         return kept
 
@@ -216,7 +217,7 @@ class Leaders:
                     if replica in reachable and Replica(partition, replica) not in failed
                 )
             needed = self._needed(partition, self._staying(partition)) if self.keeps_elr else -1
-            question = BrokersChanged(
+            question = LiveBrokers(
                 replicas, live, unclean_allowed, self._context.epoch, leaving, needed=needed, unclean=unclean
             )
             return self.ask(partition, known, question)

@@ -83,10 +83,8 @@ class TopicAdmin:
         rng: random.Random,
         *,
         carried_out_here: Callable[[], Awaitable[None]],
-        deletion_enabled: bool = True,
     ) -> None:
-        """`deletion_enabled`: delete.topic.enable. `carried_out_here` returns when this broker has carried out all that
-        it ordered as the controller so far."""
+        """`carried_out_here` returns when this broker has carried out all that it ordered as the controller so far."""
         self._term = term
         self._leaders = leaders
         self._deletions = deletions
@@ -95,7 +93,6 @@ class TopicAdmin:
         self._rules = rules
         self._rng = rng
         self._carried_out_here = carried_out_here
-        self._deletion_enabled = deletion_enabled
 
     # --------------------------------------------------------------------------------------------------- creation
 
@@ -200,7 +197,7 @@ class TopicAdmin:
 
     async def _delete_topic(self, wish: tuple[str, uuid.UUID | None], _validate_only: bool) -> Granted:
         name, topic_id = wish
-        if not self._deletion_enabled:
+        if not self._deletions.are_enabled:
             return TopicOutcome(name, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."), []
         known = self._context.topics.get(name)
         if topic_id is not None and (known is None or known.topic_id != topic_id):

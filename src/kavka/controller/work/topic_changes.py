@@ -52,17 +52,14 @@ class TopicChanges:
         leaders: Leaders,
         deletions: TopicDeletions,
         rng: RandomSource,
-        *,
-        deletion_enabled: bool = True,
     ) -> None:
-        """`rng` gives ids; `deletion_enabled`: delete.topic.enable."""
+        """`rng` gives ids."""
         self._term = term
         self._context = term.context
         self._zookeeper = term.zookeeper
         self._leaders = leaders
         self._deletions = deletions
         self._rng = rng
-        self._deletion_enabled = deletion_enabled
         self._watched: dict[str, None] = {}
 
     async def load(self) -> None:
@@ -94,7 +91,7 @@ class TopicChanges:
         async with self._term.turn:
             marked = await self._children(DELETE_TOPICS_PATH)
             new = [name for name in marked if name not in self._context.topics_to_delete]
-            if self._deletion_enabled:
+            if self._deletions.are_enabled:
                 await self._deletions.begin(new)
                 return
             for name in new:

@@ -50,7 +50,9 @@ _DELETING = (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
 class TopicDeletions:
     """The deletions of one term. Methods say whether they are called with `turn` held."""
 
-    def __init__(self, term: ControllerTerm, leaders: Leaders) -> None:
+    def __init__(self, term: ControllerTerm, leaders: Leaders, *, are_enabled: bool = True) -> None:
+        """`are_enabled`: delete.topic.enable."""
+        self.are_enabled = are_enabled
         self._term = term
         self._context = term.context
         self._leaders = leaders

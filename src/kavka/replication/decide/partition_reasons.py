@@ -6,12 +6,13 @@ often a refusal is told (`refusals`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from kavka.decisions import Decision, DecisionKind, Fact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from kavka.errors import ErrorCode
     from kavka.model import BrokerId, LeaderAndIsr, LeaderEpoch
@@ -21,15 +22,18 @@ if TYPE_CHECKING:
     from kavka.replication.decide.replica import RemoteReplica
 
 
+class _Facts(TypedDict, total=False):
+    before: dict[str, Fact]
+    after: dict[str, Fact]
+    evidence: dict[str, Fact]
+
+
 def _decision(
     partition: Partition,
     kind: DecisionKind,
     why: str,
     now_ms: int,
-    *,
-    before: dict[str, Fact] | None = None,
-    after: dict[str, Fact] | None = None,
-    evidence: dict[str, Fact] | None = None,
+    **facts: Unpack[_Facts],
 ) -> Decision:
     return Decision(
         kind,
@@ -38,9 +42,7 @@ def _decision(
         why,
         partition=partition.topic_partition,
         leader_epoch=partition.leader_epoch,
-        before=before or {},
-        after=after or {},
-        evidence=evidence or {},
+        **facts,
     )
 
 

@@ -54,31 +54,32 @@ class Halt(NamedTuple):
     why: str
 
 
-class SimulatedBroker:
-    """One broker of a simulation, through its lives. `bugs` and `halts` are shared by all of a world."""
+class BrokerSurroundings(NamedTuple):
+    """What all brokers of a world share. `bugs` and `halts` are lists that they add to."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        network: SimulatedNetwork,
-        broker_id: int,
-        *,
-        connect_string: str,
-        settings: Mapping[str, str],
-        bugs: list[BaseException],
-        halts: list[Halt],
-        trace: Trace | None = None,
-    ) -> None:
+    scheduler: Scheduler
+    network: SimulatedNetwork
+    connect_string: str
+    bugs: list[BaseException]
+    halts: list[Halt]
+    trace: Trace | None = None
+
+
+class SimulatedBroker:
+    """One broker of a simulation, through its lives."""
+
+    def __init__(self, around: BrokerSurroundings, broker_id: int, settings: Mapping[str, str]) -> None:
+        scheduler = around.scheduler
         self._scheduler = scheduler
-        self._trace = trace
-        self._network = network
+        self._trace = around.trace
+        self._network = around.network
         self.broker_id = broker_id
         self.node = f"broker-{broker_id}"
-        self._connect_string = connect_string
+        self._connect_string = around.connect_string
         self._settings = {"log.dirs": LOG_DIRECTORIES, **settings}
         self.log_directories = tuple(self._settings["log.dirs"].split(","))
-        self._bugs = bugs
-        self._halts = halts
+        self._bugs = around.bugs
+        self._halts = around.halts
         self.disk = SimulatedDisk(scheduler.new_random(), wall_ms=self._wall_ms)
         self.disk_delay_s = 0.0
         self.clock_skew_ms = 0

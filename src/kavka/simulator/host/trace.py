@@ -225,7 +225,7 @@ class Trace:
             decision=decision,
         )
 
-    def _add(
+    def _add(  # noqa: PLR0913 - the fields of an Event, of which there are millions: no other value is made first
         self,
         node: str,
         kind: str,

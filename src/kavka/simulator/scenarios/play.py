@@ -34,7 +34,7 @@ from kavka.records.builder import NO_STAMP, BatchBuilder, ProducerStamp
 from kavka.replication.decide.fetch_state import Stage
 from kavka.replication.decide.partition import Partition
 from kavka.simulator.faults.mix import FaultMix
-from kavka.simulator.host.broker import Halt, SimulatedBroker
+from kavka.simulator.host.broker import BrokerSurroundings, Halt, SimulatedBroker
 from kavka.simulator.host.scheduler import SimulationStuck
 from kavka.simulator.host.zookeeper import NODE as ZOOKEEPER
 from kavka.simulator.host.zookeeper import WALL_CLOCK_START_MS
@@ -76,7 +76,7 @@ class Unexpected(Exception):
 class Play:
     """A scenario while it is played. Each word in which scenarios are told is a method: hence so many."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each scenario names the one or two that it needs
         self,
         seed: int = 1,
         *,
@@ -355,15 +355,8 @@ class Play:
     def start_twin(self, broker_id: BrokerId, halts: list[Halt]) -> SimulatedBroker:
         """Starts another broker with the same id, on a machine of its own; `halts` is told when it gives up."""
         world = self.world
-        twin = SimulatedBroker(
-            world.scheduler,
-            world.network,
-            broker_id,
-            connect_string=world.zookeeper.connect_string,
-            settings={**WORLD_SETTINGS, **self._settings},
-            bugs=world.bugs,
-            halts=halts,
-        )
+        around = BrokerSurroundings(world.scheduler, world.network, world.zookeeper.connect_string, world.bugs, halts)
+        twin = SimulatedBroker(around, broker_id, {**WORLD_SETTINGS, **self._settings})
         twin.node = f"twin-{broker_id}"
         twin.start()
         return twin
@@ -512,7 +505,7 @@ class Play:
         (answer,) = self.write(acks=acks, to=to)
         self.require(answer.error in expected, f"{answer}, expected {expected}")
 
-    def begin_write(
+    def begin_write(  # noqa: PLR0913 - each scenario names the one or two that it needs
         self,
         *,
         acks: int = -1,
