@@ -32,7 +32,7 @@ from benchmarks import decoder_results
 from kavka.records.builder import BatchBuilder
 from kavka.records.compression import Compression
 from kavka_spark.columns import SOURCE_TYPES
-from kavka_spark.decoder import decode_batches
+from kavka_spark.decoder import Wanted, decode_batches
 from kavka_spark.log_format import LogOptions, read_piece
 from kavka_spark.log_segments import find_segments
 
@@ -101,9 +101,7 @@ def made(load: Load, size_bytes: int) -> Contents:
 
 
 def decoded(contents: Contents, columns: Sequence[str], *, check_crcs: bool) -> int:
-    tables = decode_batches(
-        contents.data, columns=columns, topic="orders", partition=0, start=0, end=None, check_crcs=check_crcs
-    )
+    tables = decode_batches(contents.data, columns, Wanted("orders", 0), check_crcs=check_crcs)
     return sum(table.num_rows for table in tables)
 
 

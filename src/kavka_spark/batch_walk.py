@@ -15,6 +15,7 @@ its first offset to the producer's next abort marker.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -71,21 +72,25 @@ def next_offset(data: bytes | memoryview, *, topic: str = "", partition: int = -
     return last
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be read of a partition: the offsets from `start` to before `end`, or to the end where that is None."""
+
+    topic: str
+    partition: int
+    start: int = 0
+    end: int | None = None
+
+
 def committed_batches(
-    data: memoryview,
-    *,
-    topic: str,
-    partition: int,
-    start: int,
-    end: int | None,
-    aborted: Sequence[tuple[int, int]] = (),
-    check_crcs: bool = True,
+    data: memoryview, wanted: Wanted, *, aborted: Sequence[tuple[int, int]] = (), check_crcs: bool = True
 ) -> Iterator[PlacedBatch]:
-    """The batches that hold records for a reader of the offsets from `start` to before `end`.
+    """The batches that hold records for a reader of `wanted`.
 
     Markers, empty batches and those of the `aborted` transactions (producer id, first offset) are left out. Every
     batch up to `end` has its CRC checked, also those that are left out.
     """
+    topic, partition, start, end = wanted.topic, wanted.partition, wanted.start, wanted.end
     upcoming = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
     aborting: set[int] = set()
     for position, batch in _batches(data, topic, partition, start):

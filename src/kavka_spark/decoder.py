@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -29,7 +30,7 @@ from kavka.records.batch import CODEC_MASK, HEADER_SIZE, LENGTH_PREFIX_SIZE
 from kavka.records.compression import decompress
 from kavka.records.record import MIN_RECORD_SIZE, Record
 from kavka_spark.batch_columns import CONSTANTS, ConstantColumns, batch_column, batch_value
-from kavka_spark.batch_walk import NO_OFFSET, PlacedBatch, committed_batches, next_offset
+from kavka_spark.batch_walk import NO_OFFSET, PlacedBatch, Wanted, committed_batches, next_offset
 from kavka_spark.chunk import Chunk, Run
 from kavka_spark.columns import TYPES, schema
 from kavka_spark.errors import CorruptBatchError
@@ -37,7 +38,7 @@ from kavka_spark.gather import MAX_SPAN_BYTES, gather, gather_headers
 from kavka_spark.plain_decoder import MAX_TIMESTAMP_MS, plain_records
 from kavka_spark.record_fields import Longs, RecordFields, hop, locate
 
-__all__ = ["ArrowDecoder", "decode_batches", "next_offset", "schema"]
+__all__ = ["ArrowDecoder", "TableLimits", "Wanted", "decode_batches", "next_offset", "schema"]
 
 DEFAULT_MAX_ROWS = 10_000
 """Rows in an Arrow batch. At 100 bytes a record Spark takes 10,000 a batch three times as fast as 1,000."""
@@ -49,47 +50,39 @@ _SAFE_SUMMAND = 1 << 62
 """Two numbers up to this limit can be added in 64 bits."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableLimits:
+    """Bounds on one Arrow batch, and on one batch's inflated records. Raises ValueError."""
+
+    max_rows: int = DEFAULT_MAX_ROWS
+    max_bytes: int = DEFAULT_MAX_BYTES
+    max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 1 or self.max_bytes < 1:
+            raise ValueError(f"expected at least one row and one byte, found {self.max_rows} and {self.max_bytes}")
+
+
+DEFAULT_LIMITS = TableLimits()
+
+
 def decode_batches(
     data: bytes | memoryview,
-    *,
     columns: Sequence[str],
-    topic: str,
-    partition: int,
-    start: int,
-    end: int | None,
+    wanted: Wanted,
+    *,
     aborted: Sequence[tuple[int, int]] = (),
     check_crcs: bool = True,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-    max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+    limits: TableLimits = DEFAULT_LIMITS,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of `data` with `start` <= offset < `end` (None: all), in `columns`, in order.
+    """The records of `data` that are wanted, in `columns`, in order.
 
     `data` is what a Fetch answer holds for the partition: batches, the last one perhaps cut. `aborted` is the answer's
     list of (producer id, first offset) under read_committed; the records of those transactions are left out, as markers
     always are. Raises `CorruptBatchError`, also for a batch that is left out where `check_crcs`.
     """
-    decoder = ArrowDecoder(
-        columns,
-        topic=topic,
-        partition=partition,
-        start=start,
-        end=end,
-        max_rows=max_rows,
-        max_bytes=max_bytes,
-        max_inflated_bytes=max_inflated_bytes,
-    )
-    return decoder.decode(
-        committed_batches(
-            memoryview(data),
-            topic=topic,
-            partition=partition,
-            start=start,
-            end=end,
-            aborted=aborted,
-            check_crcs=check_crcs,
-        )
-    )
+    decoder = ArrowDecoder(columns, wanted, limits=limits)
+    return decoder.decode(committed_batches(memoryview(data), wanted, aborted=aborted, check_crcs=check_crcs))
 
 
 _Inflated: TypeAlias = tuple[PlacedBatch, memoryview, int, int]
@@ -108,28 +101,21 @@ class ArrowDecoder:
     def __init__(
         self,
         columns: Sequence[str],
+        wanted: Wanted,
         *,
-        topic: str,
-        partition: int,
-        start: int = 0,
-        end: int | None = None,
-        max_rows: int = DEFAULT_MAX_ROWS,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+        limits: TableLimits = DEFAULT_LIMITS,
         file: str = "",
     ) -> None:
-        if max_rows < 1 or max_bytes < 1:
-            raise ValueError(f"expected at least one row and one byte, found {max_rows} and {max_bytes}")
         self.schema = schema(columns)
-        self._topic = topic
-        self._partition = partition
-        self._start = start
-        self._end = end
-        self._max_rows = max_rows
-        self._max_bytes = min(max_bytes, MAX_SPAN_BYTES)
-        self._max_inflated_bytes = max_inflated_bytes
+        self._topic = wanted.topic
+        self._partition = wanted.partition
+        self._start = wanted.start
+        self._end = wanted.end
+        self._max_rows = limits.max_rows
+        self._max_bytes = min(limits.max_bytes, MAX_SPAN_BYTES)
+        self._max_inflated_bytes = limits.max_inflated_bytes
         self._wants_timestamp = "timestamp" in self.schema.names
-        self._constants = ConstantColumns(topic=topic, partition=partition, file=file)
+        self._constants = ConstantColumns(topic=wanted.topic, partition=wanted.partition, file=file)
         self._previous_offset = NO_OFFSET
         self.malformed: PlacedBatch | None = None
         """The batch that the last `CorruptBatchError` was raised for, of those that `decode` was given."""

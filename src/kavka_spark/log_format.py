@@ -215,9 +215,9 @@ def read_piece(piece: LogPiece, options: LogOptions, columns: Sequence[str]) -> 
         for window in windows:
             yield batches_table(window, piece, list(columns))
         return
-    from kavka_spark.decoder import ArrowDecoder
+    from kavka_spark.decoder import ArrowDecoder, Wanted
 
-    decoder = ArrowDecoder(columns, topic=piece.topic, partition=piece.partition, file=piece.path)
+    decoder = ArrowDecoder(columns, Wanted(piece.topic, piece.partition), file=piece.path)
     for window in windows:
         yield from _records(decoder, window, piece, options)
 

@@ -36,7 +36,7 @@ from kavka.protocol.api import ApiKey
 from kavka.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kavka.protocol.messages.fetch_response import FetchResponse, PartitionData
 from kavka_spark.connections import WorkerConnection
-from kavka_spark.decoder import decode_batches, next_offset
+from kavka_spark.decoder import Wanted, decode_batches, next_offset
 from kavka_spark.errors import CorruptBatchError, DataLossError
 from kavka_spark.offsets import edges, find_partitions
 from kavka_spark.plan import NO_TOPIC_ID, OffsetRange
@@ -123,11 +123,8 @@ class RangeReader:
             if answer.records:
                 yield from decode_batches(
                     answer.records,
-                    columns=self._columns,
-                    topic=span.topic,
-                    partition=span.partition,
-                    start=answer.offset,
-                    end=span.end,
+                    self._columns,
+                    Wanted(span.topic, span.partition, answer.offset, span.end),
                     aborted=answer.aborted,
                     check_crcs=self._options.check_crcs,
                 )

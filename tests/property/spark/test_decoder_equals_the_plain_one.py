@@ -14,9 +14,9 @@ from kavka.records.batch import HEADER_SIZE, BatchHeader, RecordBatch, batch_at
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
 from kavka_spark import decoder
-from kavka_spark.batch_walk import committed_batches
+from kavka_spark.batch_walk import Wanted, committed_batches
 from kavka_spark.columns import SOURCE_TYPES, TYPES
-from kavka_spark.decoder import ArrowDecoder, decode_batches, next_offset
+from kavka_spark.decoder import ArrowDecoder, TableLimits, decode_batches, next_offset
 from kavka_spark.errors import CorruptBatchError
 
 optional_bytes = st.none() | st.binary(max_size=200)
@@ -42,11 +42,12 @@ def built(items: list, *, first: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]
 
 
 def fast(data: bytes, columns: tuple[str, ...] = COLUMNS, **options: Any) -> list[dict[str, Any]]:
-    options = {"start": 0, "end": None, **ROW_LIMITS, **options}
-    tables = list(decode_batches(data, columns=columns, topic="t", partition=3, **options))
+    limits = TableLimits(**{**ROW_LIMITS, **{name: options.pop(name) for name in ROW_LIMITS if name in options}})
+    wanted = Wanted("t", 3, options.pop("start", 0), options.pop("end", None))
+    tables = list(decode_batches(data, columns, wanted, limits=limits, **options))
     for table in tables:
         table.validate(full=True)
-        assert 1 <= table.num_rows <= options["max_rows"]
+        assert 1 <= table.num_rows <= limits.max_rows
     return rows_of(tables)
 
 
@@ -70,8 +71,8 @@ class PlainOnly(ArrowDecoder):
 
 
 def plain(data: bytes, columns: tuple[str, ...] = COLUMNS, *, check_crcs: bool = True) -> list[dict[str, Any]]:
-    walked = committed_batches(memoryview(data), topic="t", partition=3, start=0, end=None, check_crcs=check_crcs)
-    tables = PlainOnly(columns, topic="t", partition=3, **ROW_LIMITS).decode(walked)
+    walked = committed_batches(memoryview(data), Wanted("t", 3), check_crcs=check_crcs)
+    tables = PlainOnly(columns, Wanted("t", 3), limits=TableLimits(**ROW_LIMITS)).decode(walked)
     return rows_of(list(tables))
 
 

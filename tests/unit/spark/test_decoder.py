@@ -27,8 +27,8 @@ from kavka.records.builder import BatchBuilder, ProducerStamp, seal
 from kavka.records.compression import Compression
 from kavka.records.control import ControlType, EndTransactionMarker, build_marker
 from kavka.records.record import encode_record, encode_varint
-from kavka_spark.columns import BATCH_TYPES, SOURCE_TYPES, TYPES
-from kavka_spark.decoder import ArrowDecoder, decode_batches, next_offset, schema
+from kavka_spark.columns import BATCH_TYPES, SOURCE_TYPES
+from kavka_spark.decoder import TableLimits, Wanted, decode_batches, next_offset, schema
 from kavka_spark.errors import CorruptBatchError
 from kavka_spark.record_fields import MAX_RECORD_HEADERS, WALKED_TOGETHER
 
@@ -58,8 +58,10 @@ def resealed(data: bytes) -> bytes:
 
 
 def read(data: bytes, columns: tuple[str, ...] = ("offset", "value"), **options: Any) -> list[tuple[Any, ...]]:
-    options = {"start": 0, "end": None, **options}
-    tables = decode_batches(data, columns=columns, topic="orders", partition=2, **options)
+    wanted = Wanted("orders", 2, options.pop("start", 0), options.pop("end", None))
+    bounds = [name for name in ("max_rows", "max_bytes", "max_inflated_bytes") if name in options]
+    limits = TableLimits(**{name: options.pop(name) for name in bounds})
+    tables = decode_batches(data, columns, wanted, limits=limits, **options)
     return [tuple(row.values()) for table in tables for row in table.to_pylist()]
 
 
@@ -136,7 +138,7 @@ def test_every_record_of_a_batch_with_log_append_time_has_its_time() -> None:
 def test_a_record_without_a_timestamp_is_a_millisecond_before_1970_as_in_sparks_own_source() -> None:
     builder = BatchBuilder()
     builder.append(-1, None, b"v")
-    (table,) = decode_batches(builder.build(), columns=["timestamp"], topic="t", partition=0, start=0, end=None)
+    (table,) = decode_batches(builder.build(), ["timestamp"], Wanted("t", 0))
     assert table.column(0).cast(pa.int64()).to_pylist() == [-1000]
 
 
@@ -206,9 +208,7 @@ def test_an_incomplete_batch_at_the_end_is_no_error() -> None:
 def test_every_codec_gives_the_same_rows_through_one_chunk(codec: Compression) -> None:
     data = b"".join(batch_of(b"v" * 100, b"w", base_offset=2 * index, codec=codec) for index in range(50))
     mixed = data + batch_of(b"plain", base_offset=100)
-    (table,) = decode_batches(
-        mixed, columns=["offset", "value", "key"], topic="t", partition=0, start=0, end=None, max_rows=1000
-    )
+    (table,) = decode_batches(mixed, ["offset", "value", "key"], Wanted("t", 0), limits=TableLimits(max_rows=1000))
     assert table.num_rows == 101
     assert table.column(0).to_pylist() == list(range(101))
     assert table.column(1).to_pylist() == [b"v" * 100, b"w"] * 50 + [b"plain"]
@@ -216,16 +216,14 @@ def test_every_codec_gives_the_same_rows_through_one_chunk(codec: Compression) -
 
 def test_arrow_batches_keep_to_rows_and_bytes() -> None:
     data = batch_of(*(b"x" * 100 for _ in range(95)))
-    tables = list(
-        decode_batches(data, columns=["value"], topic="t", partition=0, start=0, end=None, max_rows=10, max_bytes=500)
-    )
+    tables = list(decode_batches(data, ["value"], Wanted("t", 0), limits=TableLimits(max_rows=10, max_bytes=500)))
     assert sum(table.num_rows for table in tables) == 95
     assert max(table.num_rows for table in tables) == 4  # of some 110 bytes each
 
 
 def test_a_record_larger_than_an_arrow_batch_may_be_comes_alone() -> None:
     data = batch_of(b"a", b"b" * 5000, b"c")
-    tables = list(decode_batches(data, columns=["value"], topic="t", partition=0, start=0, end=None, max_bytes=1000))
+    tables = list(decode_batches(data, ["value"], Wanted("t", 0), limits=TableLimits(max_bytes=1000)))
     assert [table.num_rows for table in tables] == [1, 1, 1]
 
 
@@ -233,7 +231,7 @@ def test_a_wrong_crc_names_the_batch_and_comes_after_the_rows_before_it() -> Non
     bad = bytearray(batch_of(b"b", base_offset=1))
     bad[-1] ^= 1
     data = batch_of(b"a") + bytes(bad)
-    tables = decode_batches(data, columns=["value"], topic="orders", partition=2, start=0, end=None)
+    tables = decode_batches(data, ["value"], Wanted("orders", 2))
     assert next(tables).to_pylist() == [{"value": b"a"}]
     with pytest.raises(CorruptBatchError, match=r"orders-2 at offset 1: its CRC-32C is 0x") as failure:
         next(tables)
@@ -305,7 +303,7 @@ def test_a_record_of_nothing_but_headers_is_stopped() -> None:
 def test_the_columns_of_a_batch_say_what_its_header_says() -> None:
     stamp = ProducerStamp(77, 5, 2**31 - 1, is_transactional=True)
     data = batch_of(b"a", b"b", base_offset=40, stamp=stamp, codec=Compression.LZ4)
-    (table,) = decode_batches(data, columns=tuple(BATCH_TYPES), topic="t", partition=0, start=0, end=None)
+    (table,) = decode_batches(data, tuple(BATCH_TYPES), Wanted("t", 0))
     first, second = table.to_pylist()
     assert first["sequence"] == 2**31 - 1
     assert second["sequence"] == 0  # sequences go from 2^31-1 on to 0
@@ -336,4 +334,4 @@ def test_every_column_differs_from_batch_to_batch_where_the_batches_do() -> None
 @pytest.mark.parametrize("limits", [{"max_rows": 0}, {"max_bytes": 0}])
 def test_limits_of_nothing_are_refused(limits: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least one row and one byte"):
-        ArrowDecoder(tuple(TYPES), topic="t", partition=0, **limits)
+        TableLimits(**limits)
