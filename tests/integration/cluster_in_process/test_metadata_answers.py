@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kavka.protocol.messages.metadata_request import MetadataRequestTopic
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.kit.broker_client import BrokerClient
 
-LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, INVALID_TOPIC, LISTENER_NOT_FOUND = 5, 3, 17, 72
+LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, UNKNOWN_TOPIC, INVALID_TOPIC, LISTENER_NOT_FOUND = 5, 9, 3, 17, 72
 ALL_OF_A_TOPIC = 3576
 """The bits of all operations that there are on a topic."""
 NOBODY = -1
@@ -34,8 +35,8 @@ def metadata(*names: str, **more: Any) -> MetadataRequest:
     return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], **more)
 
 
-def created(name: str, leader: int) -> tuple[CreateTopicsRequest, int]:
-    assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=[leader])]
+def created(name: str, leader: int, followers: Sequence[int] = ()) -> tuple[CreateTopicsRequest, int]:
+    assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=[leader, *followers])]
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assigned)
     return CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5
 
@@ -60,6 +61,26 @@ def test_a_leader_without_the_clients_listener(tmp_path: Path, version: int, err
             (partition,) = answer.topics[0].partitions
             assert (partition.error_code, partition.leader_id) == (error, NOBODY)
             assert [broker.node_id for broker in answer.brokers] == [controller]
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize(("version", "error"), [(0, REPLICA_NOT_AVAILABLE), (1, 0), (12, 0)])
+def test_a_replica_that_is_down_is_an_error_in_version_0_alone(tmp_path: Path, version: int, error: int) -> None:
+    async def scenario() -> None:
+        async with InProcessCluster(tmp_path, count=2) as cluster:
+            controller = cluster.controller_id
+            other = next(broker_id for broker_id in cluster.running if broker_id != controller)
+            await cluster.wait_until_all_know([1, 2])
+            _host, port = cluster.bootstrap[controller - 1]
+            (answer,) = await ask(port, created("t", leader=controller, followers=[other]))
+            assert answer.topics[0].error_code == 0, answer
+            await cluster.stop(other)
+            await cluster.wait_until_all_know([controller])
+            (answer,) = await ask(port, (metadata("t"), version))
+            (partition,) = answer.topics[0].partitions
+            assert (partition.error_code, partition.leader_id) == (error, controller)
+            assert partition.replica_nodes == ([controller] if error else [controller, other])
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 

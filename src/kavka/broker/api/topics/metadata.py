@@ -7,9 +7,10 @@ Behaviour   All topics (null, or empty in version 0), or those named. A topic th
             not zero, only the ids count: the broker ignores a name beside an id (Java's admin client sends the empty
             one) and topics without an id, and creates nothing.
             A broker that has just started waits until it knows the cluster before it answers.
-Versions    0; 1 controller id, is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline
-            replicas; 6 LISTENER_NOT_FOUND, where older ones get LEADER_NOT_AVAILABLE; 7 leader epoch; 8 authorised
-            operations (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id; 13 error code above all (KIP-1102).
+Versions    0: only replicas that the client can reach, and REPLICA_NOT_AVAILABLE where there are more; 1 controller id,
+            is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline replicas; 6
+            LISTENER_NOT_FOUND, where older ones get LEADER_NOT_AVAILABLE; 7 leader epoch; 8 authorised operations
+            (KIP-430); 9 flexible; 10 topic ids; 11; 12 by topic id; 13 error code above all (KIP-1102).
 Not supported  Authorisation: the answer reports every operation as allowed, as Apache Kafka does without an authorizer.
 """
 
@@ -160,22 +161,29 @@ def _operations(message: MetadataRequest) -> int:
 def _partition(
     broker: TopicsBroker, request: Request, index: int, partition: PartitionMetadata
 ) -> MetadataResponsePartition:
-    leader = partition.state.leader
+    metadata, listener = broker.metadata, request.context.listener_name
+    leader, replicas, isr = partition.state.leader, partition.replicas, partition.state.isr
+    if not request.header.api_version:
+        # Clients of this version do not know brokers that are not in the list.
+        replicas = tuple(replica for replica in replicas if metadata.endpoint(replica, listener) is not None)
+        isr = tuple(replica for replica in isr if metadata.endpoint(replica, listener) is not None)
     error = ErrorCode.NONE
-    if leader == NO_LEADER or not broker.metadata.is_alive(leader):
+    if leader == NO_LEADER or not metadata.is_alive(leader):
         error = ErrorCode.LEADER_NOT_AVAILABLE
         leader = NO_LEADER
-    elif broker.metadata.endpoint(leader, request.context.listener_name) is None:
+    elif metadata.endpoint(leader, listener) is None:
         knows = request.header.api_version >= _FIRST_VERSION_WITH_LISTENER_NOT_FOUND
         error = ErrorCode.LISTENER_NOT_FOUND if knows else ErrorCode.LEADER_NOT_AVAILABLE
         leader = NO_LEADER
+    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.state.isr):
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
     return MetadataResponsePartition(
         error_code=error,
         partition_index=index,
         leader_id=leader,
         leader_epoch=partition.state.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.state.isr),
+        replica_nodes=list(replicas),
+        isr_nodes=list(isr),
         offline_replicas=list(partition.offline_replicas),
     )
 
