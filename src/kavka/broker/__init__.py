@@ -13,4 +13,5 @@ upkeep/        compaction, retention, flushes, moves between log directories
 quotas/        limits on replication traffic
 decisions/     where the records of this broker's decisions go
 telemetry/     the broker's metrics, and the metrics that clients push
+late.py        parts that are made, and imported, with their first use
 """

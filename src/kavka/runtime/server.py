@@ -7,7 +7,7 @@ Stop    the broker hands its partitions over while it still serves; no more is a
         the broker stops, the logs are marked clean.
 Abort   everything is let go of, nothing is written: what kill -9 does to a process.
 
-ZooKeeper is one of three:
+ZooKeeper is one of three; a start imports what that one needs (`_open_zookeeper`):
     one that is given     an embedded one that brokers of this process share (runtime/cluster.py)
     zookeeper.connect     an ensemble, through zookeeper/client.py
     neither               an embedded one of its own, kept under `kavka.zookeeper.data.dir`
@@ -55,13 +55,12 @@ from kavka.runtime.network import SocketNetwork
 from kavka.runtime.ports import patiently
 from kavka.runtime.process import halt, wall_ms
 from kavka.runtime.socket_server import IdleShare, SocketServer, SocketServerLimits
-from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
-from kavka.zookeeper.client import ZooKeeperClient
-from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ZooKeeper
 
 if TYPE_CHECKING:
     from kavka.runtime.metrics_server import MetricsServer
+    from kavka.runtime.zookeeper_host import ZooKeeperHost
+    from kavka.zookeeper.local import EmbeddedZooKeeper
 
 logger = Logger(__name__)
 
@@ -144,19 +143,44 @@ class Server:
             raise
 
     async def _start(self, began: float) -> Started:
+        door = _Door()
+        acceptors = await self._bind(door)
+        await self._show_metrics()
+        session = self._session = await self._open_zookeeper()
+        await self._take_broker_id(session)
         config = self._config
-        surroundings = self._surroundings
-        loop = asyncio.get_running_loop()
-        handler = _Door()
+        broker = await start_broker(config, self._ports(session), self._advertised(acceptors))
+        register_metrics(broker, self.metrics)
+        # Requests are handled on this very thread: what it does not compute it is idle.
+        idle = IdleShare(threading.get_ident())
+        self.metrics.gauge("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle.read)
+        door.open(Dispatcher(broker))
+        for acceptor in acceptors:
+            acceptor.start()
+        # The controller tells a broker of the cluster through its listener: only now can it.
+        if not await broker.await_metadata(METADATA_TIMEOUT_S):
+            logger.warning("no controller has told this broker of the cluster yet", waited_s=METADATA_TIMEOUT_S)
+        return Started(
+            broker.broker_id,
+            broker.metadata.cluster_id,
+            self._advertised(acceptors),
+            config.log_directories,
+            broker.report,
+            time.perf_counter() - began,
+        )
+
+    async def _bind(self, door: _Door) -> list[Acceptor]:
+        """Takes the ports; what accepts on them starts later. Requests will come to `door`."""
+        config, surroundings = self._config, self._surroundings
         sockets = self._sockets = SocketServer(
-            loop,
-            handler.handle,
+            asyncio.get_running_loop(),
+            door.handle,
             limits=self._socket_limits(config, await self._addresses(config)),
             registry=self.metrics,
             api_name=_api_name,
             on_halt=lambda violation: surroundings.halt(f"an invariant is broken: {violation}"),
         )
-        acceptors = [
+        return [
             await patiently(
                 partial(
                     sockets.listen,
@@ -168,17 +192,25 @@ class Server:
             )
             for endpoint in self._plaintext_endpoints()
         ]
+
+    async def _show_metrics(self) -> None:
+        config = self._config
         if config.kavka_metrics_port:
             from kavka.runtime.metrics_server import MetricsServer  # late: few brokers show metrics
 
             self._metrics_server = MetricsServer(self.metrics)
             host = config.kavka_metrics_host or self._plaintext_endpoints()[0].host
             await self._metrics_server.start(host, config.kavka_metrics_port)
-        session = self._session = await self._open_zookeeper()
-        if config.broker_id < 0:
-            new_id = await generate_broker_id(session, config.reserved_broker_max_id)
-            config = self._config = config.with_broker_id(new_id)
-        ports = Ports(
+
+    async def _take_broker_id(self, session: ZooKeeper) -> None:
+        """Where the settings name none, ZooKeeper gives the broker its id."""
+        if self._config.broker_id < 0:
+            new_id = await generate_broker_id(session, self._config.reserved_broker_max_id)
+            self._config = self._config.with_broker_id(new_id)
+
+    def _ports(self, session: ZooKeeper) -> Ports:
+        surroundings = self._surroundings
+        return Ports(
             session,
             surroundings.filesystem,
             self._random,
@@ -192,25 +224,6 @@ class Server:
             place=_place(),
             run_all=run_all,
             on_made=self._on_made,
-        )
-        broker = await start_broker(config, ports, self._advertised(acceptors))
-        register_metrics(broker, self.metrics)
-        # Requests are handled on this very thread: what it does not compute it is idle.
-        idle = IdleShare(threading.get_ident())
-        self.metrics.gauge("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle.read)
-        handler.open(Dispatcher(broker))
-        for acceptor in acceptors:
-            acceptor.start()
-        # The controller tells a broker of the cluster through its listener: only now can it.
-        if not await broker.await_metadata(METADATA_TIMEOUT_S):
-            logger.warning("no controller has told this broker of the cluster yet", waited_s=METADATA_TIMEOUT_S)
-        return Started(
-            broker.broker_id,
-            broker.metadata.cluster_id,
-            self._advertised(acceptors),
-            config.log_directories,
-            broker.report,
-            time.perf_counter() - began,
         )
 
     def _on_made(self, broker: Broker) -> None:
@@ -295,6 +308,8 @@ class Server:
         if surroundings.zookeeper is not None:
             return await surroundings.zookeeper.connect(timeout_ms=timeout_ms)
         if config.zookeeper_connect:
+            from kavka.zookeeper.client import ZooKeeperClient
+
             return await ZooKeeperClient.connect(
                 surroundings.network,
                 config.zookeeper_connect,
@@ -303,6 +318,8 @@ class Server:
                 rng=self._random,
                 max_in_flight=config.zookeeper_requests_in_flight,
             )
+        from kavka.runtime.zookeeper_host import ZooKeeperHost, ZooKeeperPlace
+
         host = self._zookeeper_host = ZooKeeperHost(
             ZooKeeperPlace.of(config),
             surroundings.filesystem,

@@ -13,13 +13,16 @@ import os
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kavka.config.broker import BrokerConfig
 from kavka.filesystem import File, FileSystem, make_durable_directory
 from kavka.runtime.process import wall_ms
-from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import DEFAULT_TICK_MS, EmbeddedZooKeeper
+
+if TYPE_CHECKING:
+    from kavka.runtime.zookeeper_server import ZooKeeperServer
 
 ZOOKEEPER_LOCK = ".zookeeper.lock"
 """Held while the directory is in use; not `.lock`, so that it may lie in a log directory."""
@@ -93,6 +96,8 @@ class ZooKeeperHost:
         )
         await self._embedded.start(close_former_sessions=True)
         if place.port is not None:
+            from kavka.runtime.zookeeper_server import ZooKeeperServer, ZooKeeperServerSettings  # late: few open it
+
             server = ZooKeeperServer(
                 self._embedded,
                 directory=place.directory,

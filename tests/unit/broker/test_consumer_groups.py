@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.coordinators.consumer_groups import consumer_group_limits, serves_consumer_groups
+from kavka.broker.coordinators.consumer_groups import consumer_group_limits
+from kavka.broker.metadata.features import serves_consumer_groups
 from kavka.config import effect
 from kavka.config.broker import BrokerConfig
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
+from kavka.broker.late import Late
 from kavka.broker.metadata.controller_messages import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Endpoint, MetadataCache
 from kavka.broker.metadata.state_changes import FULL_UPDATE, Hosted, StateChangePorts, StateChanges
@@ -151,7 +152,7 @@ class Room:
         self.changes = StateChanges(
             BrokerId(OWN),
             "PLAINTEXT",
-            Hosted(self.metadata, self.replicas, self.logs, self.groups, self.transactions),
+            Hosted(self.metadata, self.replicas, self.logs, Late(lambda: self.groups), Late(lambda: self.transactions)),
             StateChangePorts(
                 topics=self.settings,
                 new_fetchers=lambda: self.fetching,

@@ -12,5 +12,6 @@ room must not decide anything about records, groups, topics or transactions.
     listeners.py         joins a part that reports something with those that must hear of it
     local_requests.py    requests that the broker sends to itself
     following.py         fetchers, made when the first partition is to be followed
-    transaction_room.py  the parts that a broker needs for transactions
+    group_room.py        the coordinator of groups; made late
+    transaction_room.py  the parts that a broker needs for transactions; made late
 """

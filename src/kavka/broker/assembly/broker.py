@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from kavka.broker.coordinators.consumer_groups import serves_consumer_groups
+from kavka.broker.late import Late
+from kavka.broker.metadata.features import Features, serves_consumer_groups
 from kavka.broker.metadata.metadata_cache import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from kavka.broker.assembly.ends import Ends
     from kavka.broker.assembly.following import Following
     from kavka.broker.assembly.tasks import Tasks
+    from kavka.broker.assembly.transaction_room import TransactionRoom
     from kavka.broker.membership.registrar import Registrar
     from kavka.broker.metadata.controller_link import ControllerLink
-    from kavka.broker.metadata.features import Features
     from kavka.broker.metadata.first_metadata import FirstMetadata
     from kavka.broker.metadata.state_changes import StateChanges
     from kavka.broker.reads.fetch_session import FetchSessionCache
@@ -40,16 +41,13 @@ if TYPE_CHECKING:
     from kavka.broker.telemetry.client_telemetry import ClientTelemetry
     from kavka.broker.topics.auto_creation import AutoCreation
     from kavka.broker.topics.topic_creation import TopicCreation
-    from kavka.broker.transactions.markers import MarkerLog
     from kavka.broker.transactions.producer_ids import ProducerIds
-    from kavka.broker.transactions.verification import TransactionVerification
     from kavka.broker.upkeep.flushes import Flushes
     from kavka.broker.upkeep.log_cleaner import LogCleaner
     from kavka.broker.upkeep.log_moves import LogMoves
     from kavka.controller.controller import Controller
     from kavka.controller.work.topic_admin import TopicAdmin
     from kavka.coordinator.groups.coordinator import GroupCoordinator
-    from kavka.coordinator.transactions.coordinator import TransactionCoordinator
     from kavka.log.log_manager import LoadReport, LogManager
     from kavka.logger import LogLevels
     from kavka.replication.decide.fetch_state import FetchState
@@ -70,9 +68,34 @@ class Inner(NamedTuple):
     tasks: Tasks
     topic_creation: TopicCreation
     ends: Ends
+    groups: Late[GroupCoordinator]
+    transaction_room: Late[TransactionRoom]
+    moves: Late[LogMoves]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+_T = TypeVar("_T")
+
+
+class _LatePart(Generic[_T]):
+    """An attribute that stands for a late part (`broker/late.py`), or for a part of one.
+
+    What `find` found in the first use stays in the broker's own dictionary. Python looks there before it asks a
+    descriptor that has no `__set__`, so that all further uses cost what any attribute costs.
+    """
+
+    def __init__(self, find: Callable[[Inner], _T]) -> None:
+        self._find = find
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, broker: Broker, owner: type) -> _T:
+        part = broker.__dict__[self._name] = self._find(broker.inner)
+        return part
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Broker:
     """One broker. `report` says what its logs went through when they were opened. `cleaner` compacts logs; None where
     log.cleaner.enable is false."""
@@ -88,19 +111,22 @@ class Broker:
     controller: Controller
     replicas: ReplicaManager
     logs: LogManager
-    moves: LogMoves
     flushes: Flushes
     cleaner: LogCleaner | None
     fetch_sessions: FetchSessionCache
     timestamp_lookups: TimestampLookups
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    marker_log: MarkerLog
-    verification: TransactionVerification
     producer_ids: ProducerIds
     auto_creation: AutoCreation
     telemetry: ClientTelemetry
     inner: Inner
+
+    # -- late parts
+
+    groups = _LatePart(lambda inner: inner.groups())
+    transactions = _LatePart(lambda inner: inner.transaction_room().coordinator)
+    marker_log = _LatePart(lambda inner: inner.transaction_room().marker_log)
+    verification = _LatePart(lambda inner: inner.transaction_room().verification)
+    moves = _LatePart(lambda inner: inner.moves())
 
     # -- how it stands
 
@@ -204,8 +230,11 @@ class Broker:
     def answer_waiting(self) -> None:
         """Answers all requests that wait, so that their connections can end: the broker is about to stop."""
         self.replicas.shut_down()
-        self.groups.shut_down()
-        self.transactions.shut_down()
+        groups, transaction_room = self.inner.groups.made, self.inner.transaction_room.made
+        if groups is not None:
+            groups.shut_down()
+        if transaction_room is not None:
+            transaction_room.coordinator.shut_down()
 
     async def stop(self) -> None:
         """Stops in order (ends.py); afterwards the log directories are marked clean."""

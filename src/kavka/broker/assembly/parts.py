@@ -1,8 +1,8 @@
 """The parts of a broker: each is made here, from those that it rests on, and added to the broker's ends.
 
 Decides nothing. `new_base` makes what is needed before anything is read; `join` makes all the rest, once the logs are
-open. Nothing here waits and nothing starts. Where a part must be made before one that it reports to, `Listeners` join
-them.
+open. Nothing here waits and nothing starts. Late parts (`broker/late.py`) are made with their first use. Where a part
+must be made before one that it reports to, `Listeners` join them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from kavka.broker.assembly.listeners import Listeners
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
 from kavka.broker.assembly.tasks import Tasks
-from kavka.broker.assembly.transaction_room import TransactionPorts, TransactionRoom
-from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits, serves_consumer_groups
-from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
 from kavka.broker.decisions.decision_log import DecisionLog, Ring
 from kavka.broker.decisions.decision_topic import ReplicatedDecisionTopic
+from kavka.broker.late import Late
 from kavka.broker.membership.registrar import Registrar
 from kavka.broker.metadata.controller_link import ControllerLink, PeerConnector
 from kavka.broker.metadata.features import Features
 from kavka.broker.metadata.first_metadata import FirstMetadata
-from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
+from kavka.broker.metadata.metadata_cache import MetadataCache
 from kavka.broker.metadata.state_changes import Hosted, StateChangePorts, StateChanges
 from kavka.broker.quotas.throttles import Throttles
 from kavka.broker.reads.fetch_session import FetchSessionCache
@@ -41,28 +39,26 @@ from kavka.broker.transactions.producer_ids import ProducerIds
 from kavka.broker.upkeep.directory_failures import DirectoryFailurePorts, DirectoryFailures
 from kavka.broker.upkeep.log_cleaner import LogCleaner
 from kavka.broker.upkeep.log_maintenance import LogMaintenance, MaintenancePorts
-from kavka.broker.upkeep.log_moves import LogMoves
 from kavka.config.broker import BrokerConfig
 from kavka.config.effect import RACK_AWARE
 from kavka.config.topic import validate_overrides
 from kavka.controller.controller import Controller, ControllerPorts, ControllerSettings
 from kavka.controller.decide.topic_plans import TopicRules
 from kavka.controller.orders.channels import ChannelLimits, ChannelPorts
-from kavka.coordinator.groups.classic.decide.membership import GroupLimits
-from kavka.coordinator.groups.consumer.flow import Surroundings
-from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.decisions import Decision, DecisionKind
 from kavka.errors import StorageError
 from kavka.log.log_manager import LoadReport, LogManager
 from kavka.logger import current_levels
 from kavka.model import BrokerId
-from kavka.records.compression import Compression
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
 from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, random_uuid
 
 if TYPE_CHECKING:
+    from kavka.broker.assembly.transaction_room import TransactionRoom
+    from kavka.broker.upkeep.log_moves import LogMoves
+    from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
     from kavka.protocol.peer import PeerConnection
     from kavka.replication.fetcher_manager import FetcherManager
@@ -118,8 +114,8 @@ class Serving(NamedTuple):
     replicas: ReplicaManager
     recorder: FlightRecorder | None
     producer_ids: ProducerIds
-    groups: GroupCoordinator
-    transaction_room: TransactionRoom
+    groups: Late[GroupCoordinator]
+    transaction_room: Late[TransactionRoom]
 
 
 class Control(NamedTuple):
@@ -140,7 +136,6 @@ class Running(NamedTuple):
     recorder: FlightRecorder | None
     maintenance: LogMaintenance
     isr_link: ControllerLink
-    transaction_room: TransactionRoom
     decisions: DecisionLog
 
 
@@ -212,15 +207,10 @@ def join(base: Base, opened: Opened) -> Running:
         controller=control.controller,
         replicas=serving.replicas,
         logs=logs,
-        moves=_new_moves(base, logs),
         flushes=maintenance.flushes,
         cleaner=maintenance.cleaner,
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, ports.random),
         timestamp_lookups=TimestampLookups(ports.run_blocking, lambda log: logs.get(log.topic_partition) is log),
-        groups=serving.groups,
-        transactions=serving.transaction_room.coordinator,
-        marker_log=serving.transaction_room.marker_log,
-        verification=serving.transaction_room.verification,
         producer_ids=serving.producer_ids,
         auto_creation=AutoCreation(refusal=creation.refusal, create=creation.create_named, spawn=base.tasks.spawn),
         telemetry=_new_telemetry(base),
@@ -235,10 +225,13 @@ def join(base: Base, opened: Opened) -> Running:
             base.tasks,
             creation,
             base.ends,
+            serving.groups,
+            serving.transaction_room,
+            _late_moves(base, logs),
         ),
     )
     control.local.open(broker)
-    return Running(broker, serving.recorder, maintenance, control.isr_link, serving.transaction_room, decisions)
+    return Running(broker, serving.recorder, maintenance, control.isr_link, decisions)
 
 
 def _join_settings(base: Base, logs: LogManager, control: Control, maintenance: LogMaintenance) -> None:
@@ -280,6 +273,11 @@ def _add_ends(
         if not await _patiently(control.controller.stop()):
             control.controller.abort()
 
+    def close_transactions() -> None:
+        room = serving.transaction_room.made
+        if room is not None:
+            room.close()
+
     ends, recorder = base.ends, serving.recorder
     if recorder is not None:
         ends.add_instant(Stage.STORES, stop=recorder.stop, abort=recorder.abort)
@@ -289,7 +287,7 @@ def _add_ends(
     for link in (decision_topic, control.isr_link, control.controller_link):
         ends.add_instant(Stage.CONNECTIONS, stop=link.close)
     ends.add(Stage.CONNECTIONS, stop=control.following.stop, abort=control.following.abort)
-    ends.add_instant(Stage.INPUTS, stop=serving.transaction_room.close)
+    ends.add_instant(Stage.INPUTS, stop=close_transactions)
     ends.add_instant(Stage.INPUTS, stop=serving.features.stop)
 
 
@@ -303,25 +301,8 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
     producer_ids = ProducerIds(base.ports.zookeeper, base.broker_id)
     for log in opened.logs:
         producer_ids.stay_above(max(log.producer_ids(), default=0))
-    groups = _new_groups(base, metadata, replicas, features)
-    transaction_room = TransactionRoom(
-        base.broker_id,
-        metadata,
-        replicas,
-        producer_ids,
-        TransactionPorts(
-            config=lambda: base.configs.broker,
-            wall_ms=base.ports.wall_ms,
-            open_peer=base.open_peer,
-            partition_count=base.configs.partition_count,
-            transaction_version=features.transaction_version,
-            on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
-                groups.offsets.on_transaction_ended(partition, producer_id, epoch, committed=committed)
-            ),
-            on_storage_error=base.on_storage_error,
-            on_bug=base.tasks.on_bug,
-        ),
-    )
+    groups = _late_groups(base, metadata, replicas, features)
+    transaction_room = _late_transactions(base, metadata, replicas, features, producer_ids, groups)
     recorder = _new_recorder(base, replicas)
     return Serving(metadata, features, replicas, recorder, producer_ids, groups, transaction_room)
 
@@ -364,38 +345,54 @@ def _new_recorder(base: Base, replicas: ReplicaManager) -> FlightRecorder | None
     )
 
 
-def _new_groups(base: Base, metadata: MetadataCache, replicas: ReplicaManager, features: Features) -> GroupCoordinator:
-    config, ports, configs = base.config, base.ports, base.configs
-    limits = GroupLimits(
-        config.group_min_session_timeout_ms,
-        config.group_max_session_timeout_ms,
-        config.group_initial_rebalance_delay_ms,
-        config.group_max_size,
-    )
-    return GroupCoordinator(
-        asyncio.get_running_loop(),
-        CoordinatorLog(
-            GROUP_METADATA_TOPIC,
+def _late_groups(
+    base: Base, metadata: MetadataCache, replicas: ReplicaManager, features: Features
+) -> Late[GroupCoordinator]:
+    loop = asyncio.get_running_loop()
+
+    def make() -> GroupCoordinator:
+        from kavka.broker.assembly.group_room import new_groups
+
+        return new_groups(base, loop, metadata, replicas, features)
+
+    return Late(make)
+
+
+def _late_transactions(
+    base: Base,
+    metadata: MetadataCache,
+    replicas: ReplicaManager,
+    features: Features,
+    producer_ids: ProducerIds,
+    groups: Late[GroupCoordinator],
+) -> Late[TransactionRoom]:
+    loop, config = asyncio.get_running_loop(), base.configs.broker
+
+    def make() -> TransactionRoom:
+        from kavka.broker.assembly.transaction_room import TransactionPorts, TransactionRoom
+
+        return TransactionRoom(
+            base.broker_id,
+            config,
+            metadata,
             replicas,
-            CoordinatorLogSettings(
-                load_bytes=config.offsets_load_buffer_size,
-                commit_timeout_ms=config.offsets_commit_timeout_ms,
-                compression=Compression(config.offsets_topic_compression_codec),
+            producer_ids,
+            TransactionPorts(
+                loop,
+                config=lambda: base.configs.broker,
+                wall_ms=base.ports.wall_ms,
+                open_peer=base.open_peer,
+                partition_count=base.configs.partition_count,
+                transaction_version=features.transaction_version,
+                on_group_transaction_ended=lambda partition, producer_id, epoch, committed: (
+                    groups().offsets.on_transaction_ended(partition, producer_id, epoch, committed=committed)
+                ),
+                on_storage_error=base.on_storage_error,
+                on_bug=base.tasks.on_bug,
             ),
-            wall_ms=ports.wall_ms,
-            on_storage_error=base.on_storage_error,
-        ),
-        Surroundings(
-            KnownTopics(metadata),
-            limits=lambda group_id: consumer_group_limits(configs.broker, configs.group(group_id)),
-            classic_limits=limits,
-            is_enabled=lambda: serves_consumer_groups(configs.broker, features.group_version()),
-            wall_ms=ports.wall_ms,
-            random=ports.random,
-            on_rebalance=lambda rebalance: base.record(rebalance.as_decision(ports.wall_ms(), base.broker_id)),
-        ),
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-    )
+        )
+
+    return Late(make)
 
 
 def _new_telemetry(base: Base) -> ClientTelemetry:
@@ -423,7 +420,13 @@ def _new_control(base: Base, opened: Opened, serving: Serving) -> Control:
     state_changes = StateChanges(
         base.broker_id,
         config.inter_broker_listener,
-        Hosted(metadata, serving.replicas, opened.logs, serving.groups, serving.transaction_room.coordinator),
+        Hosted(
+            metadata,
+            serving.replicas,
+            opened.logs,
+            serving.groups,
+            Late(lambda: serving.transaction_room().coordinator),
+        ),
         StateChangePorts(
             topics=base.configs,
             new_fetchers=following.begin,
@@ -546,15 +549,20 @@ def _new_maintenance(base: Base, logs: LogManager) -> LogMaintenance:
     )
 
 
-def _new_moves(base: Base, logs: LogManager) -> LogMoves:
-    return LogMoves(
-        logs,
-        rate=lambda: base.throttles.move_rate,
-        wall_ms=base.ports.wall_ms,
-        run_blocking=base.ports.run_blocking,
-        on_storage_error=base.on_storage_error,
-        spawn=base.tasks.spawn,
-    )
+def _late_moves(base: Base, logs: LogManager) -> Late[LogMoves]:
+    def make() -> LogMoves:
+        from kavka.broker.upkeep.log_moves import LogMoves
+
+        return LogMoves(
+            logs,
+            rate=lambda: base.throttles.move_rate,
+            wall_ms=base.ports.wall_ms,
+            run_blocking=base.ports.run_blocking,
+            on_storage_error=base.on_storage_error,
+            spawn=base.tasks.spawn,
+        )
+
+    return Late(make)
 
 
 def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -> ReplicatedDecisionTopic:

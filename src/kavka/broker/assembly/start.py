@@ -16,13 +16,14 @@ Stop    what this broker leads is handed over (controlled shutdown) - waiting re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.assembly.broker import Broker
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.parts import Base, Opened, Running, join, new_base
 from kavka.broker.assembly.ports import Ports
+from kavka.broker.late import every
 from kavka.broker.membership.adoption import Claims, adopt
 from kavka.broker.membership.log_directory_check import remember_directories, require_logs_here
 from kavka.broker.membership.registrar import Registrar, RegistrarPorts
@@ -34,6 +35,9 @@ from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
 from kavka.zookeeper.znodes import TOPICS_PATH
+
+if TYPE_CHECKING:
+    from kavka.coordinator.groups.coordinator import GroupCoordinator
 
 
 async def start_broker(config: BrokerConfig, ports: Ports, advertised: Mapping[str, Endpoint]) -> Broker:
@@ -137,16 +141,31 @@ async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> N
     await broker.controller.start()
     await broker.features.start()
     running.maintenance.start()
-    base.tasks.spawn(
-        broker.groups.offsets.keep_expiring(
-            config.offsets_retention_check_interval_ms, config.offsets_retention_minutes * 60_000
-        )
-    )
+    _expire_offsets(base, running)
     _watch_isrs(base, running)
-    running.transaction_room.start(base.tasks.spawn)
+    _watch_transactions(base, running)
     running.decisions.start()
     await broker.controller.carried_out_here()
     broker.inner.first_metadata.on_started()
+
+
+def _expire_offsets(base: Base, running: Running) -> None:
+    """Has committed offsets deleted that are over their retention."""
+    retention_ms = base.config.offsets_retention_minutes * 60_000
+
+    def expire(groups: GroupCoordinator) -> Awaitable[None]:
+        return groups.offsets.expire(retention_ms)
+
+    base.tasks.spawn(every(base.config.offsets_retention_check_interval_ms, running.broker.inner.groups, expire))
+
+
+def _watch_transactions(base: Base, running: Running) -> None:
+    """Has transactions aborted whose time is over, and ids forgotten that nobody uses."""
+    config, room, spawn = base.configs.broker, running.broker.inner.transaction_room, base.tasks.spawn
+    time_outs_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    expiration_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
+    spawn(every(time_outs_ms, room, lambda transactions: transactions.coordinator.abort_timed_out()))
+    spawn(every(expiration_ms, room, lambda transactions: transactions.coordinator.forget_expired()))
 
 
 def _watch_isrs(base: Base, running: Running) -> None:

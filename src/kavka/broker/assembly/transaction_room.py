@@ -1,12 +1,14 @@
 """TransactionRoom: joins what a broker has of transactions: coordinator, markers, verification.
 
-Decides nothing. Source: Kafka's KafkaServer.
+Decides nothing. A late part (`broker/late.py`): it is made when the first transaction comes near this broker.
+
+Source: Kafka's KafkaServer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
@@ -25,6 +27,7 @@ from kavka.replication.replica_manager import ReplicaManager
 class TransactionPorts(NamedTuple):
     """What the broker gives. `config` is as it is in force; `partition_count` as ZooKeeper has it, 0 for no topic."""
 
+    loop: asyncio.AbstractEventLoop
     config: Callable[[], BrokerConfig]
     wall_ms: Callable[[], int]
     open_peer: OpenPeer
@@ -36,18 +39,17 @@ class TransactionPorts(NamedTuple):
 
 
 class TransactionRoom:
-    """Made with the broker; `start` runs what time brings about."""
+    """Coordinator, markers and verification. `config` is what the broker was started with."""
 
     def __init__(
         self,
         broker_id: BrokerId,
+        config: BrokerConfig,
         metadata: MetadataCache,
         replicas: ReplicaManager,
         producer_ids: ProducerIds,
         ports: TransactionPorts,
     ) -> None:
-        config = ports.config()
-        self._config = config
         access = PeerAccess(metadata, config.inter_broker_listener, ports.open_peer, config.request_timeout_ms)
         self.marker_log = MarkerLog(
             replicas,
@@ -63,7 +65,7 @@ class TransactionRoom:
             transaction_version=ports.transaction_version,
         )
         self.coordinator = TransactionCoordinator(
-            asyncio.get_running_loop(),
+            ports.loop,
             CoordinatorLog(
                 TRANSACTION_STATE_TOPIC,
                 replicas,
@@ -94,12 +96,6 @@ class TransactionRoom:
             is_enabled=lambda: ports.config().transaction_partition_verification_enable,
             wall_ms=ports.wall_ms,
         )
-
-    def start(self, spawn: Callable[[Coroutine[None, None, None]], None]) -> None:
-        """Has time-outs looked after, until the broker ends."""
-        config = self._config
-        spawn(self.coordinator.run_time_outs(config.transaction_abort_timed_out_transaction_cleanup_interval_ms))
-        spawn(self.coordinator.run_expiration(config.transaction_remove_expired_transaction_cleanup_interval_ms))
 
     def close(self) -> None:
         """Ends what is under way."""

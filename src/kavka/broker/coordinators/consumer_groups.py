@@ -19,7 +19,6 @@ from kavka.coordinator.groups.consumer.decide.assignors import RANGE, UNIFORM
 from kavka.coordinator.groups.consumer.decide.group import ConsumerGroupLimits
 from kavka.coordinator.groups.consumer.decide.target_assignment import TopicInfo
 
-CONSUMER_PROTOCOL: Final = "consumer"
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
@@ -80,12 +79,6 @@ def consumer_group_limits(config: BrokerConfig, overrides: Mapping[str, str]) ->
         upgrade_allowed=policy in ("upgrade", "bidirectional"),
         downgrade_allowed=policy in ("downgrade", "bidirectional"),
     )
-
-
-def serves_consumer_groups(config: BrokerConfig, group_version: int) -> bool:
-    """Whether the newer protocol is served: the cluster has its level, and the broker is not told otherwise."""
-    protocols = [protocol.lower() for protocol in config.group_coordinator_rebalance_protocols]
-    return group_version >= 1 and CONSUMER_PROTOCOL in protocols
 
 
 def _between(value: int, lowest: int, highest: int) -> int:

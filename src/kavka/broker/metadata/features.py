@@ -25,6 +25,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final, NamedTuple
 
+from kavka.config.broker import BrokerConfig
 from kavka.controller.decide.feature_levels import SupportedFeatures, levels_in_force
 from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
@@ -35,6 +36,8 @@ logger = Logger(__name__)
 
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
+CONSUMER_PROTOCOL: Final = "consumer"
+"""What group.coordinator.rebalance.protocols calls KIP-848."""
 SUPPORTED: Final[SupportedFeatures] = {GROUP_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
 """What this broker supports, and registers with."""
 RETRY_S: Final = 1.0
@@ -161,3 +164,9 @@ class Features:
             except MalformedZNode:
                 supported.append({})
         return supported
+
+
+def serves_consumer_groups(config: BrokerConfig, group_version: int) -> bool:
+    """Whether the newer protocol is served: the cluster has its level, and the broker is not told otherwise."""
+    protocols = [protocol.lower() for protocol in config.group_coordinator_rebalance_protocols]
+    return group_version >= 1 and CONSUMER_PROTOCOL in protocols

@@ -35,6 +35,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kavka.broker.late import Late
 from kavka.broker.metadata.controller_messages import (
     LEADER_DURING_DELETE,
     Order,
@@ -56,7 +57,6 @@ from kavka.broker.metadata.metadata_cache import (
 from kavka.broker.metadata.published_metadata import PublishedMetadata
 from kavka.broker.settings.topic_settings import log_config
 from kavka.config.topic import TopicConfig
-from kavka.coordinator.groups.coordinator import GroupCoordinator
 from kavka.errors import ErrorCode, InconsistentMetadata, StorageError
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager
@@ -67,6 +67,7 @@ from kavka.replication.decide.partition import Partition
 from kavka.replication.replica_manager import ReplicaManager
 
 if TYPE_CHECKING:
+    from kavka.coordinator.groups.coordinator import GroupCoordinator
     from kavka.flight.recorder import FlightRecorder
     from kavka.protocol.messages.leader_and_isr_request import LeaderAndIsrRequest
     from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
@@ -129,13 +130,13 @@ class Coordinator(Protocol):
 
 
 class Hosted(NamedTuple):
-    """What the controller's messages change on this broker."""
+    """What the controller's messages change on this broker. A coordinator is made when its topic is first heard of."""
 
     metadata: MetadataCache
     replicas: ReplicaManager
     logs: LogManager
-    groups: GroupCoordinator
-    transactions: Coordinator
+    groups: Late[GroupCoordinator]
+    transactions: Late[Coordinator]
 
 
 class StateChangePorts(NamedTuple):
@@ -172,7 +173,7 @@ class StateChanges:
         self._replicas = replicas
         self._logs = hosted.logs
         self._groups = hosted.groups
-        self._coordinators: Mapping[str, Coordinator] = {
+        self._coordinators: Mapping[str, Late[Coordinator]] = {
             GROUP_METADATA_TOPIC: hosted.groups,
             TRANSACTION_STATE_TOPIC: hosted.transactions,
         }
@@ -289,6 +290,11 @@ class StateChanges:
         self._replicas.host(partition)
         return ErrorCode.NONE, partition
 
+    def _coordinator(self, topic: str) -> Coordinator | None:
+        """Who keeps its state in this topic; None for all topics but two."""
+        late = self._coordinators.get(topic)
+        return None if late is None else late()
+
     def _log(self, order: Order, config: LogConfig, now_ms: int) -> UnifiedLog:
         topic_partition, topic_id = order.topic_partition, order.topic_id if order.topic_id.int else None
         try:
@@ -314,7 +320,7 @@ class StateChanges:
             self._unfollow([order.topic_partition])
         self._published.on_leading(order.topic_partition, partition.leader_epoch)
         topic, index = order.topic_partition
-        coordinator = self._coordinators.get(topic)
+        coordinator = self._coordinator(topic)
         if coordinator is not None:
             self._spawn(coordinator.load(index, order.state.leader_epoch))
         return ErrorCode.NONE
@@ -327,7 +333,7 @@ class StateChanges:
         )
         if change.is_stale:
             return _stale(partition, order)
-        coordinator = self._coordinators.get(topic)
+        coordinator = self._coordinator(topic)
         if coordinator is not None:
             coordinator.unload(index, order.state.leader_epoch)
         if order.state.leader == NO_LEADER:
@@ -383,8 +389,13 @@ class StateChanges:
                 self.informed.set()
             if deleted:
                 # Beside: to forget the topics' committed offsets is to write, which may need the next message first.
-                self._spawn(self._groups.offsets.on_topics_deleted(deleted))
+                self._spawn(self._forget_offsets(deleted))
             return ErrorCode.NONE
+
+    async def _forget_offsets(self, topics: Sequence[str]) -> None:
+        groups = self._groups.made
+        if groups is not None:
+            await groups.offsets.on_topics_deleted(topics)
 
     async def await_topic(self, name: str, timeout_s: float) -> bool:
         """Whether the topic is known here within `timeout_s`; that of a coordinator, and by how many partitions."""
@@ -400,7 +411,7 @@ class StateChanges:
         return self._is_here(name)
 
     def _is_here(self, name: str) -> bool:
-        if name in self._coordinators and not self._coordinators[name].partition_count:
+        if name in self._coordinators and not self._coordinators[name]().partition_count:
             return False
         return self._metadata.topic(name) is not None
 
@@ -455,7 +466,7 @@ class StateChanges:
         self._published.forget_topic(name)
         self._topics.forget_topic(name)
         if name in self._coordinators:
-            self._coordinators[name].set_partition_count(0)
+            self._coordinators[name]().set_partition_count(0)
 
     def _on_coordinator_topic(self, name: str, known_partitions: int, *, is_anew: bool) -> None:
         """Ids are placed by the number of partitions that ZooKeeper has when the topic is first heard of.
@@ -463,7 +474,7 @@ class StateChanges:
         A partition that never had a leader is not told of, so what is told may be a part of the topic. Where it is more
         than is known, the topic was given more, which moves no ids.
         """
-        coordinator = self._coordinators[name]
+        coordinator = self._coordinators[name]()
         if is_anew:
             coordinator.set_partition_count(0)
         if not coordinator.partition_count:
@@ -478,7 +489,7 @@ class StateChanges:
         if asked is None or topic is None or topic.topic_id != asked.topic_id:
             return  # It is gone, or another one of this name, which is counted by itself.
         if count:
-            self._coordinators[name].set_partition_count(count)
+            self._coordinators[name]().set_partition_count(count)
             self._on_arrival(name)
 
     # -- StopReplica
@@ -521,7 +532,7 @@ class StateChanges:
 
     def _unhost(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch) -> None:
         topic, index = topic_partition
-        coordinator = self._coordinators.get(topic)
+        coordinator = self._coordinator(topic)
         if coordinator is not None:
             if leader_epoch >= 0:
                 coordinator.unload(index, leader_epoch)
@@ -539,7 +550,7 @@ class StateChanges:
         for topic_partition in gone:
             name, index = topic_partition
             if name in self._coordinators:
-                self._coordinators[name].unload(index)
+                self._coordinators[name]().unload(index)
             self._published.on_offline(topic_partition)
 
     # -- configuration

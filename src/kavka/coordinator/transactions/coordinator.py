@@ -255,12 +255,6 @@ class TransactionCoordinator(ActiveShards[_Active]):
 
     # -- time
 
-    async def run_time_outs(self, interval_ms: int) -> None:
-        """Aborts transactions whose time is over, until cancelled."""
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            await self.abort_timed_out()
-
     async def abort_timed_out(self) -> None:
         """Aborts transactions whose time is over, and fences their producers."""
         now_ms = self._around.wall_ms()
@@ -286,12 +280,6 @@ class TransactionCoordinator(ActiveShards[_Active]):
             await self._carry_out(active, transition)
         except RequestError as failed:
             logger.warning("transaction not aborted yet", transactional_id=transactional_id, why=failed.code.name)
-
-    async def run_expiration(self, interval_ms: int) -> None:
-        """Forgets ids that nobody uses, until cancelled."""
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            await self.forget_expired()
 
     async def forget_expired(self) -> None:
         """Forgets ids that nobody used for transactional.id.expiration.ms."""

@@ -183,12 +183,6 @@ class OffsetsFlow:
                 if not number % GROUPS_AT_ONCE:
                     await asyncio.sleep(0)
 
-    async def keep_expiring(self, check_interval_ms: int, retention_ms: int) -> None:
-        """Looks for what is over its retention every `check_interval_ms`, until it is cancelled."""
-        while True:
-            await asyncio.sleep(check_interval_ms / 1000)
-            await self.expire(retention_ms)
-
     async def _expire(self, active: ActiveGroupShard, group_id: str, retention_ms: int) -> None:
         async def decide() -> tuple[Change, Expiry]:
             classic = active.shard.groups.get(group_id)

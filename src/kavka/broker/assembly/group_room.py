@@ -1,0 +1,64 @@
+"""new_groups: makes the coordinator of groups, with its log and what the broker gives it.
+
+Decides nothing. A late part (`broker/late.py`): it is made when the first group comes near this broker.
+
+Source: Kafka's KafkaServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kavka.broker.coordinators.consumer_groups import KnownTopics, consumer_group_limits
+from kavka.broker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogSettings
+from kavka.broker.metadata.features import Features, serves_consumer_groups
+from kavka.broker.metadata.metadata_cache import GROUP_METADATA_TOPIC, MetadataCache
+from kavka.coordinator.groups.classic.decide.membership import GroupLimits
+from kavka.coordinator.groups.consumer.flow import Surroundings
+from kavka.coordinator.groups.coordinator import GroupCoordinator
+from kavka.records.compression import Compression
+from kavka.replication.replica_manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from kavka.broker.assembly.parts import Base
+
+
+def new_groups(
+    base: Base,
+    loop: asyncio.AbstractEventLoop,
+    metadata: MetadataCache,
+    replicas: ReplicaManager,
+    features: Features,
+) -> GroupCoordinator:
+    config, ports, configs = base.config, base.ports, base.configs
+    limits = GroupLimits(
+        config.group_min_session_timeout_ms,
+        config.group_max_session_timeout_ms,
+        config.group_initial_rebalance_delay_ms,
+        config.group_max_size,
+    )
+    return GroupCoordinator(
+        loop,
+        CoordinatorLog(
+            GROUP_METADATA_TOPIC,
+            replicas,
+            CoordinatorLogSettings(
+                load_bytes=config.offsets_load_buffer_size,
+                commit_timeout_ms=config.offsets_commit_timeout_ms,
+                compression=Compression(config.offsets_topic_compression_codec),
+            ),
+            wall_ms=ports.wall_ms,
+            on_storage_error=base.on_storage_error,
+        ),
+        Surroundings(
+            KnownTopics(metadata),
+            limits=lambda group_id: consumer_group_limits(configs.broker, configs.group(group_id)),
+            classic_limits=limits,
+            is_enabled=lambda: serves_consumer_groups(configs.broker, features.group_version()),
+            wall_ms=ports.wall_ms,
+            random=ports.random,
+            on_rebalance=lambda rebalance: base.record(rebalance.as_decision(ports.wall_ms(), base.broker_id)),
+        ),
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+    )

@@ -1,0 +1,57 @@
+"""Late: a part of the broker that is made, and whose modules are imported, with its first use.
+
+Decides nothing. Most brokers start before anyone asks for a group or a transaction, and many never serve one: a start
+pays neither the time nor the memory for what it does not need. Which parts are late:
+
+    | part                     | made with                                                                         |
+    |--------------------------|-----------------------------------------------------------------------------------|
+    | groups                   | the first word of the offsets topic, or the first request about a group           |
+    | transactions             | the first word of the transactions topic, or the first request about one          |
+    | moves of logs            | the first AlterReplicaLogDirs                                                     |
+    | an API's handler         | the first request of the API (`api/loader.py`)                                    |
+    | a ZooKeeper, or a client | the settings say which of the two a broker needs (`runtime/server.py`)            |
+
+The import stands in the function that makes the part, and nowhere else; whoever only names the part's type imports it
+under TYPE_CHECKING. `tests/integration/broker/test_imports_of_a_start.py` counts what a start imports.
+
+    I1  who looks after a part, on a timer or at the end, asks for `made`: a part that nobody used is not made for that
+    I2  making a part reads no clock, starts no task and draws nothing: when it is made changes nothing else
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Late(Generic[_T_co]):
+    """Called, it returns the part; `make` makes it in the first call."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], _T_co]) -> None:
+        self._make = make
+        self._made: _T_co | None = None
+
+    def __call__(self) -> _T_co:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    @property
+    def made(self) -> _T_co | None:
+        """The part if it was made, else None."""
+        return self._made
+
+
+async def every(interval_ms: int, late: Late[_T], work: Callable[[_T], Awaitable[None]]) -> None:
+    """Has a part do `work` every `interval_ms`, from when it was made on, until it is cancelled."""
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        part = late.made
+        if part is not None:
+            await work(part)

@@ -1,0 +1,61 @@
+"""What `kavka up` imports before it says that it is ready: a start pays for each module in time and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+KAVKA_MODULES: Final = 225
+"""The budget. Modules of Python and of other packages are not in it: their number is another with each version.
+
+Before you raise it: can what is new be a late part (`kavka.broker.late`)?
+"""
+LATE: Final = (
+    "kavka.broker.api.groups",
+    "kavka.broker.assembly.group_room",
+    "kavka.broker.assembly.transaction_room",
+    "kavka.broker.upkeep.log_moves",
+    "kavka.coordinator",
+    "kavka.runtime.zookeeper_server",
+    "kavka.zookeeper.client",
+)
+PROGRAM: Final = """
+import os, signal, sys
+
+class UntilReady:
+    def write(self, text):
+        if "is ready" in text:
+            sys.__stdout__.write("\\n".join(sys.modules))
+            os.kill(os.getpid(), signal.SIGTERM)
+        return len(text)
+
+    def __getattr__(self, name):
+        return getattr(sys.__stdout__, name)
+
+sys.stdout = UntilReady()
+from kavka.cli.main import main
+sys.exit(main(["up", "--port", "0", "--data", sys.argv[1]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    data: Path = tmp_path_factory.mktemp("data")
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(data)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode in (0, 143), ended.stderr
+    return [name for name in ended.stdout.split() if name.partition(".")[0] == "kavka"]
+
+
+def test_a_start_keeps_its_budget_of_modules(imported: list[str]) -> None:
+    assert 100 < len(imported) <= KAVKA_MODULES, imported
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_a_start_does_not_import_what_comes_with_the_first_use(imported: list[str], late: str) -> None:
+    assert [name for name in imported if f"{name}.".startswith(f"{late}.")] == []
