@@ -89,7 +89,7 @@ def _files(path: str) -> list[str]:
         return [path]
     found = sorted(os.path.join(path, name) for name in os.listdir(path) if _reader_of(name) is not None)
     if not found:
-        raise Failure(f"{path}: no file of a log is in it", "name a partition's directory, for example logs/orders-0")
+        raise Failure(f"{path} holds no log files", "name a partition's directory, for example logs/orders-0")
     return found
 
 

@@ -329,7 +329,7 @@ async def _pieces(source: str, delimiter: bytes) -> AsyncIterator[tuple[list[byt
         rest = whole.pop()
         if len(rest) > MAX_RECORD_BYTES:
             raise Failure(
-                f"{source}: a record of more than {MAX_RECORD_BYTES} bytes",
+                f"{source}: a record has more than {MAX_RECORD_BYTES} bytes",
                 "give the delimiter with -D, or --whole-files",
             )
         yield whole, len(data)
@@ -345,7 +345,10 @@ async def _whole(source: str) -> AsyncIterator[tuple[list[bytes], int]]:
         parts.append(data)
         size_bytes += len(data)
         if size_bytes > MAX_RECORD_BYTES:
-            raise Failure(f"{source}: more than {MAX_RECORD_BYTES} bytes are no record", "leave --whole-files out")
+            raise Failure(
+                f"{source}: it has more than the {MAX_RECORD_BYTES} bytes that a record may have",
+                "leave --whole-files out",
+            )
     yield [b"".join(parts)], size_bytes
 
 

@@ -122,7 +122,7 @@ def simulate(
         wish = _wish(seed, scenario, brokers, hours, faults)
     # The file to shrink into is not made where nothing is broken, and may be the one that is played.
     if shrink is not None and not os.access(os.path.dirname(os.path.abspath(shrink)), os.W_OK):
-        raise Failure(f"{shrink} cannot be written", "name a file in a directory that is there, and yours")
+        raise Failure(f"{shrink} cannot be written", "name a file in an existing directory that you may write to")
     for path in filter(None, (trace, page)):
         require_writable(path)  # A mistake in a name is reported before the run, not after it.
     if not as_json:

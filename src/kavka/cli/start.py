@@ -279,7 +279,7 @@ def listeners_of(plan: Start, port: int, *, distance: int = 0) -> dict[str, str]
     """
     everywhere = plan.host in ALL_INTERFACES
     if everywhere and plan.advertise is None:
-        raise WrongUsage(f"--host {plan.host} listens on all interfaces: say with --advertise which name clients use")
+        raise WrongUsage(f"--host {plan.host} listens on all interfaces: name the address for clients with --advertise")
     settings = {"listeners": f"PLAINTEXT://{address('' if everywhere else plan.host, port)}"}
     if plan.advertise is not None:
         name, colon, own_port = plan.advertise.rpartition(":")

@@ -116,7 +116,7 @@ def broker_count(plan: Start) -> int:
     found = _brokers_in(plan.data)
     if plan.brokers and plan.brokers < found:
         raise TooFewBrokers(
-            f"{plan.data} holds {found} brokers, {plan.brokers} were asked for: the others' replicas would be missing"
+            f"{plan.data} has {found} brokers, and --brokers is {plan.brokers}: the others' replicas would be missing"
         )
     return plan.brokers or found or 1
 
@@ -143,7 +143,9 @@ def settings_of_broker(plan: Start, broker_id: int, count: int) -> dict[str, str
         raise WrongUsage(f"--set: {problem}") from problem
     for name in (*OF_ONE_BROKER, *WITH_AN_ENSEMBLE):
         if name in asked:
-            raise WrongUsage(f"--set {name} is not for several brokers on one embedded ZooKeeper: use `kavka server`")
+            raise WrongUsage(
+                f"--set {name} is not possible with several brokers on one embedded ZooKeeper: use `kavka server`"
+            )
     replicas = min(3, count)
     # One replica may be down: of three two must be in sync, of two one.
     in_sync = max(1, replicas - 1)

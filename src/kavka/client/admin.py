@@ -484,7 +484,7 @@ class Admin:
 
         def request(version: int) -> UpdateFeaturesRequest:
             if version < 1 and (validate_only or kind is FeatureUpdateKind.UNSAFE_DOWNGRADE):
-                raise RequestError(ErrorCode.UNSUPPORTED_VERSION, "the broker is too old for that (KIP-778)")
+                raise RequestError(ErrorCode.UNSUPPORTED_VERSION, "the broker is too old for this operation (KIP-778)")
             return UpdateFeaturesRequest(
                 timeout_ms=OPERATION_TIMEOUT_MS,
                 feature_updates=[

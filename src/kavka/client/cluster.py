@@ -97,7 +97,7 @@ def parse_bootstrap(text: str, *, default_port: int = 9092) -> list[tuple[str, i
         if not colon or entry.endswith("]"):
             host, port = entry, str(default_port)
         if not port.isdigit() or not 0 < int(port) < 65536 or not host.strip("[]"):
-            raise ValueError(f"{entry!r} is no host:port")
+            raise ValueError(f"{entry!r} is not host:port")
         addresses.append((host.strip("[]"), int(port)))
     if not addresses:
         raise ValueError(f"no host:port in {text!r}")

@@ -78,7 +78,9 @@ class BrokerConnection(RequestPipeline):
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
                 raw = await network.connect(host, port, max_frame_bytes=settings.max_frame_bytes)
         except TimeoutError as failure:
-            raise ConnectionFailed(f"{address} did not accept within {settings.connect_timeout_ms} ms") from failure
+            raise ConnectionFailed(
+                f"{address} did not accept the connection within {settings.connect_timeout_ms} ms"
+            ) from failure
         connection = cls(raw, address, settings)
         try:
             await connection._negotiate()
@@ -102,7 +104,7 @@ class BrokerConnection(RequestPipeline):
         if version < max(known.min_version, theirs.lowest):
             raise RequestError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{known.name}: the broker at {self.address} speaks {theirs.lowest} to {theirs.highest}, "
+                f"{known.name}: the broker at {self.address} supports versions {theirs.lowest} to {theirs.highest}, "
                 f"this client {known.min_version} to {known.max_version if highest is None else highest}",
             )
         return version
@@ -185,7 +187,7 @@ class BrokerConnection(RequestPipeline):
         if answer.error_code != ErrorCode.NONE:
             offered = ", ".join(answer.mechanisms) or "none"
             raise RequestError(
-                ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{self.address} does not take {name}; it takes {offered}"
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{self.address} does not accept {name}; it offers {offered}"
             )
         messages = exchange(sasl, new_nonce())
         out = next(messages)
@@ -214,7 +216,7 @@ class BrokerConnection(RequestPipeline):
         try:
             return decode(ApiVersionsResponse, body, 0 if refused else version)
         except ProtocolViolation as failure:
-            raise ConnectionFailed(f"{self.address} gave no answer of Kafka's protocol: {failure}") from failure
+            raise ConnectionFailed(f"{self.address} did not answer in Kafka's protocol: {failure}") from failure
 
     async def _exchange(self, known: Api, version: int, message: Message, timeout_ms: int) -> bytes:
         """Sends one request and waits for the frame of its answer."""

@@ -72,7 +72,7 @@ async def list_offsets(
         missing = [partition for partition in timestamps if partition not in found]
         if missing:
             await cluster.refresh_quietly()
-            raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, f"{missing[0]} was left out of an answer")
+            raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, f"{missing[0]} is missing in the answer")
 
     await cluster.retry(ask_all, what="list offsets")
     return {partition: found[partition] for partition in timestamps}

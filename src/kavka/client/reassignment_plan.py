@@ -251,13 +251,13 @@ def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
 def from_json(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     """What `to_json`, or Kafka's tool, wrote; empty where nothing is to be moved. Raises MalformedPlan."""
     if not text.strip():
-        raise MalformedPlan("it is empty: no plan was made")
+        raise MalformedPlan("it is empty")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise MalformedPlan(f"it is no JSON: {problem}") from problem
+        raise MalformedPlan(f"it is not valid JSON: {problem}") from problem
     if not isinstance(document, dict) or document.get("version", 1) != 1:
-        raise MalformedPlan('it is no reassignment: {"version":1,"partitions":[...]} is expected')
+        raise MalformedPlan('it is not a reassignment: {"version":1,"partitions":[...]} is expected')
     entries = document.get("partitions")
     if not isinstance(entries, list):
         raise MalformedPlan('it has no list of "partitions"')
@@ -272,13 +272,13 @@ def from_json(text: str) -> dict[TopicPartition, tuple[int, ...]]:
 
 def _entry(entry: Any, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
     if not isinstance(entry, dict):
-        raise MalformedPlan(f"{where} is no object: {entry!r}")
+        raise MalformedPlan(f"{where} is not an object: {entry!r}")
     topic, number, replicas = entry.get("topic"), entry.get("partition"), entry.get("replicas")
     if not isinstance(topic, str) or type(number) is not int:
         raise MalformedPlan(f'{where} lacks "topic" or "partition": {entry!r}')
     partition = TopicPartition(topic, number)
     if not isinstance(replicas, list) or not replicas or any(type(each) is not int for each in replicas):
-        raise MalformedPlan(f'{where}, {partition}: "replicas" is to be a list of broker ids, at least one')
+        raise MalformedPlan(f'{where}, {partition}: "replicas" must be a list of at least one broker id')
     if len(set(replicas)) != len(replicas):
         raise MalformedPlan(f"{where}, {partition}: a broker is named twice: {replicas}")
     directories = entry.get("log_dirs", [])

@@ -60,11 +60,11 @@ def _scram(settings: SaslSettings, nonce: str) -> Exchange:
     try:
         combined, salt, iterations = fields["r"], b64decode(fields["s"], validate=True), int(fields["i"])
     except (KeyError, ValueError, BadBase64) as error:
-        raise _refused(settings, f"the broker's challenge {server_first!r} is none of SCRAM's") from error
+        raise _refused(settings, f"the broker's challenge {server_first!r} is not a SCRAM challenge") from error
     if not combined.startswith(nonce) or combined == nonce:
         raise _refused(settings, "the broker's nonce does not continue the client's")
     if not 0 < iterations <= MAX_ITERATIONS:
-        raise _refused(settings, f"the broker asks for {iterations} iterations, at most {MAX_ITERATIONS} are done")
+        raise _refused(settings, f"the broker asks for {iterations} iterations, at most {MAX_ITERATIONS} are allowed")
     salted = hashlib.pbkdf2_hmac(name, settings.password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", name)
     without_proof = f"c={b64encode(b'n,,').decode()},r={combined}"

@@ -163,7 +163,7 @@ class ProducerTransaction:
         if self.state is TransactionPhase.BROKEN:
             raise TransactionBroken(f"the transaction must be aborted: {self._why}") from self._why
         if self.state is not TransactionPhase.OPEN:
-            raise WrongState(f"the transactional producer is {self.state.value}: begin_transaction comes first")
+            raise WrongState(f"the transactional producer is {self.state.value}: call begin_transaction first")
 
     def _check_alive(self) -> None:
         if self.state is TransactionPhase.FENCED:
@@ -456,7 +456,7 @@ class ProducerTransaction:
 
     def _require_producer(self) -> tuple[int, int]:
         if self.producer is None:
-            raise WrongState("init_transactions comes first")
+            raise WrongState("call init_transactions first")
         return self.producer
 
     def _become_ready(self) -> None:

@@ -84,7 +84,7 @@ class ConsoleSettings:
         seen: set[str] = set()
         for each in self.clusters:
             if each.name in seen:
-                raise ConfigError(f"cluster {each.name!r} is there twice")
+                raise ConfigError(f"cluster {each.name!r} is given twice")
             seen.add(each.name)
 
     @property

@@ -311,9 +311,9 @@ class Controller:
         """Only a bug ends it before `stop` does."""
         if not running.cancelled() and (failure := running.exception()) is not None:
             if self._active is not None:
-                self._active.term.end("its events are handled no more")
+                self._active.term.end("it no longer handles its events")
             running.get_loop().call_exception_handler(
-                {"message": "the controller's events are handled no more", "exception": failure, "task": running}
+                {"message": "the controller no longer handles its events", "exception": failure, "task": running}
             )
 
     async def _handle(self, event: ControllerEvent) -> None:

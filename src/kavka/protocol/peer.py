@@ -58,7 +58,9 @@ class PeerConnection(RequestPipeline):
             async with asyncio.timeout(connect_timeout_ms / 1000):
                 connection = await network.connect(host, port, max_frame_bytes=max_frame_bytes)
         except TimeoutError as failure:
-            raise ConnectionFailed(f"{address} did not accept within {connect_timeout_ms} ms") from failure
+            raise ConnectionFailed(
+                f"{address} did not accept the connection within {connect_timeout_ms} ms"
+            ) from failure
         return cls(connection, address, client_id)
 
     async def wait_closed(self) -> ConnectionFailed:

@@ -43,7 +43,7 @@ class TlsNetwork:
             ) from error
         except ssl.SSLCertVerificationError as error:
             raise ConnectionFailed(
-                f"the certificate of {host}:{port} is not to be believed: {error.verify_message}"
+                f"the certificate of {host}:{port} cannot be verified: {error.verify_message}"
             ) from error
         except ssl.SSLError as error:
             raise ConnectionFailed(

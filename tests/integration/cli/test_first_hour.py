@@ -100,7 +100,7 @@ def test_a_plan_that_cannot_be_made_writes_nothing(run: Run, topic: str, tmp_pat
     assert not file.exists()
     run("reassign", "plan", "--topic", topic, "-o", str(file))
     assert json.loads(file.read_text())["version"] == 1
-    assert b"it is empty: no plan was made" in run("reassign", "execute", "-", status=1).stderr
+    assert b"it is empty" in run("reassign", "execute", "-", status=1).stderr
 
 
 # Settings

@@ -131,7 +131,7 @@ def test_fewer_brokers_than_the_directory_has_are_refused(tmp_path: Path) -> Non
         assert ended(process) == 0
     result = run_alone("up", "--brokers", "2", "--data", str(data))
     assert result.returncode == 1
-    assert b"holds 3 brokers, 2 were asked for" in result.stderr
+    assert b"has 3 brokers, and --brokers is 2" in result.stderr
     assert b"Next: leave --brokers out" in result.stderr
 
 

@@ -428,7 +428,7 @@ class TestMessages:
         assert "11 Order" in everything
         reasons = [live.client().get(f"/c/live/topics/schemas/messages/0/{offset}").text for offset in (2, 4)]
         assert "schema 9" in reasons[0]
-        assert "does not read it" in reasons[0]
+        assert "cannot decode it" in reasons[0]
         assert "no JSON behind the prefix" in reasons[1]
 
     def test_a_live_tail_of_a_flood_shows_a_few_and_counts_the_others(self, live: Live) -> None:

@@ -242,12 +242,12 @@ def test_a_broker_that_dies_in_the_middle_is_given_up_and_its_throttle_lifted_wh
     live.wait(path, "moving")
     eventually("it copies", lambda: 3 in live.replicas("dying")[0])
     live.cluster.kill(3)
-    eventually("said", lambda: "broker 3 is away" in live.log(path), every_s=0.3)
+    eventually("said", lambda: "broker 3 is not alive" in live.log(path), every_s=0.3)
     live.wait(path, "clearing", timeout_s=120)
     eventually("waits", lambda: "is lifted when it is back" in live.log(path), every_s=0.3)
     live.cluster.start(3)
     live.wait(path, "partial")
-    assert "which was to copy it, is away" in live.log(path)
+    assert "which should copy it, is not alive" in live.log(path)
     assert live.throttles("dying", "going") == []
     assert set(live.replicas("dying")[0]) == {1, 2}
 
@@ -260,7 +260,7 @@ def test_a_cluster_that_goes_away_and_comes_back_is_waited_for(live: Live) -> No
     live.wait(path, "moving")
     eventually("it copies", lambda: 3 in live.replicas("away")[0])
     live.cluster.kill(*live.cluster.running)
-    eventually("said", lambda: "does not do its part" in live.log(path), timeout_s=60, every_s=0.5)
+    eventually("said", lambda: "cannot do this now" in live.log(path), timeout_s=60, every_s=0.5)
     assert live.state(path) == "moving"
     live.cluster.start(1, 2, 3, 4)
     eventually("over", lambda: live.state(path) in ("done", "partial"), timeout_s=90, every_s=0.5)

@@ -132,7 +132,7 @@ def test_directories_of_two_clusters_are_refused() -> None:
 
 def test_a_directory_of_another_broker_is_refused_with_both_ids_and_what_to_do() -> None:
     with pytest.raises(
-        ConfigError, match=r"/a/meta.properties is of broker 5, and this broker is 1.*--set broker.id=5"
+        ConfigError, match=r"/a/meta.properties belongs to broker 5, and this broker is 1.*--set broker.id=5"
     ):
         plan([directory(broker_id=5)], 1)
 

@@ -50,7 +50,7 @@ def test_a_command_that_is_not_clear_is_refused_with_the_next_step(
     ("content", "problem"),
     [
         (None, "No such file"),
-        (b"{", "no JSON"),
+        (b"{", "not valid JSON"),
         (b"\xff\xfe", "codec can't decode"),
         (b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "at least one"),
     ],

@@ -18,7 +18,7 @@ from kavka.cli.session import with_cluster
             "write -b a:9092,b:9092",
         ),
         ("http://host:9092/path", "an address is HOST:PORT, without http://", "write -b host:9092"),
-        ("host:port", "'host:port' is no host:port", "host:port,host:port"),
+        ("host:port", "'host:port' is not host:port", "host:port,host:port"),
     ],
 )
 def test_addresses_that_are_none_are_refused_with_what_to_write(addresses: str, problem: str, step: str) -> None:

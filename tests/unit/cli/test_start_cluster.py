@@ -111,7 +111,7 @@ def test_a_directory_grows_and_broker_1_stays_where_a_single_one_was(tmp_path: P
 @pytest.mark.parametrize("asked", [1, 2])
 def test_fewer_brokers_than_a_directory_has_are_refused(tmp_path: Path, asked: int) -> None:
     lay(tmp_path, "broker-1/logs", "broker-2/logs", "broker-3/logs")
-    with pytest.raises(TooFewBrokers, match=f"holds 3 brokers, {asked} were asked for"):
+    with pytest.raises(TooFewBrokers, match=f"has 3 brokers, and --brokers is {asked}"):
         broker_count(Start(data=str(tmp_path), brokers=asked))
 
 

@@ -139,12 +139,12 @@ def test_the_json_is_that_of_kafkas_tool() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "it is empty: no plan was made"),
-        ("{", "no JSON"),
-        ("[]", "no reassignment"),
-        ('{"version":2,"partitions":[]}', "no reassignment"),
+        ("", "it is empty"),
+        ("{", "not valid JSON"),
+        ("[]", "not a reassignment"),
+        ('{"version":2,"partitions":[]}', "not a reassignment"),
         ('{"version":1}', "no list"),
-        ('{"version":1,"partitions":[7]}', "entry 0 of its partitions is no object"),
+        ('{"version":1,"partitions":[7]}', "entry 0 of its partitions is not an object"),
         ('{"version":1,"partitions":[{"topic":"t","replicas":[1]}]}', 'lacks "topic" or "partition"'),
         ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "at least one"),
         ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":["1"]}]}', "list of broker ids"),

@@ -66,7 +66,7 @@ class TestForms:
 
     def test_text_that_only_begins_like_json_is_text(self) -> None:
         assert decode(b"{not json").kind == "text"
-        assert decode(b"{not json", Format.JSON).problem == "this is no JSON"
+        assert decode(b"{not json", Format.JSON).problem == "this is not valid JSON"
 
     def test_a_number_alone_is_text_with_a_value(self) -> None:
         found = decode(b"42")
@@ -159,7 +159,7 @@ class TestSchemas:
         for data in (avro(PERSON, {"name": "Ada", "age": 36})[:-1], avro(PERSON, {"name": "Ada", "age": 1}) + b"more"):
             found = decode(data, schema=schema)
             assert found.kind in ("text", "hex")
-            assert found.problem.startswith("schema 7 does not read it")
+            assert found.problem.startswith("schema 7 cannot decode it")
 
     def test_avro_that_refers_to_itself_a_hundred_thousand_times(self) -> None:
         text = '{"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}'

@@ -294,14 +294,14 @@ class TestProgress:
         moving = row(state=MoveState.MOVING)
         soon = self.look([moving], cluster, away={3: 900})
         assert soon.call_off == []
-        assert soon.rows[0].remark == "broker 3 is away"
+        assert soon.rows[0].remark == "broker 3 is not alive"
         late = self.look([moving], cluster, now_ms=900 + AWAY_MS, away={3: 900})
         assert late.call_off == [tp(0)]
         assert late.rows[0].state is MoveState.CALLING_OFF
         del cluster.under_way[tp(0)]
         end = self.look([late.rows[0]], cluster, now_ms=901 + AWAY_MS, away={3: 900})
         assert end.rows[0].state is MoveState.SKIPPED
-        assert "broker 3, which was to copy it, is away" in end.rows[0].remark
+        assert "broker 3, which should copy it, is not alive" in end.rows[0].remark
         assert end.is_over
 
     def test_nothing_copied_for_long_is_said_once(self) -> None:
@@ -469,8 +469,10 @@ class TestStore:
     def test_states_of_partitions_stand_in_the_log(self, store: JobStore) -> None:
         job = add(store)
         moves = store.moves(job.number)
-        store.update_moves(job.number, [moves[0]._replace(state=MoveState.SKIPPED, remark="broker 3 is away")], 3000)
-        assert store.events(job.number)[-1] == (3000, "orders-0: skipped (broker 3 is away)")
+        store.update_moves(
+            job.number, [moves[0]._replace(state=MoveState.SKIPPED, remark="broker 3 is not alive")], 3000
+        )
+        assert store.events(job.number)[-1] == (3000, "orders-0: skipped (broker 3 is not alive)")
 
 
 async def until(happens: Callable[[], bool]) -> None:

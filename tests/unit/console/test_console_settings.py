@@ -48,9 +48,9 @@ def test_a_file_has_clusters_and_settings() -> None:
         ("[health]\ndisk_free_percent = -1", "expected 0 or more"),
         ('[[cluster]]\nname = "a"', "bootstrap is missing"),
         ('[[cluster]]\nname = "a/b"\nbootstrap = "h:1"', "cluster name 'a/b'"),
-        ('[[cluster]]\nname = "a"\nbootstrap = "h:x"', "'h:x' is no host:port"),
+        ('[[cluster]]\nname = "a"\nbootstrap = "h:x"', "'h:x' is not host:port"),
         ('[[cluster]]\nname = "a"\nbootstrap = "h:1"\nread_only = "yes"', "read_only is 'yes', expected bool"),
-        ('[[cluster]]\nname = "a"\nbootstrap = "h:1"\n[[cluster]]\nname = "a"\nbootstrap = "h:1"', "there twice"),
+        ('[[cluster]]\nname = "a"\nbootstrap = "h:1"\n[[cluster]]\nname = "a"\nbootstrap = "h:1"', "given twice"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, words: str) -> None:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kavka
-from kavka.console.look.sentence_translation import MAX_TEXT, Value, forms, kind_of, said_in_chinese
+from kavka.console.look.sentence_translation import FORMER_FILE, MAX_TEXT, Value, forms, kind_of, said_in_chinese
 
 FORMS = forms()
+FORMER_FORMS = forms(FORMER_FILE)
 
 
 def normal(form: str) -> str:
@@ -46,18 +47,24 @@ def test_every_form_is_one_that_the_code_has() -> None:
     assert not [form for form in FORMS if normal(form) not in there]
 
 
+def test_a_former_form_is_one_that_the_code_has_no_longer() -> None:
+    there = {collapsed(each) for each in sentences_of_the_code()}
+    assert not [form for form in FORMER_FORMS if normal(form) in there]
+
+
 def test_a_translation_has_the_values_of_its_form_and_no_others() -> None:
     def fields(text: str) -> set[str]:
         return {name for _piece, name, *_ in Formatter().parse(text) if name}
 
-    assert not [form for form, said in FORMS.items() if fields(form) != fields(said)]
+    known = {**FORMER_FORMS, **FORMS}
+    assert not [form for form, said in known.items() if fields(form) != fields(said)]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, *FORMER_FORMS])
 def test_a_sentence_is_said_by_its_own_form(form: str) -> None:
     values = {name: value_of(name, place) for place, (_piece, name, *_) in enumerate(Formatter().parse(form)) if name}
     said = {name: "从未" if value == "never" else value for name, value in values.items()}
-    assert said_in_chinese(form.format(**values)) == FORMS[form].format(**said)
+    assert said_in_chinese(form.format(**values)) == {**FORMER_FORMS, **FORMS}[form].format(**said)
 
 
 def value_of(name: str, place: int) -> str:

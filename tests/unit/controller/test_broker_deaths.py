@@ -47,7 +47,7 @@ def test_a_killed_leader_is_replaced_long_before_its_session_is_over(tmp_path: P
         assert list(context.brokers) == [1, 3]
         assert not context.unreachable
         assert cluster[1].reasons(DecisionKind.BROKER_UNREACHABLE)
-        assert cluster[1].reasons(DecisionKind.BROKER_WENT) == ["broker 2: its session is over"]
+        assert cluster[1].reasons(DecisionKind.BROKER_WENT) == ["broker 2: its session ended"]
 
     run(tmp_path, scenario)
 

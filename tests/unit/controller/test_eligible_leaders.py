@@ -131,7 +131,7 @@ def test_one_of_several_in_sync_replicas_that_is_back_uncleanly_leaves_the_isr_a
     result = change(state(1, (1, 2, 3)), (1, 2, 3), unclean=(3,))
     assert led(result) == (1, (1, 2))
     assert result is not None
-    assert "[3] were not stopped cleanly" in result.why
+    assert "[3] did not stop cleanly" in result.why
 
 
 def test_one_that_is_back_uncleanly_leaves_the_elr() -> None:

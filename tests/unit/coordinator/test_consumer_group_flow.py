@@ -337,7 +337,7 @@ def test_each_epoch_of_the_group_says_what_it_comes_from() -> None:
             "the topics that its members read have changed",
             "member two leaves",
         ]
-        assert told[4].why.startswith("member one is thrown out: ")
+        assert told[4].why.startswith("member one is removed: ")
         assert [(each.members_before, each.members) for each in told] == [(0, 1), (1, 2), (2, 2), (2, 1), (1, 0)]
         assert [each.generation for each in told[:-1]] == [each.generation_before for each in told[1:]]
 

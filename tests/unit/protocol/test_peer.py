@@ -111,7 +111,7 @@ def test_nobody_listening_is_told_apart_from_other_failures() -> None:
 def test_a_host_that_does_not_answer_is_given_up_in_time() -> None:
     world = World()
     world.network.cut("near", "far")
-    with pytest.raises(ConnectionFailed, match="did not accept within 1000 ms"):
+    with pytest.raises(ConnectionFailed, match="did not accept the connection within 1000 ms"):
         world.run(world.open(), within_s=1.1)
 
 

@@ -101,7 +101,7 @@ def test_a_former_leaders_uncommitted_tail_goes_and_the_logs_are_the_same_byte_f
     (decision,) = first.told(DecisionKind.LOG_TRUNCATED)
     assert decision.before["log_end_offset"] == 4
     assert decision.after["log_end_offset"] == 1
-    assert "no record is cut off" not in decision.why
+    assert "no record is removed" not in decision.why
     assert (first.fetchers.counts.truncations, first.fetchers.counts.truncations_below_high_watermark) == (1, 0)
 
 
@@ -142,7 +142,7 @@ def test_an_epoch_without_records_is_forgotten_and_told_as_just_that() -> None:
     world.run_until(lambda: bool(world.node(1).told(DecisionKind.LOG_TRUNCATED)))
     (decision,) = world.node(1).told(DecisionKind.LOG_TRUNCATED)
     assert decision.before["log_end_offset"] == decision.after["log_end_offset"] == 1
-    assert decision.why.endswith("; no record is cut off, an epoch without records is forgotten")
+    assert decision.why.endswith("; no record is removed, only an epoch without records")
 
 
 def test_a_follower_that_missed_epochs_of_the_same_leader_looks_where_the_logs_part() -> None:

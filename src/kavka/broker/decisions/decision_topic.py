@@ -94,7 +94,7 @@ class ReplicatedDecisionTopic:
         leader = published.state.leader
         error = await (self._append_here(batch) if leader == self._connector.own_id else self._produce(batch, leader))
         if error is not ErrorCode.NONE:
-            raise RequestError(error, f"broker {leader} did not take decisions")
+            raise RequestError(error, f"broker {leader} did not accept the decisions")
 
     def close(self) -> None:
         self._connector.close()

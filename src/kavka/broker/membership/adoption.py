@@ -210,8 +210,8 @@ def plan(directories: Sequence[FoundDirectory], broker_id: int) -> Plan:
         found = directory.identity.broker_id
         if found is not None and found != broker_id:
             raise ConfigError(
-                f"{path} is of broker {found}, and this broker is {broker_id}: start it with `--set broker.id={found}` "
-                "to take over its topics, or name another directory in log.dirs"
+                f"{path} belongs to broker {found}, and this broker is {broker_id}: start it with `--set "
+                f"broker.id={found}` to take over its topics, or name another directory in log.dirs"
             )
         if directory.identity.cluster_id is not None:
             cluster_ids.setdefault(directory.identity.cluster_id, path)
@@ -320,8 +320,9 @@ def _topic(
         if log.topic_id != with_id[0].topic_id:
             raise InconsistentMetadata(
                 f"{homes[log.topic_partition]}/{log.topic_partition}",
-                f"is of another topic {name!r} than {homes[with_id[0].topic_partition]}/{with_id[0].topic_partition}, "
-                "their topic ids differ: move away the ones of the topic that was deleted",
+                f"belongs to another topic {name!r} than "
+                f"{homes[with_id[0].topic_partition]}/{with_id[0].topic_partition}, their topic ids differ: move "
+                "away the logs of the deleted topic",
             )
     return FoundTopic(
         name,
@@ -435,7 +436,7 @@ def _require_readable(filesystem: FileSystem, path: str, files: Iterable[str]) -
         if magic and magic[0] < MAGIC:
             raise StorageError(
                 f"{path}/{name}",
-                f"has records in message format {magic[0]}, written for Kafka before 0.11, and only {MAGIC} is read: "
+                f"has records in message format {magic[0]}, of Kafka before 0.11, but only format {MAGIC} can be read: "
                 "move the partition's directory away to start without it",
             )
 

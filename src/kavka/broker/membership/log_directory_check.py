@@ -120,7 +120,7 @@ def require_logs(
         raise LogsElsewhere(
             ",".join(left_out),
             f"broker {broker_id} has its logs in {', '.join(left_out)}, and log.dirs={log_dirs} is new: "
-            "the broker would begin without a record",
+            "the broker would start without its records",
         )
     here = set(_logs(filesystem, present, claims))
     for directory in left_out:
@@ -132,7 +132,7 @@ def require_logs(
             raise LogsElsewhere(
                 directory,
                 f"broker {broker_id} has its log of {missing[0]}{more} in {directory}, which log.dirs={log_dirs} "
-                "leaves out: the broker would begin without these records",
+                "leaves out: the broker would start without these records",
             )
 
 

@@ -154,7 +154,8 @@ class Registrar:
                     DecisionKind.SESSION_EXPIRED,
                     self._ports.wall_ms(),
                     self._broker_id,
-                    "ZooKeeper did not hear of this broker in zookeeper.session.timeout.ms; it registers anew",
+                    "ZooKeeper heard nothing from this broker for zookeeper.session.timeout.ms; the broker registers "
+                    "again",
                     about_broker=self._broker_id,
                     before={"broker_epoch": self.broker_epoch},
                     evidence={"zookeeper.session.timeout.ms": timeout_ms},

@@ -179,7 +179,7 @@ class ClientTelemetry:
         """Takes what a client pushed. Raises RequestError as in the module's table."""
         if client_instance_id == NO_INSTANCE:
             self.refused += 1
-            raise RequestError(ErrorCode.INVALID_REQUEST, "metrics are pushed under a client instance id")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "a push of metrics needs a client instance id")
         client = self._client(client_instance_id, identity)
         try:
             self._check(client, now_ms, push)
@@ -203,19 +203,21 @@ class ClientTelemetry:
 
     def _check(self, client: _Client, now_ms: int, push: CompressedPush) -> None:
         if client.has_ended:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "the client has said before that it ends")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "the client has already announced its end")
         asked_ms, pushed_ms = client.asked_ms, client.pushed_ms
         has_just_asked = asked_ms is not None and (pushed_ms is None or asked_ms > pushed_ms)
         is_early = pushed_ms is not None and now_ms - pushed_ms < client.assignment.interval_ms
         if is_early and not has_just_asked and not push.is_last:
-            raise RequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "it pushed before its interval was over")
+            raise RequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the client pushed before its interval was over")
         client.pushed_ms = now_ms
         if push.subscription_id != client.assignment.subscription_id:
             raise RequestError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"subscription {push.subscription_id} is not known")
         if push.codec != Compression.NONE and push.codec not in ACCEPTED_COMPRESSION:
             raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {push.codec} is not offered")
         if len(push.metrics) > self._max_bytes():
-            raise RequestError(ErrorCode.TELEMETRY_TOO_LARGE, f"{len(push.metrics)} bytes, over telemetry.max.bytes")
+            raise RequestError(
+                ErrorCode.TELEMETRY_TOO_LARGE, f"the push has {len(push.metrics)} bytes, more than telemetry.max.bytes"
+            )
 
     def _inflate(self, codec: int, metrics: bytes) -> bytes:
         try:

@@ -85,7 +85,7 @@ class DirectoryFailures:
                 DecisionKind.LOG_DIRECTORY_OFFLINE,
                 self._ports.wall_ms(),
                 self._broker_id,
-                f"log directory {directory} failed, and is used no more until this broker is restarted: {why}",
+                f"log directory {directory} failed and stays offline until this broker restarts: {why}",
                 about_broker=self._broker_id,
                 evidence={"directory": directory, "left": tuple(self._logs.live_directories)},
             )

@@ -188,7 +188,7 @@ def settings(values: Values, name: str) -> dict[str, str]:
         if not equals or not setting.strip():
             raise Refused(f"{line[:80]!r} is not name=value")
         if setting.strip() in found:
-            raise Refused(f"{setting.strip()} is there twice")
+            raise Refused(f"{setting.strip()} is given twice")
         found[setting.strip()] = value.strip()
     return found
 

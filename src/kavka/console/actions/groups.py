@@ -285,7 +285,7 @@ def time_ms(said: str) -> int:
             int(moment.timestamp() * 1000) if moment.tzinfo is not None else int(moment.astimezone().timestamp() * 1000)
         )
     except (ValueError, OverflowError, OSError) as problem:
-        raise Refused(f"{said[:60]!r} is no time: write it like 2026-11-21T10:00:00+00:00") from problem
+        raise Refused(f"{said[:60]!r} is not a time: write it like 2026-11-21T10:00:00+00:00") from problem
 
 
 def _row(target: Target) -> Change:

@@ -152,22 +152,24 @@ def as_bytes(said: str, form: str) -> bytes:
             try:
                 json.loads(said)
             except json.JSONDecodeError as problem:
-                raise Refused(f"this is no JSON from line {problem.lineno}, column {problem.colno} on") from problem
+                raise Refused(
+                    f"this is not valid JSON from line {problem.lineno}, column {problem.colno} on"
+                ) from problem
             except (ValueError, RecursionError) as problem:
-                raise Refused(f"this is no JSON: {problem}") from problem
+                raise Refused(f"this is not valid JSON: {problem}") from problem
             return said.encode("utf-8", "surrogatepass")
         case "hex":
             try:
                 return bytes.fromhex(said)
             except ValueError as problem:
-                raise Refused(f"this is no hex: {problem}") from problem
+                raise Refused(f"this is not valid hex: {problem}") from problem
         case "base64":
             try:
                 return base64.b64decode("".join(said.split()), validate=True)
             except (binascii.Error, ValueError) as problem:
-                raise Refused(f"this is no base64: {problem}") from problem
+                raise Refused(f"this is not valid base64: {problem}") from problem
         case _:
-            raise Refused(f"{form[:20]!r} is no form: {', '.join(FORMS)}")
+            raise Refused(f"{form[:20]!r} is not a form: choose one of {', '.join(FORMS)}")
 
 
 def headers_of(said: str) -> list[Header]:

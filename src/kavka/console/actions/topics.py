@@ -215,7 +215,7 @@ class AlterConfig(Action):
             return ConfigResource(ResourceType.TOPIC, values["topic"])
         broker = values.get("broker", "")
         if broker and not broker.isdecimal() and broker != "all":
-            raise Refused(f"{broker[:40]!r} is no broker")
+            raise Refused(f"{broker[:40]!r} is not a broker")
         if not broker:
             raise Refused("settings of which topic or broker?")
         return ConfigResource(ResourceType.BROKER, "" if broker == "all" else broker)

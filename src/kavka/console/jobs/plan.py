@@ -164,7 +164,7 @@ def plan_decommission(found: Inventory, broker: int, *, throttle: int | None) ->
     usable, skipped = _movable(found, chosen)
     racks = {node_id: facts.rack for node_id, facts in found.brokers.items()}
     if not set(racks) - {broker}:
-        raise Impossible(f"there is no live broker beside {broker}")
+        raise Impossible(f"there is no other live broker than {broker}")
     placed = evacuate(_replicas(found), {broker}, racks, _sizes(found))
     after = {partition: placed.after[partition] for partition in usable if partition in placed.after}
     skipped += [Skipped(partition, placed.impossible[partition]) for partition in usable if partition not in after]

@@ -117,7 +117,7 @@ def _look(
             return doubtful("somebody else cancelled it")
         away = [node_id for node_id in row.adding if node_id not in now.live]
         if away and now_ms - min(away_since_ms.get(each, now_ms) for each in away) >= AWAY_MS:
-            return become(MoveState.SKIPPED, f"broker {_ids(away)} is away")
+            return become(MoveState.SKIPPED, f"broker {_ids(away)} is not alive")
         return row._replace(remark="") if row.remark == LOOKING else row
     if row.state is MoveState.PENDING:
         # Not ours: it was begun by somebody else after the plan was made.
@@ -128,7 +128,7 @@ def _look(
         return become(MoveState.CALLING_OFF, row.remark)
     away = [node_id for node_id in row.adding if node_id not in now.live]
     if away and now_ms - min(away_since_ms.get(each, now_ms) for each in away) >= AWAY_MS:
-        return become(MoveState.CALLING_OFF, f"broker {_ids(away)}, which was to copy it, is away")
+        return become(MoveState.CALLING_OFF, f"broker {_ids(away)}, which should copy it, is not alive")
     return _progress(row, now, found.leader, found.in_sync_replicas, now_ms, away)
 
 
@@ -145,7 +145,7 @@ def _progress(
     changed_ms = now_ms if has_moved else row.changed_ms
     remark = ""
     if away:
-        remark = f"broker {_ids(away)} is away"
+        remark = f"broker {_ids(away)} is not alive"
     elif leader < 0:
         remark = "it has no leader"
     elif now_ms - changed_ms >= STALLED_MS:

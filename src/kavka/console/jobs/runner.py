@@ -119,11 +119,11 @@ class JobRunner:
             pass  # Somebody called it off while we were asking: the next turn sees that.
         except (KavkaError, TimeoutError) as problem:
             why = str(problem) or "it did not answer in time"
-            self._say(job, f"the cluster does not do its part now: {why}")
+            self._say(job, f"the cluster cannot do this now: {why}")
         except Exception as bug:  # noqa: BLE001  # a boundary between jobs, see below
             # Named boundary: a bug in one job's step must not end the others.
             logger.error("job failed", job=job.number, error=repr(bug), next="this is a bug: report it")
-            self._say(job, f"the console's own mistake: {bug!r}; see its log")
+            self._say(job, f"an error in the console: {bug!r}; see its log")
         current = self._store.find(job.number)
         if current is not None:
             self._on_change(current)
@@ -221,7 +221,7 @@ class JobRunner:
     def _end(self, job: Job) -> None:
         skipped = [move for move in self._store.moves(job.number) if move.state is MoveState.SKIPPED]
         if job.cancelled_by:
-            self._store.enter(job, JobState.CANCELLED, self._now_ms(), remark=f"called off by {job.cancelled_by}")
+            self._store.enter(job, JobState.CANCELLED, self._now_ms(), remark=f"cancelled by {job.cancelled_by}")
         elif skipped:
             text = f"{len(skipped)} partitions were skipped: {skipped[0].partition}: {skipped[0].remark}"
             self._store.enter(job, JobState.PARTIAL, self._now_ms(), remark=text)
@@ -258,7 +258,7 @@ class JobRunner:
             await self._bounded(
                 admin.alter_partition_reassignments(dict.fromkeys(next_step.call_off)), "it is called off again"
             )
-        if job.remark.startswith("the cluster does not do its part"):
+        if job.remark.startswith("the cluster cannot do this now"):
             job = self._store.say(job, "", self._now_ms())
         if next_step.is_over:
             self._store.enter(job, JobState.CLEARING, self._now_ms(), remark=job.remark)

@@ -283,7 +283,7 @@ class JobStore:
                 raise Stale(f"job {number} is {job.state.value}")
             self._ledger.execute("UPDATE jobs SET cancelled_by = ? WHERE number = ?", (user, number))
             self._enter(job, JobState.CANCELLING, now_ms)
-            self._note(number, f"called off by {user}", now_ms)
+            self._note(number, f"cancelled by {user}", now_ms)
         return self._again(number)
 
     def set_throttle(self, number: int, version: int, throttle: int, *, user: str, now_ms: int) -> Job:

@@ -190,7 +190,7 @@ def _or_unknown(shown: Callable[[float], str]) -> Callable[[Context, float | Non
 def rate(context: Context, value: float | None, unit: str = "", why: str = "") -> Markup:
     """A number in each second; `unit` is what is counted, with /s."""
     if value is None:
-        return unknown(context, why or "a rate takes two readings")
+        return unknown(context, why or "a rate needs two readings")
     if unit.startswith("B"):
         return Markup("{}/s").format(size(value))
     return Markup("{} {}").format(short(value), context["_"](unit))

@@ -1,14 +1,16 @@
 """Translates the English sentences of brokers and errors into the reader's language.
 
-Decides which sentence stands before it, by its form: `broker {n} is not alive` is the form of every sentence that the
-code makes with those words, and each form has its translation (translations/sentences_zh.json). A value may be a
-sentence itself, and several sentences may stand in a row, joined by "; ". Must not know who said it, nor any page.
+Recognises a sentence by its form: `broker {n} is not alive` is the form of every sentence that the code makes with
+those words. Each form has its translation (translations/sentences_zh.json). A value may be a sentence itself, and
+several sentences may follow one another, joined by "; ". Must not know who wrote a sentence, nor any page.
 
-Sentences are recognised rather than sent as forms with values, because a why-record is a sentence: those that were
-written years ago and by brokers of other versions are on the page, too, and `why` is what people read in the topic, in
-logs and in files. What is not recognised is shown as it came, and pages mark it as English.
+The module recognises sentences, because a why-record is stored as a sentence, not as a form with values: `why` is what
+people read in the topic, in logs and in files. Pages also show records that older brokers wrote. The forms of former
+versions are kept in translations/former_sentences_zh.json. A sentence that is not recognised is shown unchanged, and
+pages mark it as English.
 
-    I1  each form is one that the code has: a sentence that is changed there is found missing here by a test
+    I1  each form of sentences_zh.json is one that the code has: a test finds the form of a changed sentence. Move it
+        to the former forms if it is one of a why-record or of a job
     I2  a text of any length and content costs a bounded time: MAX_TEXT characters, MAX_DEPTH sentences in one another
 """
 
@@ -28,12 +30,14 @@ MAX_DEPTH: Final = 5
 MAX_ROW: Final = 12
 """Sentences in a row."""
 FILE: Final = "sentences_zh.json"
+FORMER_FILE: Final = "former_sentences_zh.json"
+"""Forms of stored sentences that former versions wrote."""
 REMEMBERED: Final = 4_096
 """Sentences whose translation is remembered."""
 
 
 class Value(Enum):
-    """What may stand in the place of a value, by its name."""
+    """What a value may consist of, by its name."""
 
     NUMBER = r"-?\d+(?:[.,]\d+)*"
     LIST = r"[\[(][-\d, ]*[\])]|-?\d+(?:, ?-?\d+)*"
@@ -60,7 +64,7 @@ _KINDS: Final = {name: kind for kind, names in VALUES.items() for name in names.
 
 
 def kind_of(name: str) -> Value:
-    """What stands for the value of this name."""
+    """The kind of value that has this name."""
     return _KINDS.get(name, Value.NAME)
 
 
@@ -74,14 +78,14 @@ class _Form(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def said_in_chinese(text: str) -> str | None:
-    """The sentence in Chinese; None where its form is not known."""
+    """The sentence in Chinese; None if its form is not known."""
     return _said(text, 0) if len(text) <= MAX_TEXT else None
 
 
 @cache
-def forms() -> Mapping[str, str]:
+def forms(file: str = FILE) -> Mapping[str, str]:
     """English to Chinese."""
-    text = files("kavka.console").joinpath("translations", FILE).read_text(encoding="utf-8")
+    text = files("kavka.console").joinpath("translations", file).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text)
     return found
 
@@ -89,7 +93,8 @@ def forms() -> Mapping[str, str]:
 @cache
 def _forms() -> tuple[_Form, ...]:
     """Those with more words of their own come first: they say more exactly what is meant."""
-    ordered = sorted(forms().items(), key=lambda pair: -sum(map(len, _pieces(pair[0]))))
+    known = {**forms(FORMER_FILE), **forms()}
+    ordered = sorted(known.items(), key=lambda pair: -sum(map(len, _pieces(pair[0]))))
     return tuple(_Form(_pattern(english), max(_pieces(english), key=len), chinese) for english, chinese in ordered)
 
 

@@ -87,7 +87,7 @@ def decode(data: bytes | None, form: Format = Format.AUTO, *, schema: Schema | N
         case Format.INTEGER:
             return _integer(data)
         case Format.JSON:
-            return _json(data) or _auto(data)._replace(problem="this is no JSON")
+            return _json(data) or _auto(data)._replace(problem="this is not valid JSON")
         case Format.AUTO:
             if schema is not None and len(data) <= MOST_DECODED_BYTES:
                 return _with_schema(data, schema)
@@ -118,7 +118,7 @@ def _with_schema(data: bytes, schema: Schema) -> Decoded:
     try:
         value = decode_with(schema, data[_WIRE.size :])
     except SchemaMismatch as problem:
-        return _auto(data)._replace(problem=f"schema {schema.number} does not read it: {visible(problem)}")
+        return _auto(data)._replace(problem=f"schema {schema.number} cannot decode it: {visible(problem)}")
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     shown, is_cut = _shown(text)
     return Decoded(schema.kind.lower(), shown, len(data), is_cut, f"{schema.number} {schema.name}".strip(), "", value)

@@ -77,9 +77,7 @@ def check_allowed(request: Request, watch: ClusterWatch, role: str) -> None:
     """Raises HTTPException where this user, or anybody, may not change this cluster."""
     require(request, role)
     if watch.settings.read_only:
-        raise HTTPException(
-            403, f"{watch.name} is read-only: its settings say that nothing is to be changed from here."
-        )
+        raise HTTPException(403, f"{watch.name} is read-only: the console's settings allow no changes to it.")
 
 
 def check_reachable(watch: ClusterWatch) -> None:

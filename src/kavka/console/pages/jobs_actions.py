@@ -205,7 +205,7 @@ def _brokers(values: Values) -> list[int]:
     found = []
     for part in values.get("brokers", "").replace(",", " ").split():
         if not part.isdecimal() or len(part) > 9:
-            raise Refused(f"{part[:40]!r} is no broker's id")
+            raise Refused(f"{part[:40]!r} is not a broker id")
         found.append(int(part))
     return found
 

@@ -117,9 +117,10 @@ def _after_broker_change_with_elr(asked: LiveBrokers, state: PartitionState) -> 
     why = ""
     if len(trusted) < len(members):
         out = [member for member in members if member in asked.unclean]
-        why = f"brokers {out} were not stopped cleanly: out of ISR and ELR, in which {trusted} are left"
+        why = f"brokers {out} did not stop cleanly: they leave the ISR and the ELR, where {trusted} remain"
     elif state.eligible_leader_replicas and not elr:
-        why = f"{len(state.isr)} in-sync replicas are enough by now: {list(state.eligible_leader_replicas)} are void"
+        gone = list(state.eligible_leader_replicas)
+        why = f"{len(state.isr)} replicas are in sync, which is enough: {gone} are no longer eligible"
     if change is None:
         if not why:
             return None
@@ -140,7 +141,7 @@ def _after_last_resort(asked: LiveBrokers, state: PartitionState) -> PartitionCh
     epoch = state.leader_epoch + 1
     if isinstance(result, Elected):
         if result.leader == last:
-            reason = "no member of ISR or ELR was stopped cleanly; last known leader, without what it had not synced"
+            reason = "no member of ISR or ELR stopped cleanly; last known leader, which may lack what it had not synced"
             result = Elected(ElectionKind.OFFLINE, last, (last,), True, reason, result.candidates, result.live)
         return PartitionChange(PartitionState(result.leader, epoch, result.isr, controller_epoch, RECOVERING), result)
     if state.leader == NO_LEADER and state.isr == (last,):

@@ -84,12 +84,13 @@ def judge(proposal: Proposal, context: ControllerContext, *, version: int) -> Ve
     if proposal.partition_epoch > known.version or proposal.leader_epoch > present.leader_epoch:
         return Refused(
             ErrorCode.NOT_CONTROLLER,
-            f"leader epoch {proposal.leader_epoch} and partition epoch {proposal.partition_epoch} are not known here, "
-            f"where they are {present.leader_epoch} and {known.version}",
+            f"leader epoch {proposal.leader_epoch} and partition epoch {proposal.partition_epoch} are newer than this "
+            f"controller's, {present.leader_epoch} and {known.version}",
         )
     if proposal.leader_epoch < present.leader_epoch:
         return Refused(
-            ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {proposal.leader_epoch} is over, it is {present.leader_epoch}"
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"leader epoch {proposal.leader_epoch} is over, the current one is {present.leader_epoch}",
         )
     is_same = proposal.leader == present.leader and proposal.recovery == present.leader_recovery_state
     if is_same and sorted(proposal.members) == sorted(present.isr):
@@ -97,7 +98,7 @@ def judge(proposal: Proposal, context: ControllerContext, *, version: int) -> Ve
     if proposal.partition_epoch != known.version:
         return Refused(
             ErrorCode.INVALID_UPDATE_VERSION,
-            f"it was made for partition epoch {proposal.partition_epoch}, it is {known.version}",
+            f"it is based on partition epoch {proposal.partition_epoch}, the current one is {known.version}",
         )
     return _judge_members(proposal, known, context, version)
 
@@ -115,7 +116,7 @@ def _judge_members(proposal: Proposal, known: KnownState, context: ControllerCon
             f"an ISR of {list(members)} lacks leader {proposal.leader} or goes beyond the replicas {list(replicas)}",
         )
     if proposal.recovery == RECOVERING and (len(members) > 1 or present.leader_recovery_state == RECOVERED):
-        return Refused(ErrorCode.INVALID_REQUEST, f"a leader does not recover with an ISR of {list(members)}")
+        return Refused(ErrorCode.INVALID_REQUEST, f"a leader that recovers cannot have an ISR of {list(members)}")
     for broker_id, epoch in proposal.isr:
         # Who is in the ISR already was judged when it joined; and a leader may go on while it is shutting down.
         ineligible = None if broker_id in present.isr else _ineligible(broker_id, epoch, context)

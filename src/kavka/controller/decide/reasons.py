@@ -1,4 +1,4 @@
-"""Reasons: the controller's decisions as why-records, with what they rested on.
+"""Reasons: the controller's decisions as why-records, with their evidence.
 
 Pure: values in, `Decision` out. It decides nothing and records nothing itself.
 """
@@ -25,7 +25,8 @@ class Stamp(NamedTuple):
 
 
 class PartitionView(NamedTuple):
-    """A partition as the controller knows it, None without a state; `live` are the brokers that could lead."""
+    """A partition as the controller knows it. `state` is None if it has none. `live` are the brokers that could
+    lead."""
 
     partition: TopicPartition
     state: PartitionState | None
@@ -98,7 +99,7 @@ def refused_move_decision(move: RefusedMove[K, S], *, at_ms: int, broker_id: Bro
         DecisionKind.ILLEGAL_MOVE_REFUSED,
         at_ms,
         broker_id,
-        f"{whose}: {move.state.value} does not become {move.wanted.value}",
+        f"{whose}: {move.state.value} cannot change to {move.wanted.value}",
         partition=partition,
         before={"state": str(move.state.value)},
         after={"state": str(move.state.value)},
@@ -146,12 +147,12 @@ def reassignment_decision(
     """A reassignment that began, ended or was cancelled."""
     if after.is_being_reassigned:
         kind = DecisionKind.REASSIGNMENT_STARTED
-        why = f"it moves from {id_list(after.origin)} to {id_list(after.target)}"
+        why = f"the partition moves from {id_list(after.origin)} to {id_list(after.target)}"
         if before.is_being_reassigned:
             why += f", no longer to {id_list(before.target)}"
     elif before.is_being_reassigned and after.replicas == before.origin != before.target:
         kind = DecisionKind.REASSIGNMENT_CANCELLED
-        why = f"it stays on {id_list(after.replicas)}; what {id_list(before.adding)} had fetched is deleted"
+        why = f"the partition stays on {id_list(after.replicas)}; the copies on {id_list(before.adding)} are deleted"
     else:
         kind = DecisionKind.REASSIGNMENT_FINISHED
         why = f"all of {id_list(after.replicas)} are in sync"

@@ -81,12 +81,12 @@ class BrokerChanges:
                 await self._term.order(ClusterChange(brokers_changed=True))
             return []
         for broker_id in went:
-            self._note(DecisionKind.BROKER_WENT, broker_id, "its session is over", before[broker_id].epoch)
+            self._note(DecisionKind.BROKER_WENT, broker_id, "its session ended", before[broker_id].epoch)
         for broker_id in bounced:
-            why = f"it is registered anew, before with epoch {before[broker_id].epoch}"
+            why = f"it registered again, before with epoch {before[broker_id].epoch}"
             self._note(DecisionKind.BROKER_CAME, broker_id, why, brokers[broker_id].epoch)
         for broker_id in came:
-            self._note(DecisionKind.BROKER_CAME, broker_id, "it is registered", brokers[broker_id].epoch)
+            self._note(DecisionKind.BROKER_CAME, broker_id, "it registered", brokers[broker_id].epoch)
         partitions = self.serving()
         changes: dict[TopicPartition, PartitionOrder] = {}
         gone = set(went) | set(bounced)
@@ -135,7 +135,7 @@ class BrokerChanges:
         ]
         for broker_id in news:
             context.unreachable[broker_id] = lost[broker_id]
-            why = "its connection was reset and it refuses another; its session is not over yet"
+            why = "its connection was reset and it refuses new ones; its session has not ended yet"
             self._note(DecisionKind.BROKER_UNREACHABLE, broker_id, why, lost[broker_id])
         self._deletions.suspend(news)
         return news
@@ -153,7 +153,7 @@ class BrokerChanges:
             if self._context.broker_epoch(broker_id) == epoch:
                 self._context.unreachable[broker_id] = epoch
             raise
-        self._note(DecisionKind.BROKER_CAME, broker_id, "it takes connections again", epoch)
+        self._note(DecisionKind.BROKER_CAME, broker_id, "it accepts connections again", epoch)
         await self._deletions.resume([broker_id])
 
     async def on_behind(self, broker_id: BrokerId, epoch: int) -> None:

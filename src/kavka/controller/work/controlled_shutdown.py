@@ -104,7 +104,7 @@ class ControlledShutdown:
                 DecisionKind.BROKER_SHUTTING_DOWN,
                 broker_id,
                 f"broker {broker_id} asked for its controlled shutdown; it still leads {len(remaining)} partitions "
-                "that others have replicas of",
+                "that have replicas on other brokers",
                 {
                     "broker_epoch": self._context.shutting_down[broker_id],
                     "remaining": tuple(map(str, remaining[:MAX_NAMED])),

@@ -54,9 +54,9 @@ class Rebalance:
 
     def _note(self, balance: BrokerBalance, limit_percent: int, moved: int) -> None:
         why = (
-            f"others led {len(balance.elsewhere)} of the {balance.preferred_count} partitions that prefer broker "
-            f"{balance.broker_id}, {100 * balance.imbalance:.0f} % and more than {limit_percent} %: "
-            f"it leads {moved} of them again"
+            f"other brokers led {len(balance.elsewhere)} of the {balance.preferred_count} partitions that prefer "
+            f"broker {balance.broker_id}, {100 * balance.imbalance:.0f} % where {limit_percent} % are allowed: it "
+            f"leads {moved} of them again"
         )
         self._term.record(
             Decision(

@@ -530,7 +530,7 @@ class Reassignments:
         known = self._context.topics.get(partition.topic)
         there = known is not None and partition.partition in known.assignment.partitions
         current = self._assigned(partition) if there else ReplicaAssignment(())
-        why = f"{REASSIGN_PARTITIONS_PATH} wants it on {id_list(target)}: {refused.message}"
+        why = f"{REASSIGN_PARTITIONS_PATH} asks for replicas on {id_list(target)}: {refused.message}"
         self._term.record(reassignment_refused_decision(self._term.stamp(), self._view(partition), current, why))
 
     def _view(self, partition: TopicPartition) -> PartitionView:

@@ -165,7 +165,7 @@ class FetchState:
             return None
         return Truncation(
             log.high_watermark,
-            f"the log knows no leader epochs: only what is below its high watermark {log.high_watermark} is kept",
+            f"the log has no leader epochs: only records below its high watermark {log.high_watermark} are kept",
             self._evidence(),
         )
 

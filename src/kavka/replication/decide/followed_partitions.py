@@ -530,7 +530,7 @@ class FollowedPartitions:
             )
         why = truncation.why
         if log.log_end_offset == before:
-            why += "; no record is cut off, an epoch without records is forgotten"
+            why += "; no record is removed, only an epoch without records"
         self._record(
             state,
             DecisionKind.LOG_TRUNCATED,

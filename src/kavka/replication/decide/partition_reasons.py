@@ -1,7 +1,7 @@
 """The why-records of a partition: each with its sentence, and the numbers that show it.
 
-They read the partition, and change nothing. Which of them is due is the partition's to decide (`partition`), and how
-often a refusal is told (`refusals`).
+They read the partition and change nothing. `partition` decides which of them is due, and `refusals` decides how often
+a refusal is recorded.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def following(partition: Partition, before: LeaderAndIsr, now_ms: int, *, needs_
 
 
 def resigned(partition: Partition, later_epoch: LeaderEpoch, now_ms: int) -> Decision:
-    """The partition leads no longer: the controller refused its leader epoch as over."""
+    """The partition no longer leads: the controller answered that its leader epoch is over."""
     known = partition.leader_epoch
     return _decision(
         partition,
         DecisionKind.FENCED,
-        f"broker {partition.local_broker_id} led in epoch {known}, which the controller says is over: it accepts and "
-        "serves no records until it knows the next leader",
+        f"broker {partition.local_broker_id} led in epoch {known}, which is over according to the controller: it "
+        "accepts and serves no records until it learns the next leader",
         now_ms,
         evidence={"leader_epoch": known, "later_epoch": later_epoch},
     )
@@ -107,7 +107,7 @@ def resigned(partition: Partition, later_epoch: LeaderEpoch, now_ms: int) -> Dec
 
 
 def produce_refused(partition: Partition, why: str, now_ms: int) -> Decision:
-    """An acks=all append was refused for want of in-sync replicas."""
+    """An acks=all append was refused because too few replicas are in sync."""
     return _decision(
         partition,
         DecisionKind.PRODUCE_REFUSED,
@@ -139,7 +139,8 @@ def fetched_in_another_epoch(
 def fetched_before_restart(
     partition: Partition, broker_id: BrokerId, epochs: tuple[int, int], why: str, now_ms: int
 ) -> Decision:
-    """A follower's fetch was refused: the broker's former self sent it. `epochs`: its broker epoch, the present one."""
+    """A follower's fetch was refused: the broker sent it before its restart. `epochs`: its broker epoch, the present
+    one."""
     return _decision(
         partition,
         DecisionKind.FENCED,
@@ -163,7 +164,7 @@ def isr_shrunk(
     policy: LagPolicy,
     now_ms: int,
 ) -> Decision:
-    """`leaving` lag, and `strangers` are no replicas any more: both are to leave the ISR."""
+    """`leaving` lag, and `strangers` are no longer replicas: the leader proposes an ISR without them."""
     end_offset, isr = partition.log.log_end_offset, partition.isr_state.maximal_isr
     gone = {*(replica.broker_id for replica in leaving), *strangers}
     reasons = [f"broker {r.broker_id} {policy.why(r, end_offset, now_ms)}" for r in leaving]
@@ -185,7 +186,7 @@ def isr_shrunk(
 
 
 def isr_expanded(partition: Partition, joining: RemoteReplica, now_ms: int) -> Decision:
-    """`joining` has caught up, and is to join the ISR."""
+    """`joining` has caught up: the leader proposes an ISR with it."""
     isr, high_watermark = list(partition.isr_state.maximal_isr), partition.log.high_watermark
     return _decision(
         partition,
@@ -207,7 +208,7 @@ def isr_expanded(partition: Partition, joining: RemoteReplica, now_ms: int) -> D
 def isr_change_refused(
     partition: Partition, proposal: IsrProposal, current: LeaderAndIsr | None, error: ErrorCode, now_ms: int
 ) -> Decision:
-    """A proposed ISR was refused; `current` is what is stored, where the answer says."""
+    """A proposed ISR was refused. `current` is the stored state, if the answer has it."""
     return _decision(
         partition,
         DecisionKind.ISR_CHANGE_REFUSED,

@@ -59,5 +59,5 @@ def _address(server: str, text: str) -> ZooKeeperAddress:
         well_formed = True
     number = int(port) if port.isascii() and port.isdigit() else (0 if port else DEFAULT_PORT)
     if not host or not well_formed or number not in _PORTS:
-        raise ConfigError(f"zookeeper.connect={text}: {server!r} is no host:port")
+        raise ConfigError(f"zookeeper.connect={text}: {server!r} is not host:port")
     return ZooKeeperAddress(host, number)

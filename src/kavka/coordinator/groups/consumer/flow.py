@@ -135,7 +135,7 @@ class ConsumerGroupFlow:
             answer = await self.in_turn(active, group_id, decide)
         except RequestError as refused:
             if refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE and request.member_epoch > LEAVING_EPOCH:
-                # It could not be written down; but the member is there, and must not be thrown out for its silence.
+                # It could not be written; but the member is there, and must not be removed for its silence.
                 self._on_heard(active, group_id, request.member_id)
             raise
         group = self._on_heard(active, group_id, answer.member_id)
@@ -416,7 +416,7 @@ class ConsumerGroupFlow:
             causes = Causes()
             for member_id, why in late.items():
                 logger.info("consumer group member removed", group=group_id, member=member_id, why=why)
-                causes.add(f"member {member_id} is thrown out: {why}")
+                causes.add(f"member {member_id} is removed: {why}")
             return self._removal(group, list(late), causes.take()), None
 
         try:
