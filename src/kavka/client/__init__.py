@@ -1,4 +1,4 @@
-"""A client of Kafka's protocol, on asyncio and the Network port. It must not know brokers: it sees what the wire says.
+"""A client of Kafka's protocol, on asyncio and the Network port. Must not know the code of brokers, only the protocol.
 
 connection         one connection to one broker: versions, requests in flight
 cluster            brokers, topics, leaders, coordinators; retries
@@ -18,8 +18,8 @@ partitioner        keys to partitions, as in Kafka's Java client
 assignor           partitions to the members of a group
 answers            error codes in answers, and their exceptions
 backoff            how long to wait before the next try
-security           settings for TLS and SASL; sasl: the messages that prove a password
-settings           what can be set
+security settings for TLS and SASL; sasl: the messages of SCRAM and PLAIN
+settings the settings of clients
 
 It works with kavka and with Apache Kafka from 2.1 on. The caller passes the network in:
 

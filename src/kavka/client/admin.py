@@ -1,10 +1,10 @@
 """The admin client: topics, partitions, configurations, records, the cluster, log directories; groups by `groups`.
 
 Decides which broker each operation goes to (the controller, a partition's leader, one broker or any) and when it is
-tried again. It must not know how answers are shown.
+retried. Must not know how answers are shown.
 
-Operations on several things at once return what failed, by name, as `RequestError`s: an empty dict says that all of it
-was done. An operation may have been carried out although it raises `ConnectionFailed`.
+Operations on several things at once return the failures, by name, as `RequestError`s. An empty dict means that
+everything was done. An operation that raises `ConnectionFailed` may have been carried out.
 
 Source: Kafka's Admin interface; KIP-4, KIP-107 (delete records), KIP-113 (log directories), KIP-195 (partitions),
 KIP-339 (incremental configurations), KIP-455 (reassignments), KIP-460 (elections), KIP-584
@@ -81,11 +81,11 @@ from kavka.protocol.messages.update_features_request import FeatureUpdateKey, Up
 from kavka.protocol.messages.update_features_response import UpdateFeaturesResponse
 
 OPERATION_TIMEOUT_MS = 30_000
-"""How long the broker may take to carry out what it was asked."""
+"""How long the broker may take to carry out a request."""
 HIGHEST_DELETE_TOPICS = 5
 """From version 6 on topics are named in another form, which adds deletion by id."""
 UP_TO_HIGH_WATERMARK = -1
-"""Offset for `delete_records` that stands for all that is there."""
+"""Offset for `delete_records` that means all present records."""
 
 
 class ResourceType(IntEnum):
@@ -122,14 +122,14 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One thing that has a configuration. A broker is named by its id, the brokers' common default by ""."""
+    """One thing that has a configuration. The name of a broker is its id; "" means the default of all brokers."""
 
     resource_type: ResourceType
     name: str
 
 
 class ConfigSynonym(NamedTuple):
-    """One place that a setting may take its value from, in the order in which they are asked."""
+    """One place that a setting may take its value from, in order of precedence."""
 
     name: str
     value: str | None
@@ -137,7 +137,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting as it is now. `value` is None where it is sensitive or has none."""
+    """One setting with its current value. `value` is None if it is sensitive or has none."""
 
     name: str
     value: str | None
@@ -161,7 +161,7 @@ class ConfigChange(NamedTuple):
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. -1 leaves a number to the broker's default; `assignments` gives each partition's replicas."""
+    """A topic to create. -1 means the broker's default. `assignments` gives each partition's replicas."""
 
     name: str
     partition_count: int = -1
@@ -186,7 +186,7 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirectory(NamedTuple):
-    """One log directory of one broker; sizes are -1 where the broker does not tell."""
+    """One log directory of one broker. Sizes are -1 if the broker does not report them."""
 
     path: str
     error: ErrorCode
@@ -204,7 +204,7 @@ class LogDirectorySize(NamedTuple):
 
 
 class ElectionType(IntEnum):
-    """Who may lead: the preferred replica alone, or, where nobody leads, one that is not in sync."""
+    """Which replica may lead: only the preferred one, or, if there is no leader, one that is not in sync."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -219,8 +219,8 @@ class FeatureUpdateKind(IntEnum):
 
 
 class FeatureDescription(NamedTuple):
-    """The cluster's features: levels above 0 that are in force, and the range that a broker supports of each; of
-    brokers that know no such thing, nothing. `epoch` rises with every change."""
+    """The cluster's features: the levels in force above 0, and the range of each that a broker supports. Both are
+    empty for brokers without features. `epoch` rises with every change."""
 
     epoch: int
     levels: Mapping[str, int]
@@ -228,7 +228,8 @@ class FeatureDescription(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A partition on its way to other replicas: all that it has now, and which of them come and go."""
+    """A partition that moves to other replicas: all its present replicas, those being added and those being
+    removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -280,7 +281,7 @@ class Admin:
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> dict[str, RequestError]:
-        """Raises each topic's number of partitions to the one given."""
+        """Raises each topic's number of partitions to the given one."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=n, count=c, assignments=None) for n, c in counts.items()],
             timeout_ms=OPERATION_TIMEOUT_MS,
@@ -305,7 +306,7 @@ class Admin:
         return [topic for topic in found if include_internal or not topic.is_internal]
 
     async def describe_topics(self, names: Sequence[str]) -> list[TopicMetadata]:
-        """These topics, by name; raises `RequestError` for one that is not there."""
+        """These topics, by name. Raises `RequestError` if one does not exist."""
         return await self._cluster.retry(
             lambda: self._describe(names),
             what="describe topics",
@@ -328,7 +329,7 @@ class Admin:
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> dict[ConfigResource, list[ConfigEntry]]:
-        """Every setting of each resource, by name; raises `RequestError` for a resource that is not there."""
+        """Every setting of each resource, by name. Raises `RequestError` if a resource does not exist."""
 
         async def describe(node_id: int | None, group: Sequence[ConfigResource]) -> DescribeConfigsResponse:
             request = DescribeConfigsRequest(
@@ -361,7 +362,7 @@ class Admin:
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[ConfigResource, RequestError]:
-        """Changes the settings named and leaves the others as they are."""
+        """Changes the given settings and leaves the others unchanged."""
         failures: dict[ConfigResource, RequestError] = {}
         for node_id, group in _by_broker(list(changes)).items():
             request = IncrementalAlterConfigsRequest(
@@ -391,9 +392,9 @@ class Admin:
         return failures
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Deletes all records before the offset given for each partition; returns the new log start offsets.
+        """Deletes all records before the given offset of each partition. Returns the new log start offsets.
 
-        Raises `RequestError` where a partition refuses; others may have been done then.
+        Raises `RequestError` if a partition refuses. Others may be done by then.
         """
         for topic in {partition.topic: None for partition in before}:
             await self._cluster.topic(topic)
@@ -434,9 +435,9 @@ class Admin:
     async def move_replicas(
         self, broker_id: int, directories: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, RequestError]:
-        """Has a broker move its replicas of these partitions to other log directories of its own. Returns what failed.
+        """Makes a broker move its replicas of these partitions to others of its log directories. Returns the failures.
 
-        The moves have begun then; `describe_log_dirs` tells of a replica that is still on its way.
+        On return the moves have begun. `describe_log_dirs` shows the replicas that are still moving.
         """
         topics: dict[tuple[str, str], AlterReplicaLogDirTopic] = {}
         by_path: dict[str, AlterReplicaLogDir] = {}
@@ -480,7 +481,7 @@ class Admin:
     async def update_features(
         self, levels: Mapping[str, int], kind: FeatureUpdateKind, *, validate_only: bool = False
     ) -> dict[str, RequestError]:
-        """Changes features' levels; 0 with a downgrade switches one off. Returns what was refused."""
+        """Changes the levels of features. 0 with a downgrade turns a feature off. Returns the refusals."""
 
         def request(version: int) -> UpdateFeaturesRequest:
             if version < 1 and (validate_only or kind is FeatureUpdateKind.UNSAFE_DOWNGRADE):
@@ -515,9 +516,10 @@ class Admin:
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, RequestError | None]:
-        """Elects leaders for these partitions, or wherever an election is needed. None says: elected.
+        """Elects leaders for these partitions, or wherever an election is needed. The result is None for an elected
+        partition.
 
-        A partition that needs no election has ELECTION_NOT_NEEDED, and is left out where none were named.
+        A partition that needs no election has ELECTION_NOT_NEEDED. It is left out if no partitions were given.
         """
         request = ElectLeadersRequest(
             election_type=election_type,
@@ -544,9 +546,10 @@ class Admin:
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
     ) -> dict[TopicPartition, RequestError]:
-        """Has each partition move to these brokers, the preferred leader first; None cancels. Returns what failed.
+        """Starts to move each partition to these brokers, the preferred leader first. None cancels a move. Returns the
+        failures.
 
-        The moves are under way then, not done: `list_partition_reassignments` tells which still are.
+        On return the moves have begun and are not done. `list_partition_reassignments` shows those still running.
         """
 
         def request(version: int) -> AlterPartitionReassignmentsRequest:
@@ -587,7 +590,7 @@ class Admin:
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The partitions that are on their way to other replicas, of these or of all."""
+        """The partitions that are moving to other replicas, among these or among all."""
         request = ListPartitionReassignmentsRequest(
             timeout_ms=OPERATION_TIMEOUT_MS,
             topics=None

@@ -19,6 +19,6 @@ def error_name(code: int) -> str:
 
 
 def raise_for(code: int, what: str, message: str | None = None) -> None:
-    """Raises `RequestError` for the error code of an answer about `what`; nothing for NONE."""
+    """Raises `RequestError` for the error code of an answer about `what`, unless it is NONE."""
     if code != ErrorCode.NONE:
         raise RequestError(error_of(code), f"{what}: {message or error_name(code)}")

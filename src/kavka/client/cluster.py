@@ -1,11 +1,11 @@
 """What a client knows of a cluster, and its connections to the brokers.
 
-Decides where a request goes: to a partition's leader, the controller, a group's coordinator, or anybody; when metadata
-is asked for again; and what is worth trying again. It must not know records, offsets or groups' protocols.
+Decides where a request goes (to a partition's leader, the controller, a group's coordinator, or any broker), when
+metadata is refreshed, and what is retried. Must not know records, offsets or the protocols of groups.
 
 Invariants
-  I1  There is at most one connection per broker and purpose, opened by whoever needs it first; the others wait for it.
-  I2  At most one Metadata request is under way; who asks meanwhile for the same topics shares its answer.
+  I1  There is at most one connection per broker and purpose. The first who needs it opens it; others wait for it.
+  I2  At most one Metadata request is under way. Callers that ask for the same topics meanwhile share its answer.
   I3  Metadata never goes back: an answer with an older leader epoch than the one known for a partition is not taken for
       that partition (KIP-320).
   I4  `retry` ends within the time that it was given, and only tries again what is marked as retriable.
@@ -48,13 +48,13 @@ Result = TypeVar("Result")
 
 FIRST_BATCHED_FIND_COORDINATOR = 4
 NOBODY = -1
-"""Stands for all brokers where none answers."""
+"""The key for all brokers together, if none answers."""
 TROUBLE_ENDS_S = 3.0
-"""After so long without another failure an earlier one is over, although nobody tried whether it is."""
+"""After this time without another failure an earlier one counts as over, even without a new try."""
 
 
 class Broker(NamedTuple):
-    """Where a broker listens."""
+    """A broker's id and address."""
 
     node_id: int
     host: str
@@ -63,7 +63,7 @@ class Broker(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition, as the cluster last described it. `leader` is -1 where there is none."""
+    """One partition, as the cluster last described it. `leader` is -1 if there is none."""
 
     partition: int
     leader: int
@@ -105,7 +105,7 @@ def parse_bootstrap(text: str, *, default_port: int = 9092) -> list[tuple[str, i
 
 
 class NoBrokerAnswers(ConnectionFailed):
-    """None of the brokers, nor of the bootstrap addresses, can be reached; `failures` has one for each."""
+    """No broker and no bootstrap address can be reached. `failures` has one failure for each."""
 
     def __init__(self, failures: Sequence[KavkaError]) -> None:
         super().__init__(f"no broker answers: {'; '.join(dict.fromkeys(map(str, failures))) or 'none is known'}")
@@ -113,13 +113,13 @@ class NoBrokerAnswers(ConnectionFailed):
 
     @property
     def is_final(self) -> bool:
-        """Whether waiting is of little use: nobody listens there, there is no such machine, or it is no broker."""
+        """Whether waiting is unlikely to help: nobody listens there, the host is unknown, or it is not a broker."""
         return all(isinstance(each, ConnectionRefused | HostUnknown | NotKafka) for each in self.failures)
 
 
 @dataclass(slots=True)
 class Trouble:
-    """A broker, the cluster or a partition that fails: why, since when, and when that was seen last (loop time)."""
+    """A problem of a broker, the cluster or a partition: why, since when, and when it was last seen (loop time)."""
 
     why: str
     since_s: float
@@ -173,8 +173,8 @@ class Cluster:
         await self.close()
 
     async def connect(self) -> None:
-        """Learns who the brokers are; raises `ConnectionFailed` where none answers within `api_timeout_ms`, or can, as
-        `gives_up_early` says."""
+        """Finds the brokers. Raises `ConnectionFailed` if none answers within `api_timeout_ms`, or earlier with
+        `gives_up_early` if none can answer."""
         if self.settings.gives_up_early:
             try:
                 await self.refresh([])
@@ -187,7 +187,7 @@ class Cluster:
         await self.retry(lambda: self.refresh([]), what="find the cluster")
 
     async def close(self) -> None:
-        """Closes all connections; what was under way on them fails."""
+        """Closes all connections. Open requests on them fail."""
         self._closed = True
         if self._refresh_task is not None:
             self._refresh_task.cancel()
@@ -206,7 +206,7 @@ class Cluster:
         return -1 if found is None else found.leader
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """Epoch of that leader, or -1 where it is unknown."""
+        """Epoch of that leader, or -1 if it is unknown."""
         found = self.partition_metadata(partition)
         return NO_EPOCH if found is None else found.leader_epoch
 
@@ -217,9 +217,9 @@ class Cluster:
         return topic.partitions[partition.partition]
 
     async def topic(self, name: str, *, may_create: bool = False, timeout_ms: int | None = None) -> TopicMetadata:
-        """The topic, from now on kept up to date; `may_create` lets a broker create it where that is configured.
+        """The topic, kept up to date from now on. With `may_create` a broker may create it, if it is configured to.
 
-        Raises `RequestError` where there is no such topic, or no description of it within `timeout_ms`.
+        Raises `RequestError` if there is no such topic, or no description of it within `timeout_ms`.
         """
         known = self.topics.get(name)
         if known is not None and name in self._tracked and not self._is_stale():
@@ -249,7 +249,7 @@ class Cluster:
             raise
 
     async def refresh(self, topics: Sequence[str] | None = None) -> None:
-        """Asks a broker for metadata: of `topics`, or of all that are tracked.
+        """Asks a broker for metadata of `topics`, or of all tracked topics.
 
         Raises `ConnectionFailed`, or `RequestError` for a topic that cannot be described.
         """
@@ -267,17 +267,17 @@ class Cluster:
         await asyncio.shield(task)
 
     async def refresh_quietly(self) -> None:
-        """`refresh`, where the caller will come back anyway if it did not help."""
+        """`refresh` without errors, for a caller that will retry anyway."""
         try:
             await self.refresh()
         except (ConnectionFailed, RequestError):
             pass
 
     async def connection(self, node_id: int, purpose: str = "") -> BrokerConnection:
-        """The connection to a broker, opened where there is none; raises `ConnectionFailed`.
+        """The connection to a broker, opened if there is none. Raises `ConnectionFailed`.
 
-        A `purpose` has a connection of its own, because Kafka answers one request of a connection before it looks at
-        the next: a long poll, or a join that waits for other members, would hold up whatever came behind it.
+        Each `purpose` has its own connection, because Kafka answers one request of a connection before it reads the
+        next. A long poll, or a join that waits for other members, would delay every request behind it.
         """
         key = (node_id, purpose)
         found = self._connections.get(key)
@@ -299,7 +299,7 @@ class Cluster:
         return await asyncio.shield(task)
 
     def new_purpose(self, kind: str) -> str:
-        """A purpose that nobody else has; to be given back with `release`."""
+        """A new purpose, used by nobody else. Give it back with `release`."""
         self._purposes += 1
         return f"{kind}-{self._purposes}"
 
@@ -335,10 +335,9 @@ class Cluster:
         raise nobody from failures[-1]
 
     def trouble(self, *, longer_than_s: float, seen_within_s: float) -> str:
-        """Why the cluster, a broker or a partition could not be written to or reached for so long, up to now; empty if
-        all is well.
+        """Why the cluster, a broker or a partition has not been reachable for this long; empty if all is well.
 
-        For programs that wait, and want to say for what.
+        For programs that wait and want to show the reason.
         """
         now_s = asyncio.get_running_loop().time()
         for each in self._troubles.values():
@@ -347,7 +346,7 @@ class Cluster:
         return ""
 
     def note_trouble(self, what: int | TopicPartition, failure: KavkaError) -> None:
-        """A failure that somebody tries to get over; see `trouble`."""
+        """Records a failure that is being retried; see `trouble`."""
         now_s = asyncio.get_running_loop().time()
         known = self._troubles.get(what)
         if known is None or now_s - known.seen_s > TROUBLE_ENDS_S:
@@ -355,11 +354,11 @@ class Cluster:
         known.why, known.seen_s = str(failure), now_s
 
     def forget_trouble(self, what: int | TopicPartition) -> None:
-        """It was got over."""
+        """Records that the failure is over."""
         self._troubles.pop(what, None)
 
     async def controller(self) -> BrokerConnection:
-        """The controller, or where nobody says who it is any broker (KRaft forwards)."""
+        """The controller, or any broker if the controller is unknown (KRaft brokers forward)."""
         if self.controller_id not in self.brokers:
             await self.refresh([])
         if self.controller_id not in self.brokers:
@@ -414,9 +413,9 @@ class Cluster:
     ) -> Result:
         """Calls `attempt` until it succeeds, for at most `timeout_ms` (`api_timeout_ms` by default).
 
-        Tried again are broken connections, and `RequestError`s whose code is retriable, those in `patience_ms` for no
-        longer than it says. So `attempt` must be something that may be carried out twice. The last failure is raised,
-        with `what` was tried in its message.
+        It retries after broken connections and retriable `RequestError`s. Codes in `patience_ms` are retried no longer
+        than given there. So it must be safe to carry out `attempt` twice. The last failure is raised, with `what` in
+        its message.
         """
         loop = asyncio.get_running_loop()
         limit_ms = self.settings.api_timeout_ms if timeout_ms is None else timeout_ms
@@ -479,7 +478,7 @@ class Cluster:
         return [topic for topic in answer.topics if topic.error_code]
 
     def take_metadata(self, answer: MetadataResponse) -> None:
-        """Takes over what a broker answered."""
+        """Updates the metadata from a broker's answer."""
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}

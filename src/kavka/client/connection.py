@@ -1,11 +1,11 @@
 """One connection to one broker: which versions both sides speak, and requests in flight on it.
 
-Decides the version of each request and which answer belongs to which request. It must not know partitions, retries or
-other brokers; it opens nothing itself: the caller gives it a `Connection` of the Network port.
+Decides the version of each request and which answer belongs to which request. Must not know partitions, retries or
+other brokers. The caller gives it a `Connection` of the Network port.
 
 Invariants
   I1  Every request ends: with its answer, with `RequestError(UNSUPPORTED_VERSION)` before anything was sent, or with
-      `ConnectionFailed`, after which nobody knows whether the broker carried it out.
+  `ConnectionFailed`. After the latter it is unknown whether the broker carried it out.
   I2  A connection that failed in any way is closed and stays closed; all that waited on it fails with it.
   I3  At most `max_pending_requests` wait for answers.
 
@@ -57,7 +57,7 @@ class VersionRange(NamedTuple):
 
 
 class BrokerConnection(RequestPipeline):
-    """Requests to one broker, pipelined. Made by `BrokerConnection.open`."""
+    """Requests to one broker, pipelined. Create it with `BrokerConnection.open`."""
 
     def __init__(self, connection: Connection, address: str, settings: ClientSettings) -> None:
         self.versions: dict[int, VersionRange] = {}
@@ -69,7 +69,7 @@ class BrokerConnection(RequestPipeline):
 
     @classmethod
     async def open(cls, network: Network, host: str, port: int, settings: ClientSettings) -> BrokerConnection:
-        """Connects, learns the broker's versions and, with `sasl` in the settings, says who it is.
+        """Connects, asks for the broker's versions, and authenticates if the settings have `sasl`.
 
         Raises `ConnectionFailed`; `RequestError(SASL_AUTHENTICATION_FAILED)` for a wrong name or password.
         """
@@ -92,9 +92,9 @@ class BrokerConnection(RequestPipeline):
         return connection
 
     def version_of(self, key: ApiKey, *, highest: int | None = None) -> int:
-        """The highest version that both sides speak, at most `highest`.
+        """The highest version that both sides support, at most `highest`.
 
-        Raises `RequestError(UNSUPPORTED_VERSION)` where there is none.
+        Raises `RequestError(UNSUPPORTED_VERSION)` if there is none.
         """
         known = api(key)
         theirs = self.versions.get(key)
@@ -120,9 +120,9 @@ class BrokerConnection(RequestPipeline):
     ) -> Answer:
         """Sends `message` in the highest common version (at most `highest`) and waits for its answer.
 
-        Where versions say the same in different fields, `message` is a function that makes the one of a version.
+        If versions use different fields for the same meaning, `message` is a function from a version to its message.
 
-        Views onto records in the answer are views onto its own frame, and stay valid. Raises as I1 says.
+        Views of records in the answer refer to its own frame and stay valid. For the errors see I1.
         """
         version = self.version_of(key, highest=highest)
         if not isinstance(message, Message):

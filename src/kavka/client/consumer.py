@@ -66,7 +66,8 @@ _STALE_LEADER = frozenset(
 
 
 class ConsumerRecord(NamedTuple):
-    """A record with where it comes from. `timestamp_ms` is -1 for none; a null `value` is a tombstone."""
+    """A record with its topic, partition and offset. `timestamp_ms` is -1 if there is none. A null `value` is a
+    tombstone."""
 
     topic: str
     partition: int
@@ -147,14 +148,14 @@ class _Partition:
 
 
 class Consumer:
-    """Reads from a cluster. Belongs to one event loop; closed with `close` or `async with`.
+    """Reads from a cluster. Belongs to one event loop. Close it with `close` or `async with`.
 
-    Either partitions are assigned by hand:
+    Either assign partitions by hand:
 
         consumer.assign([TopicPartition("orders", 0)])
         await consumer.seek_to_beginning()
 
-    or a group shares topics out (`group_id` in the settings):
+    or let a group distribute topics (`group_id` in the settings):
 
         await consumer.subscribe(["orders"])
 
@@ -198,10 +199,10 @@ class Consumer:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """As who this consumer was given what it reads, for `Producer.send_offsets_to_transaction`.
+        """The membership under which this consumer got its assignment, for `Producer.send_offsets_to_transaction`.
 
-        To be asked before `poll` is called again, whose records may be another generation's. Where the membership was
-        lost meanwhile it is still that of the assignment, so that the group's coordinator refuses the offsets.
+        Call it before the next `poll`, whose records may be of another generation. If the membership was lost
+        meanwhile, this is still the one of the assignment, so that the group's coordinator refuses the offsets.
         Raises `RequestError`.
         """
         if self._settings.group_id is None:
@@ -212,9 +213,9 @@ class Consumer:
     def assign(
         self, partitions: Iterable[TopicPartition], *, offsets: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        """Reads these partitions, and no others, from `offsets` on; where there is none `auto_offset_reset` decides.
+        """Reads only these partitions, starting at `offsets`. For partitions without one, `auto_offset_reset` decides.
 
-        A partition that was read already and has no offset given keeps its position.
+        A partition that was already being read and has no offset here keeps its position.
         """
         if self._member is not None and self._member.state is not MemberState.OUTSIDE:
             raise RequestError(ErrorCode.INVALID_REQUEST, "partitions are assigned by the group, leave it first")
@@ -228,12 +229,13 @@ class Consumer:
         return added
 
     async def subscribe(self, topics: Sequence[str]) -> None:
-        """Joins the group and reads what it gives to this member. May take as long as the group's rebalance."""
+        """Joins the group and reads the partitions that this member gets. May take as long as the group's
+        rebalance."""
         self._member = GroupMember(self._cluster, self._settings, topics)
         await self._rejoin()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """The next record of `partition` is the one at `offset`, or the first behind it."""
+        """Makes the record at `offset`, or the first one after it, the next record of `partition`."""
         state = self._state(partition)
         self._discard(state)
         state.position = state.fetch_offset = offset
@@ -243,11 +245,11 @@ class Consumer:
         await self._seek_to(EARLIEST, partitions)
 
     async def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """To the high watermark, for read_committed to the last stable offset."""
+        """Seeks to the high watermark, or for read_committed to the last stable offset."""
         await self._seek_to(LATEST, partitions)
 
     async def seek_to_timestamp(self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """To the first record at or after `timestamp_ms`; to the end where there is none."""
+        """Seeks to the first record at or after `timestamp_ms`, or to the end if there is none."""
         chosen = self._chosen(partitions)
         found = await list_offsets(self._cluster, dict.fromkeys(chosen, timestamp_ms), read_committed=self._committed())
         missing = [partition for partition, at in found.items() if at.offset < 0]
@@ -264,9 +266,9 @@ class Consumer:
         return self._state(partition).high_watermark
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
-        """Where the assigned partitions end now, for what this consumer may see.
+        """The present ends of the assigned partitions, as far as this consumer may read.
 
-        Positions are found first, so that `reached` is right at once, also for partitions without a record.
+        It determines positions first, so that `reached` is correct at once, also for empty partitions.
         """
         await self._find_positions()
         found = await list_offsets(
@@ -275,11 +277,11 @@ class Consumer:
         return {partition: at.offset for partition, at in found.items()}
 
     def reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether everything before `ends` has been returned, of the partitions that are assigned."""
+        """Whether all records of the assigned partitions before `ends` have been returned."""
         return all(state.position >= ends.get(name, 0) for name, state in self._partitions.items())
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Returns nothing of these partitions until `resume`; what was fetched is kept."""
+        """Returns no records of these partitions until `resume`. Fetched records are kept."""
         for partition in partitions:
             self._state(partition).paused = True
 
@@ -293,10 +295,10 @@ class Consumer:
     async def poll(self, *, max_records: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `max_records` records; an empty list if none came within `timeout_ms`.
 
-        In a group it also takes part in rebalances (after which `assignment` may be another) and commits what was
-        returned before, at intervals, with `enable_auto_commit`. Raises `OffsetOutOfRange` with
-        `OffsetReset.NONE`, `CorruptRecords` for a batch with a wrong CRC (the position stays before it), and
-        `RequestError` for what trying again does not help.
+        In a group it also takes part in rebalances, after which `assignment` may differ. With `enable_auto_commit` it
+        commits the records that were returned before, at intervals. Raises `OffsetOutOfRange` with `OffsetReset.NONE`,
+        `CorruptRecords` for a batch with a wrong CRC (the position stays before it), and `RequestError` for errors
+        that a retry does not solve.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -341,7 +343,7 @@ class Consumer:
             )
 
     async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """Offsets that the group has committed; partitions without are left out."""
+        """The group's committed offsets, without the partitions that have none."""
         member = self._member or GroupMember(self._cluster, self._settings)
         found = await member.committed(self._partitions if partitions is None else partitions)
         return {partition: committed.offset for partition, committed in found.items()}

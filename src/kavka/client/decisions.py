@@ -1,7 +1,7 @@
 """Reads the brokers' decisions (why-records): from the topic `__kavka_decisions`, or from rings in log directories.
 
-Decides which records are decisions, and that one that was written twice is read once. It must not know what they mean;
-their form is `kavka.decisions`'.
+Decides which records are decisions, and returns a decision that was written twice only once. Must not know what they
+mean; `kavka.decisions` defines their form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLL_RECORDS = 5_000
 async def read_decisions(cluster: Cluster, since_ms: int) -> list[RecordedDecision]:
     """All decisions in the topic from `since_ms` (wall clock) on, by time.
 
-    Raises `RequestError(UNKNOWN_TOPIC_OR_PARTITION)` where the cluster keeps none.
+    Raises `RequestError(UNKNOWN_TOPIC_OR_PARTITION)` if the cluster has no such topic.
     """
     found: list[RecordedDecision] = []
     async with Consumer(cluster, ConsumerSettings(auto_offset_reset=OffsetReset.EARLIEST)) as consumer:
@@ -34,12 +34,12 @@ async def read_decisions(cluster: Cluster, since_ms: int) -> list[RecordedDecisi
 
 
 def read_ring(lines: Iterable[bytes], since_ms: int) -> list[RecordedDecision]:
-    """The decisions of a ring's lines from `since_ms` on; a torn line is passed over."""
+    """The decisions of a ring's lines from `since_ms` on. A torn line is skipped."""
     return in_order(decision for decision in _decoded(lines) if decision.decision.at_ms >= since_ms)
 
 
 def in_order(decisions: Iterable[RecordedDecision]) -> list[RecordedDecision]:
-    """Each once, by time."""
+    """Each decision once, ordered by time."""
     once = {recorded.decision_id: recorded for recorded in decisions}
     return sorted(once.values(), key=lambda recorded: recorded.decision.at_ms)
 

@@ -1,4 +1,4 @@
-"""Deliveries: records and batches on their way, and where they went. What a producer gives back for each `send`."""
+"""Deliveries: what a producer returns for each `send`: a record or batch in flight, and later where it is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.records.builder import BatchBuilder, EncodedRecords, ProducerStamp
 
 
 class Delivery(NamedTuple):
-    """Where a record went. `offset` is -1 with acks=0, or where the broker recognised a retry it had already taken."""
+    """Where a record is stored. `offset` is -1 with acks=0, or if the broker recognised a retry of a stored record."""
 
     topic: str
     partition: int
@@ -20,7 +20,8 @@ class Delivery(NamedTuple):
 
 
 class BatchDelivery(NamedTuple):
-    """Where a batch went: `record_count` records from `base_offset` on. -1 as in `Delivery`."""
+    """Where a batch is stored: `record_count` records from `base_offset` on. -1 has the same meaning as in
+    `Delivery`."""
 
     topic: str
     partition: int
@@ -31,7 +32,7 @@ class BatchDelivery(NamedTuple):
 
 
 class PendingBatch:
-    """A batch on its way. Await it for its `BatchDelivery`; it raises what made it fail."""
+    """A batch in flight. Await it for its `BatchDelivery`. It raises the cause if it fails."""
 
     __slots__ = (
         "builder",
@@ -70,7 +71,7 @@ class PendingBatch:
 
 
 class PendingDelivery:
-    """A record on its way. Await it for its `Delivery`; it raises what made it fail."""
+    """A record in flight. Await it for its `Delivery`. It raises the cause if it fails."""
 
     __slots__ = ("_batch", "_delta", "_timestamp_ms")
 
@@ -87,7 +88,7 @@ class PendingDelivery:
         return self._batch.future.done()
 
     def result(self) -> Delivery:
-        """The delivery, once `done`; raises what made it fail."""
+        """The delivery, once `done`. Raises the cause if it failed."""
         topic, partition, base_offset, _, log_append_time_ms = self._batch.future.result()
         return Delivery(
             topic,
@@ -97,5 +98,5 @@ class PendingDelivery:
         )
 
     def add_done_callback(self, callback: Callable[[PendingDelivery], object]) -> None:
-        """Calls `callback(self)` soon after the record is decided; it asks `result`."""
+        """Calls `callback(self)` soon after the outcome is known. The callback reads `result`."""
         self._batch.future.add_done_callback(lambda _: callback(self))

@@ -75,7 +75,7 @@ class PartitionReplicas(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What the death of `broker` would do to one partition; None-like parts are False and 0."""
+    """What the death of `broker` would do to one partition. Fields without an effect are False and 0."""
 
     partition: TopicPartition
     broker: int
@@ -85,13 +85,13 @@ class Loss(NamedTuple):
 
 
 class BrokerRisk(NamedTuple):
-    """What the death of a broker would do; it is safe to restart it if nothing becomes unavailable or blocked."""
+    """What the death of a broker would do. A restart is safe if nothing becomes unavailable or blocked."""
 
     broker: int
     unavailable: tuple[TopicPartition, ...]
     blocked: tuple[TopicPartition, ...]
     unreplicated: int
-    """Records that acks=1 producers think safe and that would be lost."""
+    """Records that were acknowledged to acks=1 producers and would be lost."""
 
     @property
     def safe_to_restart(self) -> bool:
@@ -99,7 +99,7 @@ class BrokerRisk(NamedTuple):
 
 
 def health(partition: PartitionReplicas) -> Health:
-    """The worst that can be said of the partition."""
+    """The partition's worst state."""
     in_sync = len(partition.in_sync_replicas)
     if partition.leader < 0:
         return Health.OFFLINE
@@ -113,7 +113,7 @@ def health(partition: PartitionReplicas) -> Health:
 
 
 def loss_of(partition: PartitionReplicas, broker: int) -> Loss | None:
-    """What the partition loses with `broker`; None where that changes nothing that anybody would notice."""
+    """What the partition loses with `broker`; None if nobody would notice."""
     if broker not in partition.in_sync_replicas or partition.leader < 0:
         return None
     others = [replica for replica in partition.in_sync_replicas if replica != broker]
@@ -130,7 +130,7 @@ def loss_of(partition: PartitionReplicas, broker: int) -> Loss | None:
 
 
 def risks(partitions: Sequence[PartitionReplicas], brokers: Iterable[int]) -> list[BrokerRisk]:
-    """For each broker what its death would do to all of the partitions."""
+    """For each broker, what its death would do to all partitions."""
     losses: dict[int, list[Loss]] = {broker: [] for broker in brokers}
     for each in partitions:
         # With one to spare the death of a follower changes nothing: of ten thousand partitions most need no more.

@@ -1,6 +1,6 @@
 """One member of a consumer group, in the classic protocol.
 
-Decides when to join, what to tell the coordinator, and what each of its errors means for the membership. It must not
+Decides when to join, what to send to the coordinator, and what each of its errors means for the membership. Must not
 know fetching or positions: the consumer asks it for an assignment and gives it offsets to commit.
 
     state      event                                              next
@@ -87,7 +87,7 @@ class MemberState(Enum):
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has committed for a partition: the offset of the next record to read."""
+    """A group's committed offset for a partition: the offset of the next record to read."""
 
     offset: int
     metadata: str = ""
@@ -114,7 +114,8 @@ class GroupMember:
         """(member id, generation) of the last assignment (I1); NOBODY before the first and after `leave`."""
 
     async def join(self) -> list[TopicPartition]:
-        """Joins or rejoins, and returns the partitions that this member is to read. May take the rebalance time-out."""
+        """Joins or rejoins, and returns the partitions that this member should read. May take as long as the rebalance
+        timeout."""
         if self.state is MemberState.FENCED:
             raise RequestError(
                 ErrorCode.FENCED_INSTANCE_ID, f"another member has the instance id {self._settings.group_instance_id!r}"
@@ -132,7 +133,8 @@ class GroupMember:
         return assignment
 
     async def leave(self) -> None:
-        """Leaves, unless the member is static (its place is kept for its return) or the coordinator is gone."""
+        """Leaves the group, unless the member is static (its place is kept for its return) or the coordinator is
+        unreachable."""
         self._stop_heartbeat()
         if self.member_id and self._settings.group_instance_id is None and self.state is not MemberState.FENCED:
             member_id = self.member_id
@@ -154,7 +156,8 @@ class GroupMember:
         self.identity = NOBODY
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commits; raises `RequestError`. Without a membership (no `join`) it commits for the group as a whole."""
+        """Commits offsets. Raises `RequestError`. Without a membership (no `join`) it commits for the group as a
+        whole."""
         member_id, generation = self.identity
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, partition), committed in offsets.items():
@@ -184,7 +187,7 @@ class GroupMember:
         await self._cluster.retry(commit_once, what=f"commit offsets of group {self._group_id!r}")
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed; partitions without a commit are left out."""
+        """The group's committed offsets, without the partitions that have none."""
         topics: dict[str, OffsetFetchRequestTopic] = {}
         for topic, partition in partitions:
             entry = topics.setdefault(topic, OffsetFetchRequestTopic(name=topic, partition_indexes=[]))

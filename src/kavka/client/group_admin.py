@@ -42,7 +42,7 @@ NO_MEMBERS: Final = ("Empty", "Dead")
 
 
 class ListedGroup(NamedTuple):
-    """`kind` is classic or consumer; empty where the broker is too old to say."""
+    """`kind` is classic or consumer; empty if the broker is too old to report it."""
 
     group_id: str
     kind: str
@@ -88,7 +88,7 @@ class GroupAdmin:
         return sorted(group for groups in found for group in groups)
 
     async def describe(self, group_id: str) -> ShownGroup:
-        """The group; one that is not there is Dead, without members. Raises `RequestError`."""
+        """The group. A group that does not exist is Dead, without members. Raises `RequestError`."""
         classic = await self._describe_classic(group_id)
         if classic.state != "Dead":
             return classic
@@ -116,7 +116,7 @@ class GroupAdmin:
         await self._cluster.retry(ask, what=f"delete group {group_id!r}")
 
     async def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """All that a group has committed."""
+        """All committed offsets of a group."""
 
         async def ask() -> dict[TopicPartition, CommittedOffset]:
             node_id = await self._cluster.find_coordinator(group_id)
@@ -140,14 +140,15 @@ class GroupAdmin:
         return await self._cluster.retry(ask, what=f"fetch offsets of group {group_id!r}")
 
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits offsets for a group that has no members now; raises `RequestError` where it has."""
+        """Commits offsets for a group without members. Raises `RequestError` if it has members."""
         member = GroupMember(self._cluster, ConsumerSettings(group_id=group_id))
         await member.commit({partition: CommittedOffset(offset) for partition, offset in offsets.items()})
 
     async def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Forgets what was committed for these partitions; an error for each. Raises `RequestError` for all."""
+        """Deletes the committed offsets of these partitions. Returns an error code for each. Raises `RequestError` if
+        all fail."""
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for topic, partition in partitions:
             entry = topics.setdefault(topic, OffsetDeleteRequestTopic(name=topic, partitions=[]))

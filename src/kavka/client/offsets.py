@@ -1,6 +1,6 @@
 """Offsets of partitions by time: the oldest, the newest, and the first at or after a timestamp.
 
-Decides which leader is asked for which partition, and asks again where leadership moved. Source: KIP-79, KIP-734 (the
+Decides which leader to ask for which partition, and asks again if the leadership moved. Source: KIP-79, KIP-734 (the
 largest timestamp); ListOffsets' special timestamps.
 """
 
@@ -28,7 +28,7 @@ HIGHEST_LIST_OFFSETS = 7
 
 
 class OffsetAt(NamedTuple):
-    """`offset` is -1 where no record is so late; `timestamp_ms` is that of the record found, -1 for special times."""
+    """`offset` is -1 if no record is that late. `timestamp_ms` is that of the found record, -1 for special times."""
 
     offset: int
     timestamp_ms: int

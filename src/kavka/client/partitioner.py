@@ -35,21 +35,21 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 
 class StickyPartitioner:
-    """Chooses for records without a key: one partition per topic until its batch is full, then another."""
+    """Chooses partitions for records without a key: one per topic until its batch is full, then another."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._current: dict[str, int] = {}
 
     def partition(self, topic: str, available: list[int]) -> int:
-        """One of `available` (not empty; those with a leader), the same until `batch_filled`."""
+        """One of `available` (partitions with a leader; not empty). It stays the same until `batch_filled`."""
         current = self._current.get(topic)
         if current is None or current not in available:
             current = self._current[topic] = self._random.choice(available)
         return current
 
     def batch_filled(self, topic: str, available: list[int]) -> None:
-        """Moves on to a partition other than the present one, where there is another."""
+        """Moves on to another partition, if there is one."""
         others = [partition for partition in available if partition != self._current.get(topic)]
         if others:
             self._current[topic] = self._random.choice(others)

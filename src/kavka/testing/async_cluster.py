@@ -1,7 +1,7 @@
 """AsyncCluster: a `Cluster` for tests that run on an event loop: the same methods, to await.
 
-Decides nothing. The cluster has threads of its own; here its blocking calls wait in a thread, so that the test's loop,
-and the client on it, go on meanwhile.
+The cluster has its own threads. This class runs its blocking calls in a thread, so that the test's loop, and the
+client on it, go on meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AsyncCluster:
         self.cluster = cluster
 
     async def run(self, call: Callable[[], Answer]) -> Answer:
-        """The answer of any blocking call."""
+        """Runs any blocking call in a thread and returns its result."""
         return await asyncio.to_thread(call)
 
     async def open(self) -> AsyncCluster:

@@ -1,4 +1,4 @@
-"""BrokerThread: one life of one broker, on an event loop and in a thread of its own, as if it were a process.
+"""BrokerThread: one run of one broker, on its own event loop and in its own thread, as if it were a process.
 
 Decides how a thread plays a process: what its start, its clean end, SIGSTOP and SIGKILL are. Must not know clusters.
 
@@ -64,7 +64,7 @@ class State(Enum):
 
 
 class BrokerThread:
-    """One life. All methods are called from other threads, and return when it is done."""
+    """One run of a broker. Call all methods from other threads; each returns when its work is done."""
 
     def __init__(
         self, config: BrokerConfig, files: FileShares, cuts: Cuts, members: Mapping[int, Member], take_line: Sink
@@ -91,37 +91,37 @@ class BrokerThread:
     # -- what tests do to it
 
     def launch(self) -> None:
-        """Begins to start; `wait_until_started` says how that went."""
+        """Starts the thread without waiting. Call `wait_until_started` for the outcome."""
         self._thread.start()
 
     def wait_until_started(self) -> Started:
-        """Raises KavkaError where it could not start, TimeoutError where it is not done in START_TIMEOUT_S."""
+        """Raises KavkaError if the broker could not start, TimeoutError if it is not ready in START_TIMEOUT_S."""
         return self._started.result(START_TIMEOUT_S)
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves at this moment."""
+        """Whether the broker serves at this moment."""
         return self.state is State.RUNNING
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process, if it were one, would be there: it may be paused."""
+        """Whether the broker has not ended. It may be paused."""
         return self.state in (State.RUNNING, State.PAUSED)
 
     @property
     def server(self) -> Server:
-        """For questions by `ask`."""
+        """The server, for use in questions to `ask`."""
         assert self._server is not None, f"broker {self.broker_id} was not started"
         return self._server
 
     def stop(self) -> None:
-        """As SIGTERM: ends in order. It must not be paused."""
+        """Stops the broker in order, as SIGTERM does. It must not be paused."""
         self._carry_out(self.server.stop(), STOP_TIMEOUT_S)
         self.state = State.ENDED
         self._end_thread()
 
     def kill(self) -> None:
-        """As SIGKILL, in any state."""
+        """Kills the broker in any state, as SIGKILL does."""
         if self.state is not State.PAUSED:
             self._soon(self._die)
             self._thread.join(PATIENCE_S)
@@ -129,19 +129,20 @@ class BrokerThread:
         self._end_thread()
 
     def pause(self) -> None:
-        """As SIGSTOP; returns when it stands still."""
+        """Pauses the broker, as SIGSTOP does. Returns when it is paused."""
         self._still.clear()
         self._soon(self._stand_still)
         self._still.wait()
         self.state = State.PAUSED
 
     def resume(self) -> None:
-        """As SIGCONT."""
+        """Resumes the broker, as SIGCONT does."""
         self.state = State.RUNNING
         self.life.go_on()
 
     def ask(self, question: Callable[[Server], Result], *, timeout_s: float = 10.0) -> Result:
-        """The answer of `question`, asked on the broker's loop. Raises TimeoutError, also where it is paused."""
+        """Runs `question` on the broker's loop and returns the answer. Raises TimeoutError, also while the broker is
+        paused."""
 
         async def answer() -> Result:
             return question(self.server)

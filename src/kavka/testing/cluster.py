@@ -1,13 +1,13 @@
-"""Cluster: brokers with real sockets and real replication in a test's process, and faults at the test's wish.
+"""Cluster: brokers with real sockets and real replication in a test's process, with faults on demand.
 
-Decides which settings brokers of tests have, what each fault is made of, and when a cluster is in sync. What a test
-asks about partitions is answered from ZooKeeper, where the controller writes it, or by the broker that leads.
+Decides which settings brokers of tests have, how each fault is made, and when a cluster is in sync. Questions about
+partitions are answered from ZooKeeper, where the controller writes them, or by the leading broker.
 
-Each broker has an event loop and a thread of its own (broker_thread.py says why) and reaches the others, and ZooKeeper,
-over sockets on the loopback. So what works against this cluster works against brokers on machines; what it does not
-have is a power cut, a second processor core, and the fault that nobody thought of.
+Each broker has its own event loop and thread (broker_thread.py explains why). It reaches the other brokers and
+ZooKeeper over sockets on the loopback. So what works against this cluster works against brokers on machines. It has no
+power cuts and no second processor core.
 
-All methods block; `AsyncCluster` has the same ones to await.
+All methods block. `AsyncCluster` has the same methods to await.
 """
 
 from __future__ import annotations
@@ -77,11 +77,12 @@ OWN_SETTINGS = ("broker.id", "node.id", "listeners", "advertised.listeners", "lo
 
 
 class BrokerHalted(KavkaError):
-    """A broker ended itself: an invariant was broken, or its last disk failed. That is a bug, or what a test wanted."""
+    """A broker ended itself because an invariant was broken or its last disk failed. This is a bug, or intended by a
+    test."""
 
 
 class Partition(NamedTuple):
-    """What ZooKeeper holds of a partition. `leader` is -1 where there is none."""
+    """A partition's state in ZooKeeper. `leader` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -90,11 +91,11 @@ class Partition(NamedTuple):
 
 
 class Cluster:
-    """A cluster for one test or several. It runs between `open` and `close`, or as long as the `with` block.
+    """A cluster for one or several tests. It runs from `open` to `close`, or for the `with` block.
 
-    brokers: how many; their ids are 1, 2, 3, ...
-    settings: Kafka's names to values, for all brokers, beyond `DEFAULTS` and min(3, brokers) replicas by default.
-    directory: where everything is kept; None for a temporary one, which is removed at the end.
+    brokers: the number of brokers. Their ids are 1, 2, 3, ...
+    settings: Kafka's setting names to values, for all brokers. They override `DEFAULTS` and min(3, brokers) replicas.
+    directory: where all data is kept. None means a temporary directory, which is removed at the end.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Cluster:
         settings: Mapping[str, Value] | None = None,
         directory: str | Path | None = None,
     ) -> None:
-        """Raises ConfigError for settings that no broker takes. Nothing runs yet."""
+        """Starts nothing yet. Raises ConfigError for invalid settings."""
         if brokers < 1:
             raise ConfigError(f"a cluster has at least one broker, not {brokers}")
         self.broker_ids = tuple(range(1, brokers + 1))
@@ -140,7 +141,7 @@ class Cluster:
     # -- life
 
     def open(self) -> Cluster:
-        """Starts ZooKeeper and all brokers; returns when each knows all the others. Raises KavkaError."""
+        """Starts ZooKeeper and all brokers. Returns when each broker knows all others. Raises KavkaError."""
         assert self._directory is None, "the cluster is open already"
         if self._given_directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="kavka-testing-"))
@@ -162,9 +163,9 @@ class Cluster:
         return self
 
     def close(self) -> None:
-        """Ends everything. Brokers whose directory was given end in order; those in a temporary one are killed.
+        """Ends the cluster. Brokers stop in order if a directory was given; in a temporary directory they are killed.
 
-        Raises BrokerHalted where a broker had halted and the test did not start it again.
+        Raises BrokerHalted if a broker had halted and the test did not start it again.
         """
         if self._directory is None:
             return
@@ -232,7 +233,7 @@ class Cluster:
         return ",".join(self.address(broker_id) for broker_id in self.broker_ids)
 
     def address(self, broker_id: int) -> str:
-        """A broker's host:port; the same for all its lives."""
+        """A broker's host:port. It stays the same when the broker restarts."""
         self._require(broker_id)
         return f"{HOST}:{self._ports[broker_id]}"
 
@@ -243,12 +244,12 @@ class Cluster:
 
     @property
     def directory(self) -> Path:
-        """Where everything is kept: broker-1/, broker-2/, ..., zookeeper/ and kavka.log."""
+        """The directory with all data: broker-1/, broker-2/, ..., zookeeper/ and kavka.log."""
         assert self._directory is not None, "the cluster is not open"
         return self._directory
 
     def log(self, count: int = 100) -> list[str]:
-        """The last lines that brokers and ZooKeeper wrote. All of them stand in `directory`/kavka.log."""
+        """The last log lines of brokers and ZooKeeper. `directory`/kavka.log has all lines."""
         return [] if self._lines is None else self._lines.last(count)
 
     @property
@@ -259,9 +260,9 @@ class Cluster:
     # -- processes
 
     def start(self, *broker_ids: int) -> None:
-        """Starts brokers that had ended, on their disks and ports. Returns when the brokers that run know them.
+        """Starts brokers that had ended, on their disks and ports. Returns when all running brokers know them.
 
-        Raises KavkaError where one cannot start, ValueError where it runs.
+        Raises KavkaError if a broker cannot start, ValueError if it is running.
         """
         for broker_id in broker_ids:
             if self._thread(broker_id).is_alive:
@@ -269,13 +270,13 @@ class Cluster:
         self._start(broker_ids)
 
     def stop(self, *broker_ids: int) -> None:
-        """Ends brokers as SIGTERM does: they hand their partitions over, answer, flush and mark their logs clean."""
+        """Stops brokers as SIGTERM does: they hand over their partitions, answer, flush and mark their logs clean."""
         for broker_id in broker_ids:
             self._running(broker_id).stop()
 
     def kill(self, *broker_ids: int) -> None:
-        """Ends brokers as kill -9 does, at once: sockets are closed by the kernel, nothing more is written, their
-        ZooKeeper sessions are left to expire. A paused broker can be killed as well."""
+        """Kills brokers as kill -9 does: the kernel closes their sockets, nothing more is written, and their ZooKeeper
+        sessions are left to expire. A paused broker can be killed as well."""
         for broker_id in broker_ids:
             if not self._thread(broker_id).is_alive:
                 raise ValueError(f"broker {broker_id} does not run")
@@ -283,15 +284,15 @@ class Cluster:
             self._threads[broker_id].kill()
 
     def pause(self, member: Member) -> None:
-        """Stops a broker, or "zookeeper", as SIGSTOP does: connections to it are accepted by the kernel and nothing
-        answers, none of its timers runs, and the clock goes on."""
+        """Pauses a broker, or "zookeeper", as SIGSTOP does. The kernel still accepts connections and nothing answers.
+        No timer of it runs, and the clock goes on."""
         if member == ZOOKEEPER:
             self._require_zookeeper().pause()
         else:
             self._running(_broker_id(member)).pause()
 
     def resume(self, member: Member) -> None:
-        """Lets a paused broker, or "zookeeper", go on, as SIGCONT does."""
+        """Resumes a paused broker, or "zookeeper", as SIGCONT does."""
         if member == ZOOKEEPER:
             self._require_zookeeper().resume()
             return
@@ -303,8 +304,8 @@ class Cluster:
     # -- network
 
     def cut(self, source: Member, target: Member, *, both_ways: bool = True) -> None:
-        """What `source` sends to `target` does not arrive any more, and nobody is told; nor the other way round, unless
-        `both_ways` is False. Either may be "zookeeper". Clients are not cut off."""
+        """Drops everything that `source` sends to `target`, without an error on either side. The other direction is
+        cut too, unless `both_ways` is False. Either may be "zookeeper". Clients are not cut off."""
         self._cuts.cut(self._ways(source, target, both_ways=both_ways))
 
     def isolate(self, broker_id: int) -> None:
@@ -315,7 +316,7 @@ class Cluster:
                 self.cut(broker_id, other)
 
     def heal(self, source: Member | None = None, target: Member | None = None) -> None:
-        """Heals all cuts; those of one member; or those between two."""
+        """Heals all cuts, those of one member, or those between two members."""
         members: tuple[Member, ...] = (*self.broker_ids, ZOOKEEPER)
         if source is None:
             self._cuts.heal()
@@ -326,11 +327,11 @@ class Cluster:
     # -- disk and session
 
     def slow_disk(self, broker_id: int, ms: float) -> None:
-        """Each access of the broker to its disk takes `ms` milliseconds more, in this life of it; 0 ends that."""
+        """Makes each disk access of the broker take `ms` milliseconds longer, until it restarts. 0 ends this."""
         self._thread(broker_id).life.disk_delay_s = ms / 1000
 
     def expire_session(self, broker_id: int) -> None:
-        """Ends the broker's ZooKeeper session as if its time were over. The broker hears of it and registers again."""
+        """Ends the broker's ZooKeeper session as if it had timed out. The broker is notified and registers again."""
         session_id = self._running(broker_id).ask(lambda server: server.zookeeper.session_id)
         self._require_zookeeper().expire(session_id)
 
@@ -346,7 +347,8 @@ class Cluster:
                 thread.resume()
 
     def restore(self, *, timeout: float = TIMEOUT_S) -> None:
-        """Undoes all faults: cuts heal, what is paused goes on, what has ended starts; returns when all is in sync."""
+        """Undoes all faults: heals cuts, resumes paused brokers, starts ended ones. Returns when all replicas are in
+        sync."""
         self.restore_connections()
         self._start([broker_id for broker_id in self.broker_ids if not self._threads[broker_id].is_alive])
         self.wait_in_sync(timeout=timeout)
@@ -362,10 +364,10 @@ class Cluster:
         settings: Mapping[str, Value] | None = None,
         assignment: Mapping[int, Iterable[int]] | None = None,
     ) -> None:
-        """Creates a topic, and returns when every broker that runs knows it and all its replicas are in sync.
+        """Creates a topic. Returns when every running broker knows it and all its replicas are in sync.
 
-        replicas: min(3, brokers) without it. assignment: partition -> broker ids, the preferred leader first, instead
-        of both numbers. Raises KavkaError.
+        replicas: the default is min(3, brokers). assignment: partition -> broker ids, the preferred leader first. It
+        replaces both numbers. Raises KavkaError.
         """
         from kavka.testing.topics import create_topic
 
@@ -375,7 +377,7 @@ class Cluster:
         self.wait_in_sync(name)
 
     def partition(self, topic: str, partition: int = 0) -> Partition:
-        """What ZooKeeper holds of a partition. Raises KeyError where there is none of that name and number."""
+        """A partition's state in ZooKeeper. Raises KeyError if there is no such partition."""
         try:
             found = self._partitions(topic)
         except NoNode:
@@ -383,20 +385,20 @@ class Cluster:
         return found[partition]
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The partition's leader, by its broker id; -1 where there is none. Raises KeyError."""
+        """The broker id of the partition's leader; -1 if there is none. Raises KeyError."""
         return self.partition(topic, partition).leader
 
     def isr(self, topic: str, partition: int = 0) -> list[int]:
-        """The replicas that are in sync, by their brokers' ids, sorted. Raises KeyError."""
+        """The broker ids of the in-sync replicas, sorted. Raises KeyError."""
         return sorted(self.partition(topic, partition).in_sync)
 
     def controller(self) -> int:
-        """The controller's broker id; -1 where there is none."""
+        """The controller's broker id; -1 if there is none."""
         return self._ask(_controller)
 
     def high_watermark(self, topic: str, partition: int = 0) -> int:
-        """The offset below which records are committed, as the leader knows it. Raises KeyError, and ValueError where
-        no broker that runs leads the partition."""
+        """The offset below which records are committed, as the leader knows it. Raises KeyError, and ValueError if no
+        running broker leads the partition."""
         leader = self.leader(topic, partition)
         if leader not in self.running:
             raise ValueError(f"{topic}-{partition} has no leader that runs: {leader}")
@@ -413,14 +415,14 @@ class Cluster:
     # -- waiting
 
     def wait_in_sync(self, topic: str | None = None, *, timeout: float = TIMEOUT_S) -> None:
-        """Waits until each partition (of a topic, or of all) has a leader that runs, its replicas on brokers that run
-        are all in sync, and these brokers tell clients so. Raises TimeoutError, with what is missing."""
+        """Waits until each partition of a topic, or of all topics, has a running leader, all its replicas on running
+        brokers are in sync, and the metadata of these brokers shows it. Raises TimeoutError with what is missing."""
         self._wait(lambda: self._not_in_sync(topic), timeout)
 
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int = -1, timeout: float = TIMEOUT_S
     ) -> int:
-        """Waits until a broker that runs, and is not `other_than`, leads; returns its id. Raises TimeoutError."""
+        """Waits until a running broker other than `other_than` leads, and returns its id. Raises TimeoutError."""
 
         def missing() -> str:
             leader = self._find_leader(topic, partition)

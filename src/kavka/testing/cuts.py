@@ -1,7 +1,8 @@
-"""Cuts: which ways between the members of a cluster are cut, and a Network port that obeys them.
+"""Cuts: which links between the members of a cluster are cut, and a Network port that drops their traffic.
 
-What a member sends over a cut way does not arrive, and nobody is told: that is what a switch that drops packets does,
-not what a killed process does (its peers see their connections reset). Ways have a direction: a cut may be one-way.
+What a member sends over a cut way does not arrive, and neither side gets an error. A switch that drops packets does
+the same. (A killed process is different: its peers see their connections reset.) Ways have a direction: a cut may be
+one-way.
 
     connect        waits for the way to heal, both directions of it (a handshake needs both), until its time is over
     a frame sent   is kept and arrives when the way heals, as TCP sends again what was not acknowledged

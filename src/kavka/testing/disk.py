@@ -1,7 +1,7 @@
 """Disk: the FileSystem port on this machine's disk, for a broker that can be stopped, killed and slowed down.
 
-Decides nothing: it asks the broker's Life before each access. What was written before a kill -9 is there after it, as
-the page cache keeps what a killed process wrote; that a power cut loses more is the simulator's matter.
+It checks the broker's Life before each access. What was written before a kill -9 is there after it, as the page cache
+keeps what a killed process wrote. Use the simulator to test power cuts, which lose more.
 
 I1  Files are closed when the life has ended and no thread of it runs any more, never before: another broker of this
     process could be given the descriptor that a worker is about to use.

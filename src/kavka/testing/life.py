@@ -4,7 +4,7 @@ Everything through which a broker reaches the world (its disk, its network) asks
 killed reaches nothing any more, though its Python objects are still being taken apart, and one that is stopped does not
 go on writing from a worker thread.
 
-I1  Dead is for ever; a broker that is started again has another Life.
+I1  A dead Life stays dead; a broker that is started again has another Life.
 I2  `require` returns only to a life that runs: it waits while it is stopped, and raises when it is dead.
 """
 
@@ -17,7 +17,7 @@ import time
 class Dead(BaseException):
     """The process has ended: nothing that follows has any effect.
 
-    No `Exception`, so that no broker takes it for a failure that it could survive.
+    It is not an `Exception`, so that no broker handles it as a failure that it could survive.
     """
 
 

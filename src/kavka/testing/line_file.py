@@ -1,6 +1,6 @@
 """LineFile: where the lines of a test's brokers go: into a file beside their data, and the last of them into memory.
 
-They are kept apart from the lines of the program under test: how those look, and where they go, is its own matter.
+They are kept apart from the log of the program under test, which decides about its own lines.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ ATTEMPTS = 1_000
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """So many ports that nobody listens on at this moment. Raises OSError."""
+    """This many ports on which nobody listens at the moment. Raises OSError."""
     found: list[int] = []
     for _ in range(ATTEMPTS):
         port = random.randrange(LOWEST, HIGHEST)

@@ -4,7 +4,7 @@
     kavka_module_cluster   one for all tests of a module; faults that a test leaves stay until `restore`
 
 `@pytest.mark.kavka_cluster(brokers=1, settings={...})` on a test, a class or (as `pytestmark`) a module says which
-cluster; without it there are three brokers. Where a test fails, the last lines of its brokers stand in the report.
+cluster; without it there are three brokers. If a test fails, the report has the last lines of its brokers.
 
 Imports nothing of kavka before a fixture is used: pytest loads this module in every run.
 """
@@ -33,13 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kavka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A Kafka cluster in this process, for this test alone: `kavka.testing.Cluster`, running."""
+    """A running `kavka.testing.Cluster` in this process, for this test alone."""
     yield from _cluster(request)
 
 
 @pytest.fixture(scope="module")
 def kavka_module_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A Kafka cluster in this process for all tests of the module: use topics of your own."""
+    """A running `kavka.testing.Cluster` in this process for all tests of the module. Use different topics in each
+    test."""
     yield from _cluster(request)
 
 

@@ -1,7 +1,7 @@
-"""ZooKeeperThread: the cluster's ZooKeeper, on an event loop and in a thread of its own, reached over its protocol.
+"""ZooKeeperThread: the cluster's ZooKeeper, on its own event loop and in its own thread, reached over its protocol.
 
-Decides nothing: it starts kavka's ZooKeeper server on a port, keeps one session of the test's own, and carries
-questions to its loop. Brokers reach it over sockets, so their sessions expire when they fall silent, as on an ensemble.
+It starts kavka's ZooKeeper server on a port, keeps one session for the test, and runs questions on its loop. Brokers
+reach it over sockets, so their sessions expire when they fall silent, as on an ensemble.
 """
 
 from __future__ import annotations
@@ -68,11 +68,12 @@ class ZooKeeperThread:
     def ask(
         self, question: Callable[[LocalZooKeeper], Coroutine[Any, Any, Result]], *, timeout_s: float = TIMEOUT_S
     ) -> Result:
-        """The answer of `question`, asked with the test's session on ZooKeeper's loop. Raises what it raises."""
+        """Runs `question` on ZooKeeper's loop with the test's session, and returns the answer. Raises what it
+        raises."""
         return self.carry_out(question(self._session), timeout_s=timeout_s)
 
     def expire(self, session_id: int) -> None:
-        """Ends a session as if its time were over."""
+        """Ends a session as if it had timed out."""
         self.carry_out(self._host.embedded.expire(session_id))
 
     def carry_out(self, work: Coroutine[Any, Any, Result], *, timeout_s: float = TIMEOUT_S) -> Result:
