@@ -1,21 +1,21 @@
 """The producer: records in, batches to the partitions' leaders, deliveries out.
 
-Decides when a batch is sent, in which request, with which sequence, and what is done about each error. It must not know
-how a broker is reached or found: that is the cluster's matter. One class, although it is long: what is sent, sent again
-or failed depends on the same queues, and each error may move all of them.
+Decides when a batch is sent, in which request, with which sequence, and what is done about each error. Must not know
+how a broker is found or reached: `cluster` knows that. It is one long class, because sending, retrying and failing use
+the same queues, and each error may move all of them.
 
 Invariants
-  I1  Of one partition one batch is under way at a time, and the next is sent when it is decided. So records of a
-      partition arrive in the order of their `send`, also where a batch had to be sent again, with and without
-      idempotence. Throughput comes from full batches and from many partitions side by side.
-  I2  Every record is decided: delivered, or failed with the reason. A failure says in its text where it is unknown
-      whether the broker has the record.
+  I1  One batch of a partition is in flight at a time, and the next is sent when its outcome is known. So records of a
+  partition arrive in the order of their `send`, also after retries, with and without idempotence. Throughput comes
+  from full batches and from many partitions in parallel.
+  I2  Every record has an outcome: delivered, or failed with the reason. The text of a failure says so if it is unknown
+  whether the broker has the record.
   I3  With idempotence a batch keeps its producer id and sequence over all its retries. After a batch whose outcome
-      stays unknown a new producer id is taken, because the broker may or may not have moved on.
+  stays unknown the producer takes a new producer id, because the broker may or may not have moved on.
   I4  At most `buffer_memory` bytes of records wait; `send` waits at the bound (one record always passes).
 
-  I5  With a transactional id nothing is sent outside of a transaction, and to no partition before it is part of it
-      (transactions.py). A batch that failed breaks the transaction: it can only be aborted then.
+  I5  With a transactional id nothing is sent outside of a transaction, or to a partition that is not part of it yet
+  (transactions.py). A failed batch breaks the transaction: it can then only be aborted.
 
 Source: KIP-98 (idempotence, transactions), KIP-91 (delivery time-out), KIP-480 (sticky partitions).
 """
@@ -111,7 +111,7 @@ class _Queue:
 
 
 class Producer:
-    """Sends records to a cluster. Belongs to one event loop; closed with `close` or `async with`.
+    """Sends records to a cluster. Belongs to one event loop. Close it with `close` or `async with`.
 
     async with Producer(cluster) as producer:
         delivery = await (await producer.send("orders", b"value", key=b"key"))
@@ -167,10 +167,10 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> PendingDelivery:
-        """Puts one record into a batch and returns at once, unless the topic is not known yet or the buffer is full.
+        """Adds one record to a batch. Returns at once, unless the topic is not known yet or the buffer is full.
 
-        Without `partition` the key decides, without a key the batch that is being filled. Raises `RequestError` where
-        there is no such topic or partition; what happens to the record later is told by what is returned.
+        Without `partition` the key decides; without a key, the batch that is being filled. Raises `RequestError` if
+        there is no such topic or partition. The returned delivery reports what happens to the record later.
         """
         metadata = await self._topic(topic)
         chosen = self._choose(metadata, key, partition)
@@ -192,9 +192,9 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> list[PendingBatch]:
-        """Sends records that have only a value, all of one timestamp; the fastest way.
+        """Sends records that have only a value, all with one timestamp. This is the fastest way to send.
 
-        Returns the batches that they are in.
+        Returns the batches that hold them.
         """
         metadata = await self._topic(topic)
         stamp_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
@@ -226,7 +226,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> list[PendingBatch]:
-        """Sends many records, all of one timestamp. Returns the batches that they are in."""
+        """Sends many records, all with one timestamp. Returns the batches that hold them."""
         metadata = await self._topic(topic)
         stamp_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
         touched: dict[int, PendingBatch] = {}
@@ -243,9 +243,9 @@ class Producer:
         return list(touched.values())
 
     async def send_encoded(self, partition: TopicPartition, records: EncodedRecords) -> PendingBatch:
-        """Sends records that are laid out already, as a batch of their own, behind all that was sent before.
+        """Sends encoded records as a batch of their own, after everything that was sent before.
 
-        Neither `batch_size` nor `compression` applies to it. Waits and raises as `send` does.
+        `batch_size` and `compression` do not apply to it. Waits and raises as `send` does.
         """
         topic, index = partition
         chosen = self._choose(await self._topic(topic), None, index)
@@ -260,9 +260,10 @@ class Producer:
         return batch
 
     async def flush(self, *, timeout_ms: int | None = None) -> bool:
-        """Sends what waits without lingering, and waits until all of it is decided; False where that took too long.
+        """Sends all waiting records without lingering, and waits for their outcomes. Returns False if that took too
+        long.
 
-        Failures are told by the records' own results, and counted in `failed_records`.
+        The records' own results report failures, and `failed_records` counts them.
         """
         waiting = [batch.future for queue in self._active.values() for batch in queue.batches]
         if not waiting:
@@ -276,7 +277,8 @@ class Producer:
         return not pending
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Flushes for at most `timeout_ms` (None: until all is decided), then fails what is left.
+        """Flushes for at most `timeout_ms` (None means until all outcomes are known), then fails the remaining
+        records.
 
         The cluster stays open.
         """
@@ -299,23 +301,24 @@ class Producer:
     # -- transactions
 
     async def init_transactions(self) -> None:
-        """Takes the transactional id over, once: whoever had it before is fenced, and its open transaction aborted.
+        """Takes over the transactional id. Call it once. It fences the former owner and aborts its open transaction.
 
-        Raises `RequestError` or `ConnectionFailed` where that was not possible in `api_timeout_ms`, and
-        `ProducerFenced` where the cluster refuses the id.
+        Raises `RequestError` or `ConnectionFailed` if that was not possible in `api_timeout_ms`, and `ProducerFenced`
+        if the cluster refuses the id.
         """
         transaction = self._transactional()
         await transaction.init()
         self._producer = transaction.producer
 
     def begin_transaction(self) -> None:
-        """Begins a transaction: what is sent from now on is visible together, or not at all. Raises `WrongState`."""
+        """Begins a transaction: records sent from now on become visible together, or not at all. Raises
+        `WrongState`."""
         self._transactional().begin()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, int | OffsetToSend], group: GroupMetadata
     ) -> None:
-        """Has a group go on from these offsets if the transaction is committed. Raises as `commit_transaction`."""
+        """Commits these offsets for a group together with the transaction. Raises as `commit_transaction` does."""
         found = {
             partition: OffsetToSend(offset) if isinstance(offset, int) else offset
             for partition, offset in offsets.items()
@@ -323,11 +326,11 @@ class Producer:
         await self._transactional().send_offsets(found, group)
 
     async def commit_transaction(self) -> None:
-        """Sends what waits, and commits.
+        """Sends all waiting records and commits the transaction.
 
-        Raises `TransactionBroken` where the transaction can only be aborted, `ProducerFenced` where another producer
-        has the transactional id; `RequestError` or `ConnectionFailed` where it is unknown after `api_timeout_ms`
-        whether it is committed: then `commit_transaction` may be called again, and nothing else.
+        Raises `TransactionBroken` if the transaction can only be aborted, and `ProducerFenced` if another producer has
+        the transactional id. Raises `RequestError` or `ConnectionFailed` if it is unknown after `api_timeout_ms`
+        whether the transaction is committed. Then call `commit_transaction` again, and nothing else.
         """
         transaction = self._transactional()
         transaction.prepare_end(commit=True)
@@ -336,7 +339,7 @@ class Producer:
         self._producer = transaction.producer
 
     async def abort_transaction(self) -> None:
-        """Drops what waits, and aborts. Raises as `commit_transaction`."""
+        """Drops all waiting records and aborts the transaction. Raises as `commit_transaction` does."""
         transaction = self._transactional()
         transaction.prepare_end(commit=False)
         await self._drop(TransactionBroken("the transaction was aborted"))

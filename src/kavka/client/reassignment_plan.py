@@ -1,4 +1,4 @@
-"""ReassignmentPlan: where replicas should be, with as little moved as it takes; and the JSON that says so.
+"""ReassignmentPlan: where replicas should be, with as few moves as possible, and its JSON form.
 
 Decides on values only: from where replicas are, which brokers may hold them, how large they are. It must not know how
 partitions are moved.
@@ -41,14 +41,14 @@ class PlannedBroker(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Where replicas are to be: `moves` are the partitions that change, `before` where those are now."""
+    """Where replicas should be. `moves` has the partitions that change, and `before` their present replicas."""
 
     before: dict[TopicPartition, tuple[int, ...]]
     moves: dict[TopicPartition, tuple[int, ...]]
     copied: dict[TopicPartition, tuple[int, ...]]
-    """The brokers that have to copy a partition."""
+    """The brokers that must copy a partition."""
     bytes_moved: int
-    """What they will copy, as sizes are now."""
+    """The bytes that they will copy, by present sizes."""
 
 
 def plan(
@@ -60,7 +60,7 @@ def plan(
 ) -> Plan:
     """The plan for `current` on `brokers`; None keeps each partition's replication factor.
 
-    Raises ValueError where there are fewer brokers than a partition needs.
+    Raises ValueError if there are fewer brokers than a partition needs.
     """
     placing = _Placing(current, brokers, sizes, replication_factor)
     placing.place()
@@ -75,7 +75,7 @@ def compare(
     after: Mapping[TopicPartition, Sequence[int]],
     sizes: Mapping[TopicPartition, int],
 ) -> Plan:
-    """What it takes to get from one to the other."""
+    """The moves from one assignment to another."""
     copied = {
         partition: new
         for partition, replicas in after.items()
@@ -231,7 +231,7 @@ class _Placing:
 
 
 class MalformedPlan(ValueError):
-    """A text that is no reassignment. The message says where and why."""
+    """A text that is not a reassignment. The message says where and why."""
 
 
 def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
@@ -249,7 +249,7 @@ def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def from_json(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """What `to_json`, or Kafka's tool, wrote; empty where nothing is to be moved. Raises MalformedPlan."""
+    """Reads the output of `to_json` or Kafka's tool. Empty if nothing moves. Raises MalformedPlan."""
     if not text.strip():
         raise MalformedPlan("it is empty")
     try:

@@ -1,4 +1,4 @@
-"""The exchange of SASL messages: what a client says to prove its password, and what it believes of the broker.
+"""The exchange of SASL messages: how a client proves its password, and how it checks the broker.
 
 Pure: bytes in, bytes out, with a nonce from the caller. The connection carries them (SaslHandshake 1 and
 SaslAuthenticate).
@@ -32,11 +32,11 @@ MAX_ITERATIONS = 1_000_000
 _HASHES = {SaslMechanism.SCRAM_SHA_256: "sha256", SaslMechanism.SCRAM_SHA_512: "sha512"}
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
-"""Yields what is to be sent, is sent what came back, and ends when the broker is believed. Raises `RequestError`."""
+"""Yields each message to send, receives each answer, and ends when the broker is verified. Raises `RequestError`."""
 
 
 def exchange(settings: SaslSettings, nonce: str) -> Exchange:
-    """The messages of one authentication. `nonce`: a `new_nonce`, never used before."""
+    """The messages of one authentication. `nonce`: a fresh `new_nonce`."""
     if settings.mechanism is SaslMechanism.PLAIN:
         return _plain(settings)
     return _scram(settings, nonce)

@@ -1,4 +1,4 @@
-"""How a client proves who it is, and how it knows the broker: settings for SASL and TLS.
+"""How a client authenticates itself and checks the broker: settings for SASL and TLS.
 
 Decides what is a valid combination, and builds the `ssl.SSLContext`. It must not know connections: the exchange of SASL
 messages is `sasl`, sockets under TLS are `runtime.tls_network`.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SaslMechanism(Enum):
-    """Ways to prove a password; the value is the name on the wire."""
+    """SASL mechanisms. The value is the name on the wire."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -33,7 +33,7 @@ class SaslMechanism(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """Who the client says it is."""
+    """The client's SASL login."""
 
     mechanism: SaslMechanism
     username: str
@@ -49,16 +49,16 @@ class TlsSettings:
     """TLS to the brokers. Certificates and keys are PEM: the path of a file, or the text itself."""
 
     authorities: str | None = None
-    """Whose certificates are believed; None: those that the machine trusts."""
+    """The trusted authorities. None means those that the machine trusts."""
     certificate: str | None = None
-    """The client's own chain, where brokers ask for one."""
+    """The client's own certificate chain, for brokers that ask for one."""
     key: str | None = field(default=None, repr=False)
-    """Its private key; None: it stands beside the certificate."""
+    """Its private key. None means that it is in the same PEM as the certificate."""
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """The context that connections are made with. Raises `ConfigError` for what is no PEM, or not there."""
+        """The context for connections. Raises `ConfigError` if a PEM is invalid or missing."""
         import ssl  # Costs 10 ms, and most clients need none.
 
         try:

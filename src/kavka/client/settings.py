@@ -1,4 +1,4 @@
-"""What a client can be told: bounds, time-outs and habits, with the defaults that it has otherwise.
+"""Settings of clients: limits, timeouts and behaviour, with their defaults.
 
 Names are Kafka's own client settings with underscores; all durations are in ms. A value out of range raises
 `ConfigError` when the settings are made, so a client never meets one later.
@@ -14,25 +14,25 @@ from kavka.errors import ConfigError
 from kavka.records.compression import Compression
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""Bound on one answer of a broker."""
+"""The largest answer of a broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """What every client has."""
+    """Settings that every client has."""
 
     client_id: str = "kavka"
     request_timeout_ms: int = 30_000
-    """How long one request may go unanswered before its connection is given up."""
+    """How long one request may stay unanswered before the client closes the connection."""
     connect_timeout_ms: int = 10_000
-    """How long a broker may take to accept a connection, and then to say which versions it speaks."""
+    """How long a broker may take to accept a connection, and then to report its versions."""
     api_timeout_ms: int = 60_000
-    """How long an operation may try again in all, where it is not bounded by a setting of its own."""
+    """How long an operation may retry in total, unless it has its own setting."""
     gives_up_early: bool = False
     """Whether `connect` fails at once where no bootstrap address can be a broker's: refused, unknown, another
     protocol. Else it tries again for `api_timeout_ms`: a broker may be starting."""
     retry_backoff_ms: int = 50
-    """First pause before something is tried again; it doubles up to `retry_backoff_max_ms`, with 20 % of jitter."""
+    """First pause before a retry. It doubles up to `retry_backoff_max_ms`, with 20 % of jitter."""
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     topic_propagation_ms: int = 3_000
@@ -41,9 +41,10 @@ class ClientSettings:
     max_pending_requests: int = 1_000
     """Requests of one connection that may wait for their answers."""
     decode_in_thread_bytes: int = 0
-    """Answers from this size on are decoded in a thread, so that a loop that serves others goes on; 0: none are."""
+    """Answers of this size or more are decoded in a thread, so that the loop can go on with other work. 0 turns this
+    off."""
     sasl: SaslSettings | None = None
-    """Who the client proves to be on each connection; None: it says nothing."""
+    """The login for each connection. None means no authentication."""
 
     def __post_init__(self) -> None:
         _positive(
@@ -61,12 +62,12 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """How a producer batches and what it promises."""
+    """How a producer batches, and what it guarantees."""
 
     acks: int = -1
-    """0: nobody answers; 1: the leader has it; -1: every in-sync replica has it."""
+    """0: no answer; 1: the leader has the record; -1: every in-sync replica has it."""
     enable_idempotence: bool | None = None
-    """Number the batches so that a retry cannot write twice. None: as soon as acks is -1."""
+    """Whether batches are numbered so that a retry cannot write twice. None means: if acks is -1."""
     compression: Compression = Compression.NONE
     compression_level: int | None = None
     batch_size: int = 1_000_000
@@ -75,17 +76,17 @@ class ProducerSettings:
     linger_ms: int = 5
     """How long a batch that is not full waits for more records."""
     max_in_flight: int = 5
-    """Requests to one broker that may be under way; of one partition there is always only one batch under way."""
+    """Requests to one broker that may be in flight. Each partition has at most one batch in flight."""
     max_request_size: int = 8 * 1024 * 1024
     """Bytes of records, before compression, that go into one request."""
     buffer_memory: int = 64 * 1024 * 1024
-    """Bytes of records that may wait; `send` waits at the bound."""
+    """Bytes of records that may wait. `send` blocks at this limit."""
     delivery_timeout_ms: int = 120_000
-    """How long a record may wait and be tried again in all before it fails."""
+    """How long a record may wait and be retried in total before it fails."""
     timeout_ms: int = 30_000
     """How long the broker may wait for the in-sync replicas."""
     transactional_id: str | None = None
-    """Who the producer is over its restarts: with it records are sent in transactions."""
+    """The producer's identity across restarts. If it is set, records are sent in transactions."""
     transaction_timeout_ms: int = 60_000
     """How long a transaction may be open before the coordinator aborts it."""
 
@@ -114,12 +115,12 @@ class ProducerSettings:
 
 
 class OffsetReset(Enum):
-    """Where a consumer goes on when it has no position, or one that the log no longer holds."""
+    """Where a consumer starts if it has no position, or one that the log no longer holds."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"
-    """Nowhere: `OffsetOutOfRange` is raised."""
+    """Raise `OffsetOutOfRange`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +137,9 @@ class ConsumerSettings:
     max_partition_fetch_bytes: int = 1024 * 1024
     fetch_max_wait_ms: int = 500
     max_buffered_bytes: int = 64 * 1024 * 1024
-    """Bytes of fetched batches that may wait to be read; at the bound nothing is fetched."""
+    """Bytes of fetched batches that may wait to be read. At this limit nothing more is fetched."""
     max_inflated_bytes: int = 64 * 1024 * 1024
-    """Bound on one batch's inflated records."""
+    """The largest size of one batch's inflated records."""
     check_crcs: bool = True
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000

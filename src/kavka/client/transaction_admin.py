@@ -1,4 +1,4 @@
-"""TransactionAdmin: what an administrator asks about transactions, and how one that hangs is ended.
+"""TransactionAdmin: queries about transactions, and how to end one that hangs.
 
 Decides which brokers are asked, and which transactions hang. Works with Apache Kafka from 3.0 on.
 
@@ -51,7 +51,7 @@ class ListedTransaction(NamedTuple):
 
 
 class ShownTransaction(NamedTuple):
-    """What a coordinator knows. `started_ms` is -1 where nothing was begun."""
+    """A transactional id's state at its coordinator. `started_ms` is -1 if no transaction was begun."""
 
     transactional_id: str
     coordinator: int
@@ -64,7 +64,7 @@ class ShownTransaction(NamedTuple):
 
 
 class ShownProducer(NamedTuple):
-    """A producer that a partition remembers. `transaction_start` is -1 where none is open."""
+    """A producer that a partition remembers. `transaction_start` is -1 if it has no open transaction."""
 
     partition: TopicPartition
     producer_id: int
@@ -76,7 +76,7 @@ class ShownProducer(NamedTuple):
 
 
 class TransactionAdmin:
-    """Questions and orders about transactions. Raises as `Cluster.retry` does."""
+    """Queries and changes of transactions. Raises as `Cluster.retry` does."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -91,8 +91,8 @@ class TransactionAdmin:
         longer_than_ms: int = -1,
         pattern: str | None = None,
     ) -> list[ListedTransaction]:
-        """The transactional ids of all coordinators, by id. RequestError UNSUPPORTED_VERSION where a broker does not
-        know a filter that is asked for."""
+        """The transactional ids of all coordinators, by id. Raises RequestError UNSUPPORTED_VERSION if a broker does
+        not know a requested filter."""
         request = ListTransactionsRequest(
             state_filters=list(states),
             producer_id_filters=list(producer_ids),
@@ -121,7 +121,8 @@ class TransactionAdmin:
         return sorted(one for listed in found for one in listed)
 
     async def describe(self, transactional_id: str) -> ShownTransaction:
-        """What the coordinator knows. RequestError TRANSACTIONAL_ID_NOT_FOUND where it knows nothing."""
+        """The id's state at its coordinator. Raises RequestError TRANSACTIONAL_ID_NOT_FOUND if the coordinator does
+        not know it."""
 
         async def attempt() -> ShownTransaction:
             node_id = await self._cluster.find_coordinator(transactional_id, CoordinatorType.TRANSACTION)
@@ -196,7 +197,7 @@ class TransactionAdmin:
     async def find_hanging(
         self, partitions: Iterable[TopicPartition], *, now_ms: int, max_timeout_ms: int = MAX_TIMEOUT_MS
     ) -> list[ShownProducer]:
-        """The transactions in these partitions that hang, by the partition and the producer."""
+        """The hanging transactions in these partitions, by partition and producer."""
         old = [
             producer
             for producer in await self.producers(partitions)
@@ -222,7 +223,8 @@ class TransactionAdmin:
     # -- orders
 
     async def abort(self, producer: ShownProducer) -> None:
-        """Ends the producer's open transaction in its partition with an abort marker, whatever its coordinator says."""
+        """Ends the producer's open transaction in its partition with an abort marker, without asking its
+        coordinator."""
         topic, index = producer.partition
 
         async def attempt() -> None:

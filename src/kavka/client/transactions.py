@@ -1,7 +1,7 @@
-"""ProducerTransaction: a transactional producer's talk with its coordinator.
+"""ProducerTransaction: the requests of a transactional producer to its coordinator.
 
-Decides what the producer may do next, what is asked of the coordinator, and what each failure means for the
-transaction. It must not know batches: the producer tells it which partitions they go to and what became of them.
+Decides what the producer may do next, what it requests from the coordinator, and what each failure means for the
+transaction. Must not know batches: the producer reports which partitions they go to, and their outcomes.
 
     state          what moves it                                                         to
     NEW            init                                                                  READY
@@ -57,7 +57,7 @@ Answer = TypeVar("Answer", bound=Message)
 FEATURE: Final = "transaction.version"
 BUMPS_EPOCH: Final = 2
 HIGHEST_ADD: Final = 3
-"""Of AddPartitionsToTxn: later versions are for brokers."""
+"""The highest version of AddPartitionsToTxn for clients. Later versions are for brokers."""
 HIGHEST_END: Final = 5
 HIGHEST_END_BEFORE_BUMPS: Final = 4
 HIGHEST_COMMIT: Final = 5
@@ -75,7 +75,7 @@ _FENCED: Final = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-"""What the coordinator says to a producer that is none of its own any more."""
+"""The coordinator's errors for a producer that no longer owns its transactional id."""
 
 
 class TransactionPhase(Enum):
@@ -109,19 +109,19 @@ _MOVES: Final[Mapping[TransactionPhase, frozenset[TransactionPhase]]] = {
 
 
 class TransactionBroken(KavkaError):
-    """The transaction cannot be committed; `abort_transaction` brings the producer to the next one."""
+    """The transaction cannot be committed. Call `abort_transaction` before the next one."""
 
 
 class ProducerFenced(KavkaError):
-    """This producer can do nothing more: another one has its transactional id, or its time was over."""
+    """This producer can do nothing more: another producer has its transactional id, or its transaction timed out."""
 
 
 class WrongState(KavkaError):
-    """A call that has no place in the present state: a `send` without `begin_transaction`, say."""
+    """A call that is not allowed in the present state, such as `send` without `begin_transaction`."""
 
 
 class OffsetToSend(NamedTuple):
-    """The offset from which a group goes on with a partition."""
+    """The offset from which a group continues with a partition."""
 
     offset: Offset
     leader_epoch: LeaderEpoch = NO_EPOCH
@@ -129,7 +129,8 @@ class OffsetToSend(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Which member of a group sends offsets (KIP-447); without generation nobody is asked whether it still may."""
+    """The member of a group that sends offsets (KIP-447). Without a generation, the coordinator does not check the
+    member."""
 
     group_id: str
     generation: int = -1
@@ -158,7 +159,7 @@ class ProducerTransaction:
     # -- questions
 
     def check_open(self) -> None:
-        """Raises where nothing can be written now."""
+        """Raises an error if nothing can be written now."""
         self._check_alive()
         if self.state is TransactionPhase.BROKEN:
             raise TransactionBroken(f"the transaction must be aborted: {self._why}") from self._why
@@ -180,13 +181,13 @@ class ProducerTransaction:
     # -- what became of batches
 
     def on_sent(self) -> None:
-        """A batch is on its way: there is something to end."""
+        """Records that a batch was sent, so that there is a transaction to end."""
         self._has_content = True
 
     def fail(self, why: KavkaError, *, may_be_written: bool) -> None:
         """A batch failed: the transaction cannot be committed any more.
 
-        `may_be_written`: nobody knows whether the broker has the batch, or will have it yet (I3).
+        `may_be_written`: it is unknown whether the broker has the batch or will still get it (I3).
         """
         self._needs_epoch = self._needs_epoch or may_be_written
         if self.state in (TransactionPhase.OPEN, TransactionPhase.COMMITTING):
@@ -196,7 +197,7 @@ class ProducerTransaction:
     # -- life
 
     async def init(self) -> None:
-        """Takes a producer id and epoch; whoever had the transactional id before is fenced, and its transaction
+        """Gets a producer id and epoch. The former owner of the transactional id is fenced and its transaction
         aborted. Raises as `Cluster.retry` does, and `ProducerFenced`."""
         self._check_alive()
         if self.state not in (TransactionPhase.NEW, TransactionPhase.ABORTING):
@@ -233,7 +234,7 @@ class ProducerTransaction:
         self._move(TransactionPhase.OPEN)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Makes partitions part of the transaction. Raises as `init` does, and `TransactionBroken`."""
+        """Adds partitions to the transaction. Raises as `init` does, and `TransactionBroken`."""
         wanted = [partition for partition in partitions if partition not in self._partitions]
         by_topic: dict[str, list[int]] = {}
         for topic, index in wanted:
@@ -269,7 +270,7 @@ class ProducerTransaction:
             self._has_content = True
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetToSend], group: GroupMetadata) -> None:
-        """Has a group's offsets committed with the transaction. Raises as `add` does."""
+        """Commits a group's offsets with the transaction. Raises as `add` does."""
         self.check_open()
         if not offsets:
             return
@@ -334,7 +335,7 @@ class ProducerTransaction:
         )
 
     def prepare_end(self, *, commit: bool) -> None:
-        """Nothing more becomes part of the transaction. Raises where it cannot be ended so."""
+        """Closes the transaction to further records. Raises if it cannot end in this way."""
         self._check_alive()
         goal = TransactionPhase.COMMITTING if commit else TransactionPhase.ABORTING
         if self.state is goal:
@@ -346,8 +347,8 @@ class ProducerTransaction:
         self._move(goal)
 
     async def end(self, *, commit: bool) -> None:
-        """Ends the transaction, after `prepare_end`. Raises as `add` does; where it is unknown whether it ended, the
-        same may be called again."""
+        """Ends the transaction, after `prepare_end`. Raises as `add` does. If it is unknown whether it ended, call
+        this again with the same arguments."""
         if self.state is TransactionPhase.BROKEN:
             raise TransactionBroken(f"the transaction must be aborted: {self._why}") from self._why
         if self._has_content:

@@ -1,7 +1,7 @@
-"""IsrChanges: carries the leaders' ISR proposals out, in batches, one request at a time.
+"""IsrChanges: sends the leaders' ISR proposals, in batches, one request at a time.
 
-Decides only when a batch goes and what is sent again; what an answer means for a partition is the partition's matter.
-Must not know whether a proposal goes to the controller or to ZooKeeper: that is the `IsrWriter`.
+Decides only when a batch is sent and what is sent again. The partition decides what an answer means for it. Must not
+know whether a proposal goes to the controller or to ZooKeeper: that is the `IsrWriter`.
 
     I1  one request is in flight; what is proposed meanwhile waits for the next
     I2  one proposal per partition waits: a newer one, of a newer leader epoch, takes the place of an older
@@ -31,7 +31,7 @@ RETRY_MS: Final = 50
 
 
 class IsrWriter(Protocol):
-    """Has ISRs stored."""
+    """Stores ISRs."""
 
     async def write(self, proposals: Sequence[IsrProposal]) -> list[IsrAnswer]:
         """One answer per proposal, in their order. Raises nothing that the world can cause: that is `IsrUnknown`.
@@ -42,9 +42,9 @@ class IsrWriter(Protocol):
 
 
 class IsrChanges:
-    """The proposals that wait, and the flow that sends them.
+    """The waiting proposals, and the flow that sends them.
 
-    `on_answer` is told every answer that was awaited; `wants` says whether one still is.
+    `on_answer` gets every awaited answer. `wants` returns whether a proposal is still awaited.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Purgatory: requests that wait until a partition has moved far enough, or until their time is up.
 
-Decides: which waiting operations to look at again when a partition changed, and when one has waited long enough.
-Must not know: what an operation waits for; it asks `try_complete`.
+Decides which waiting operations to check again when a partition changed, and when one has waited long enough. Must not
+know what an operation waits for: it calls `try_complete`.
 
     I1  an operation is completed exactly once: by `try_complete`, by expiry, or by `cancel`
     I2  a completed operation is watched under no key
@@ -21,7 +21,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class DelayedOperation(Generic[AnswerT]):
-    """One waiting request. Subclasses say when it is done and what it then answers.
+    """One waiting request. Subclasses decide when it is done and what its answer is.
 
     `answer` is what the request's handler awaits.
     """
@@ -60,9 +60,10 @@ class Purgatory(Generic[AnswerT]):
         return self._size
 
     def watch(self, operation: DelayedOperation[AnswerT], keys: Sequence[Hashable], timeout_ms: int) -> None:
-        """Lets `operation` wait for a change of any of `keys`, `timeout_ms` at the longest.
+        """Makes `operation` wait for a change of any of `keys`, for at most `timeout_ms`.
 
-        The caller has seen that it is not done yet; nothing can have moved since, for there is one thread.
+        The caller has checked that it is not done yet. Nothing can have changed since, because there is only one
+        thread.
         """
         operation._keys = keys
         watchers = self._watchers
@@ -84,7 +85,7 @@ class Purgatory(Generic[AnswerT]):
         return list(self._watchers.get(key, ()))
 
     def check(self, key: Hashable) -> int:
-        """Looks again at all that wait for `key`; returns how many of them are done now."""
+        """Checks all operations that wait for `key` again. Returns how many of them are done now."""
         there = self._watchers.get(key)
         if there is None:
             return 0
@@ -101,13 +102,13 @@ class Purgatory(Generic[AnswerT]):
         return completed
 
     def cancel(self, operation: DelayedOperation[AnswerT]) -> None:
-        """Forgets an operation whose client has gone."""
+        """Removes an operation whose client has disconnected."""
         if operation._timer is not None:
             self._forget(operation)
         operation.answer.cancel()
 
     def expire_all(self) -> None:
-        """Answers all that wait as if their time were up: the broker is stopping."""
+        """Answers all waiting operations as if they had timed out, because the broker is stopping."""
         for operation in [operation for there in list(self._watchers.values()) for operation in list(there)]:
             if operation._timer is not None:
                 self._expire(operation)

@@ -1,8 +1,8 @@
 """ReplicaManager: the partitions that this broker hosts, and the requests that wait for them.
 
-Decides: which hosted partition an append or a read goes to, how a fetch's bytes are shared among its partitions, when a
-produce or fetch must wait, and who is looked at again when a partition moved. Must not know: the wire format, sessions,
-who the client is, or how an ISR is stored.
+Decides which hosted partition an append or a read goes to, how a fetch's bytes are shared among its partitions, when a
+produce or fetch must wait, and which waiting requests to check when a partition changed. Must not know the wire
+format, sessions, who the client is, or how an ISR is stored.
 
     I1  an acks=all append is answered as done when the high watermark has passed it, never before, and only while the
         ISR is large enough
@@ -56,7 +56,7 @@ _REFUSED_UNSEEN = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, Error
 
 
 class AppendOutcome(NamedTuple):
-    """What happened to the records of one partition. `base_offset` is their first offset where `error` is NONE."""
+    """What happened to the records of one partition. `base_offset` is their first offset if `error` is NONE."""
 
     error: ErrorCode
     base_offset: Offset = NO_OFFSET
@@ -64,15 +64,15 @@ class AppendOutcome(NamedTuple):
     log_start_offset: Offset = NO_OFFSET
     message: str | None = None
     bad_records: Sequence[BadRecord] = ()
-    """The records that are to blame for `error`, where some are."""
+    """The records that caused `error`, if single records did."""
     committed_at: Offset = NO_OFFSET
     """The high watermark at which the append is committed: last offset + 1."""
     flush: UnifiedLog | None = None
-    """The log, where flush.messages asks for a flush up to `committed_at` before the answer."""
+    """The log, if flush.messages requires a flush up to `committed_at` before the answer."""
 
 
 class DeleteOutcome(NamedTuple):
-    """What became of records that were to be deleted: the low watermark is where the last replica's log starts."""
+    """The outcome of deleting records. The low watermark is the highest log start that all replicas have reached."""
 
     error: ErrorCode
     low_watermark: Offset = NO_OFFSET
@@ -135,7 +135,7 @@ class ReplicaManager:
         return self._partitions.values()
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        """The hosted partition, None if it is not here (or not online)."""
+        """The hosted partition; None if it is not on this broker, or not online."""
         return self._partitions.get((topic, index))
 
     def require_partition(self, topic: str, index: int) -> Partition:
@@ -146,7 +146,7 @@ class ReplicaManager:
         return partition
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The name of a topic of which a partition is hosted here; known before the cluster's metadata tells of it."""
+        """The name of a topic that has a partition here. It is known before the cluster's metadata has it."""
         hosted = self._hosted_topics.get(topic_id)
         # The zero id, of controllers that know no topic ids, is no topic's own.
         return None if hosted is None or not topic_id.int else hosted[0]
@@ -169,7 +169,7 @@ class ReplicaManager:
             self.traffic.forget(name)
 
     def unhost(self, topic_partition: TopicPartition) -> Partition | None:
-        """Serves the partition no longer; what waits for it is answered with an error."""
+        """Stops serving the partition. Requests that wait for it are answered with an error."""
         self._offline.discard(topic_partition)
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
@@ -178,7 +178,7 @@ class ReplicaManager:
         return partition
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Their log directory failed: they answer KAFKA_STORAGE_ERROR from now on."""
+        """Marks partitions whose log directory failed. They answer KAFKA_STORAGE_ERROR from now on."""
         for topic_partition in topic_partitions:
             self._offline.add(topic_partition)
             partition = self._partitions.pop(topic_partition, None)
@@ -211,7 +211,7 @@ class ReplicaManager:
         removing: tuple[BrokerId, ...] = (),
         is_new: bool = False,
     ) -> LeadershipChange:
-        """Has the partition lead, and wakes who waits for what that changes."""
+        """Makes the partition lead, and wakes the requests that this affects."""
         change = partition.become_leader(
             state, replicas, adding=adding, removing=removing, now_ms=self.now_ms(), is_new=is_new
         )
@@ -229,7 +229,7 @@ class ReplicaManager:
         adding: tuple[BrokerId, ...] = (),
         removing: tuple[BrokerId, ...] = (),
     ) -> FollowingChange:
-        """Has the partition follow, and answers who waits for its leader."""
+        """Makes the partition follow, and answers the requests that wait for its leader."""
         change = partition.become_follower(state, replicas, adding=adding, removing=removing, now_ms=self.now_ms())
         self._record_all(change.decisions)
         if not change.is_stale:
@@ -244,11 +244,11 @@ class ReplicaManager:
     # -- who is in sync
 
     async def run_isr_changes(self, writer: IsrWriter) -> None:
-        """Has changes of ISRs stored, until cancelled."""
+        """Sends ISR changes to be stored, until cancelled."""
         await self.isr_changes.run(writer)
 
     async def run_isr_expiration(self, lag_time_max_ms: int) -> None:
-        """Looks for followers that lag, twice in `lag_time_max_ms`, until cancelled."""
+        """Checks for lagging followers twice per `lag_time_max_ms`, until cancelled."""
         while True:
             await asyncio.sleep(lag_time_max_ms / 2000)
             await self.shrink_isrs()
@@ -324,9 +324,10 @@ class ReplicaManager:
         wall_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendOutcome:
-        """Appends to one partition's log and answers at once, whatever `required_acks` waits for.
+        """Appends to one partition's log and returns at once, for any `required_acks`.
 
-        An acks=all caller then asks `await_committed`. `wall_ms` is what the log may stamp the records with.
+        With acks=all, the caller then calls `await_committed`. `wall_ms` is the time that the log may stamp the
+        records with.
         """
         partition = self._partitions.get((topic, index))
         if partition is None:
@@ -381,7 +382,7 @@ class ReplicaManager:
         )
 
     async def await_committed(self, topic: str, index: int, outcome: AppendOutcome, timeout_ms: int) -> AppendOutcome:
-        """Waits until an acks=all append is committed: `outcome`, or the error that came of the wait (I1)."""
+        """Waits until an acks=all append is committed. Returns `outcome`, or the error of the wait (I1)."""
         partition = self._partitions.get((topic, index))
         if partition is None:
             return AppendOutcome(self.absence(topic, index))
@@ -393,7 +394,7 @@ class ReplicaManager:
         return await operation.answer
 
     def on_high_watermark_advanced(self, partition: Partition) -> None:
-        """Wakes all that waits for the partition's records to be committed."""
+        """Wakes all requests that wait for the partition's records to be committed."""
         if self.produce_purgatory.is_watched(partition):
             self.produce_purgatory.check(partition)
         if self.fetch_purgatory.is_watched(partition):
@@ -482,7 +483,7 @@ class ReplicaManager:
     def read_partition(
         self, spec: FetchSpec, max_bytes: int, params: FetchParams, *, min_one_batch: bool
     ) -> FetchOutcome:
-        """Reads one partition for a consumer; errors are in the outcome."""
+        """Reads one partition for a consumer. The outcome holds errors."""
         partition = self._find(spec)
         if isinstance(partition, ErrorCode):
             return FetchOutcome(spec, partition)
@@ -554,18 +555,18 @@ class ReplicaManager:
     def fetch_as_follower(
         self, params: FetchParams, specs: Sequence[FetchSpec], replica_id: BrokerId, broker_epoch: int
     ) -> list[FetchOutcome] | DelayedOperation[list[FetchOutcome]]:
-        """Reads for the replica on another broker, and notes how far it has come: see `FollowerFetches`."""
+        """Reads for the replica on another broker, and records its position: see `FollowerFetches`."""
         return self.followers.fetch(params, specs, replica_id, broker_epoch)
 
     def cancel_fetch(self, operation: DelayedOperation[list[FetchOutcome]]) -> None:
-        """Forgets a fetch whose client, or follower, has gone."""
+        """Removes a waiting fetch whose client or follower has disconnected."""
         purgatory = self.fetch_purgatory if isinstance(operation, _DelayedFetch) else self.followers.purgatory
         purgatory.cancel(operation)
 
     # -- the end
 
     def shut_down(self) -> None:
-        """Answers all that waits; what is not committed is answered with REQUEST_TIMED_OUT, as expiry does."""
+        """Answers all waiting requests. Those that are not committed get REQUEST_TIMED_OUT, as on expiry."""
         self.produce_purgatory.expire_all()
         self.fetch_purgatory.expire_all()
         self.delete_purgatory.expire_all()
