@@ -155,10 +155,10 @@ class ActiveController:
     # --------------------------------------------------------------------------------------------- begin and end
 
     async def begin(self, lost: Mapping[BrokerId, int], on_begun: Callable[[], None]) -> None:
-        """Reads everything and gives orders for everything. `on_begun` is called when requests may come.
+        """Reads the whole state and sends orders for every partition. Calls `on_begun` when requests may come.
 
-        `lost` are brokers that are known to be unreachable, with their epochs. Raises NotController, ZooKeeperError:
-        call `end` then.
+        `lost` are brokers that are known to be unreachable, with their epochs. Raises NotController or ZooKeeperError;
+        then call `end`.
         """
         term, context = self.term, self._context
         async with term.turn:
@@ -196,7 +196,7 @@ class ActiveController:
             self._events.put_later(RebalanceDue(), FIRST_CHECK_MS)
 
     async def carried_out_here(self) -> None:
-        """Returns when this broker has carried out all that was ordered so far."""
+        """Returns when this broker has carried out all orders so far."""
         await self._channels.carried_out_here()
 
     def end(self) -> None:
@@ -262,7 +262,7 @@ class ActiveController:
     # ----------------------------------------------------------------------------------------------------- orders
 
     async def send(self, change: ClusterChange) -> Delivery:
-        """Gives orders to the channels of the brokers."""
+        """Passes orders to the channels of the brokers."""
         if change.brokers_changed:
             self._channels.set_brokers(self._context.brokers)
         return self._channels.send(
@@ -277,7 +277,7 @@ class ActiveController:
     # -------------------------------------------------------------------------------------- what channels report
 
     def on_answer(self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, answer: Message) -> None:
-        """An answer: replicas that failed or were deleted are an event."""
+        """Handles an answer. Replicas that failed or were deleted become an event."""
         if request.key is ApiKey.LEADER_AND_ISR:
             failed = _failed_replicas(
                 cast("LeaderAndIsrRequest", request.message), cast("LeaderAndIsrResponse", answer)
@@ -313,7 +313,7 @@ class ActiveController:
     # ----------------------------------------------------------------------------------------------------- events
 
     async def handle(self, event: ControllerEvent) -> None:
-        """Does what the event asks for. Raises NotController, ZooKeeperError: to be handled again then."""
+        """Handles the event. Raises NotController or ZooKeeperError; then the event must be handled again."""
         match event:
             case BrokersChanged():
                 await self._with_turn(self._take_in_brokers)

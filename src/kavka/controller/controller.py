@@ -156,7 +156,7 @@ class Controller:
     # ------------------------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
-        """Takes part in the election; returns when it is decided and, if it was won, orders were given.
+        """Takes part in the election. Returns when it is decided and, if this broker won, the orders were sent.
 
         This broker must be registered. Raises ZooKeeperError if that cannot be done now.
         """
@@ -194,12 +194,13 @@ class Controller:
             active.end()
 
     async def settled(self) -> None:
-        """Returns when no event is waiting or being handled. Raises what ended the handling of events, if it did."""
+        """Returns when no event is waiting or being handled. If the handling of events ended with an error, raises
+        it."""
         await self._events.settled()
 
     async def carried_out_here(self) -> None:
-        """Returns when this broker has carried out all that it ordered as the controller so far; at once if it is not
-        the controller. It serves what it leads then."""
+        """Returns when this broker has carried out all its own orders as the controller so far, or at once if it is
+        not the controller. From then on it serves the partitions that it leads."""
         if self._active is not None:
             await self._active.carried_out_here()
 
@@ -212,32 +213,33 @@ class Controller:
 
     @property
     def topics(self) -> TopicAdmin:
-        """What clients may ask of the controller about topics. Raises NotController if this broker is not it."""
+        """The requests of clients about topics. Raises NotController if this broker is not the controller."""
         return self._require_active().topics
 
     @property
     def reassignments(self) -> Reassignments:
-        """Partitions that move. Raises NotController if this broker is not the controller."""
+        """The reassignments. Raises NotController if this broker is not the controller."""
         return self._require_active().reassignments
 
     @property
     def elections(self) -> Elections:
-        """Elections at a client's wish. Raises NotController if this broker is not the controller."""
+        """Elections that clients request. Raises NotController if this broker is not the controller."""
         return self._require_active().elections
 
     @property
     def features(self) -> FeatureUpdates:
-        """Levels of features at a client's wish. Raises NotController if this broker is not the controller."""
+        """Changes of feature levels that clients request. Raises NotController if this broker is not the
+        controller."""
         return self._require_active().features
 
     @property
     def context(self) -> ControllerContext:
-        """What the controller knows, to read. Raises NotController if this broker is not it."""
+        """What the controller knows, for reading only. Raises NotController if this broker is not the controller."""
         return self._require_active().term.context
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
-        """Judges and writes the ISRs that a leader proposes. Raises NotController; ZooKeeperError where it stays
-        unknown whether they were written."""
+        """Checks and writes the ISRs that a leader proposes. Raises NotController, or ZooKeeperError if it is unknown
+        whether they were written."""
         active = self._require_active()
         response, changed = await active.alterations.alter(request, version)
         if changed and active.reassignments.any_under_way:

@@ -1,13 +1,13 @@
 """ControllerContext: what the controller knows of the cluster, read from ZooKeeper at its start and kept up since.
 
-It decides nothing and does no I/O. Whoever changes a znode changes the context after the write was committed, never
-before: the context may be older than ZooKeeper, not newer.
+It decides nothing and does no I/O. Code that changes a znode updates the context after the write was committed, never
+before. So the context may be older than ZooKeeper, but not newer.
 
 Invariants:
 I1  Every partition of `topics` has a state in `partitions`, and one in `replicas` for each of its replicas.
 I2  `states` holds a partition only if its state znode exists; the version in it is the one to compare and set.
-I3  `unreachable` and `shutting_down` name a broker with the broker epoch for which that was found out; a broker with
-    another epoch is neither.
+I3  `unreachable` and `shutting_down` hold the broker epoch at which this was noticed. A broker with another epoch is
+neither.
 
 Source: Kafka's ControllerContext.
 """
@@ -98,21 +98,21 @@ class ControllerContext:
     unreachable: dict[BrokerId, int] = field(default_factory=dict)
     """Brokers that are registered and refuse connections, with their epoch: their process is gone, most likely."""
     acted_on: dict[BrokerId, int] = field(default_factory=dict)
-    """Brokers whose last stop was not clean, with the epoch of the registration for which that was acted upon."""
+    """Brokers whose last stop was not clean, with the epoch of the registration that was handled."""
     failed_replicas: dict[Replica, None] = field(default_factory=dict)
     """Replicas in failed log directories of brokers that live."""
     topics: dict[str, KnownTopic] = field(default_factory=dict)
     topic_names: dict[uuid.UUID, str] = field(default_factory=dict)
-    """Of the topics that have an id."""
+    """Topic ids, for the topics that have one."""
     states: dict[TopicPartition, KnownState] = field(default_factory=dict)
     topics_to_delete: dict[str, None] = field(default_factory=dict)
     malformed: dict[str, MalformedZNode] = field(default_factory=dict)
-    """Znodes that cannot be read, by path. Their topic or partition is left alone until somebody mends them."""
+    """Malformed znodes, by path. Their topic or partition is left alone until somebody repairs them."""
     partitions: StateTable[TopicPartition, PartitionStatus] = field(default_factory=partition_states)
     replicas: StateTable[Replica, ReplicaStatus] = field(default_factory=replica_states)
 
     def found_malformed(self, znode: MalformedZNode) -> None:
-        """Takes note of a znode that cannot be read, and logs it once for each content."""
+        """Records a malformed znode, and logs it once for each content."""
         before = self.malformed.get(znode.path)
         self.malformed[znode.path] = znode
         if before is None or str(before) != str(znode):
@@ -136,14 +136,14 @@ class ControllerContext:
         return [broker_id for broker_id in self.reachable_broker_ids() if broker_id not in self.shutting_down]
 
     def set_brokers(self, brokers: dict[BrokerId, LiveBroker]) -> None:
-        """Takes over who is registered; what was known of another epoch of a broker is forgotten (I3)."""
+        """Sets the registered brokers. What was known about other epochs of a broker is dropped (I3)."""
         self.brokers = brokers
         for marks in (self.shutting_down, self.unreachable):
             for broker_id in [key for key, epoch in marks.items() if self.broker_epoch(key) != epoch]:
                 del marks[broker_id]
 
     def unclean_broker_ids(self) -> list[BrokerId]:
-        """Registered brokers whose last stop was not clean, and that was not acted upon yet."""
+        """Registered brokers whose last stop was not clean and has not been handled yet."""
         return [
             broker_id
             for broker_id, live in self.brokers.items()
@@ -168,7 +168,7 @@ class ControllerContext:
         ]
 
     def set_topic(self, topic: KnownTopic) -> list[TopicPartition]:
-        """Takes over a topic's znode; returns the partitions that were not known yet, which are NEW now."""
+        """Sets a topic's znode. Returns the partitions that were not known before; they are NEW now."""
         name = topic.assignment.topic
         known = self.topics.get(name)
         self.topics[name] = topic
@@ -197,7 +197,7 @@ class ControllerContext:
         ]
 
     def remove_topic(self, name: str) -> None:
-        """Forgets all about a topic that is deleted."""
+        """Removes everything about a deleted topic."""
         topic = self.topics.get(name)
         if topic is None:
             return

@@ -42,7 +42,7 @@ class DroppedReplicas:
         self._told: dict[Replica, _Told] = {}
 
     def on_dropped(self, replica: Replica, leader_epoch: LeaderEpoch) -> None:
-        """The broker is being told to delete the replica."""
+        """The broker is being ordered to delete the replica."""
         self._told[replica] = _Told(leader_epoch, self._context.broker_epoch(replica.broker_id))
 
     def on_deleted(self, broker_id: BrokerId, partitions: Iterable[TopicPartition]) -> None:
@@ -51,7 +51,8 @@ class DroppedReplicas:
             self._told.pop(Replica(partition, broker_id), None)
 
     def take_due(self) -> list[Due]:
-        """Replicas whose brokers are to be told again, in their present lives; they count as told."""
+        """Replicas whose brokers must be ordered again in their present incarnation. They count as ordered from now
+        on."""
         due = []
         for replica, told in list(self._told.items()):
             partition, broker_id = replica

@@ -52,7 +52,7 @@ class Elected(NamedTuple):
 
 
 class NotElected(NamedTuple):
-    """No leader can be had; the partition's state stays as it is."""
+    """No leader could be elected. The partition's state does not change."""
 
     kind: ElectionKind
     reason: str
@@ -64,7 +64,7 @@ ElectionResult: TypeAlias = Elected | NotElected
 
 
 def elect_initial(replicas: Sequence[BrokerId], live: Collection[BrokerId]) -> ElectionResult:
-    """The first live replica leads, in an ISR of all live ones."""
+    """The first live replica leads. The ISR is all live replicas."""
     alive = tuple(replica for replica in replicas if replica in live)
     if not alive:
         return NotElected(ElectionKind.INITIAL, "no replica is alive", tuple(replicas), alive)
@@ -80,8 +80,8 @@ def elect_offline(
     unclean_allowed: bool,
     eligible: Collection[BrokerId] = (),
 ) -> ElectionResult:
-    """The first live in-sync replica leads, in an ISR of those that live. Else the first live one of `eligible`, alone;
-    else, where allowed, the first live one, alone."""
+    """The first live in-sync replica leads, and the ISR is the live in-sync replicas. Otherwise the first live one of
+    `eligible` leads, alone in the ISR; otherwise, if allowed, the first live replica, alone."""
     kind = ElectionKind.OFFLINE
     alive = tuple(replica for replica in replicas if replica in live)
     leader = next((replica for replica in alive if replica in isr), None)
@@ -131,7 +131,7 @@ def elect_for_controlled_shutdown(
     live: Collection[BrokerId],
     shutting_down: Collection[BrokerId],
 ) -> ElectionResult:
-    """The next live in-sync replica leads that is not shutting down; those that are leave the ISR."""
+    """The next live in-sync replica that is not shutting down leads. Replicas that are shutting down leave the ISR."""
     staying = [replica for replica in live if replica not in shutting_down]
     remaining = [replica for replica in isr if replica not in shutting_down]
     reason = "first in-sync replica that stays"

@@ -39,7 +39,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """What a client asks for. Level 0 with one of the downgrades switches a feature off."""
+    """A client's request. Level 0 with one of the downgrades turns a feature off."""
 
     name: str
     level: int
@@ -60,7 +60,7 @@ def levels_in_force(node: FeatureNode, brokers: Sequence[SupportedFeatures]) -> 
 
 
 def updated(node: FeatureNode, update: FeatureUpdate, brokers: Sequence[SupportedFeatures]) -> FeatureNode:
-    """What /feature holds after a change. Raises RequestError (INVALID_REQUEST) where it is not allowed."""
+    """The content of /feature after a change. Raises RequestError (INVALID_REQUEST) if the change is not allowed."""
     name, level = update.name, update.level
     if not name:
         raise _refused("the name of a feature must not be empty")

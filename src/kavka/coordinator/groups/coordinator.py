@@ -1,7 +1,8 @@
 """GroupCoordinator: the flow around the shards: futures, timers, and the log that they live in.
 
-Decides nothing: a shard or a group decides. This writes its records, waits until they are committed, replays them, and
-answers. Must not know: sockets, the wire format of requests, which broker leads what (`load` and `unload` say so).
+A shard or a group decides. The coordinator writes their records, waits until they are committed, replays them, and
+answers. Must not know sockets, the wire format of requests, or which broker leads what (`load` and `unload` report
+that).
 
     I1  an answer that stands on records goes out after they are committed
     I2  a partition is served when all that was read of it is committed (ActiveShards). Else, with an in-sync set below
@@ -181,15 +182,15 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             task.cancel()
 
     def shard_at(self, partition: int) -> ActiveGroupShard | None:
-        """The shard of a partition, loading or loaded; None where it is not here."""
+        """The shard of a partition, loading or loaded; None if it is not on this broker."""
         return self._active.get(partition)
 
     def shards(self) -> Sequence[ActiveGroupShard]:
-        """All partitions that are here."""
+        """The shards of all partitions on this broker."""
         return list(self._active.values())
 
     def shard_of(self, group_id: str, *, empty_allowed: bool = False) -> ActiveGroupShard:
-        """The shard that keeps a group. Raises `RequestError` where it is not served here."""
+        """The shard of a group. Raises `RequestError` if this broker does not serve it."""
         if not group_id and not empty_allowed:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
         return self._find(group_id)
@@ -220,7 +221,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         return await future
 
     async def sync(self, group_id: str, request: SyncRequest) -> SyncAnswer:
-        """Answers when the leader's assignment is kept in the log."""
+        """Answers when the leader's assignment is committed in the log."""
         active = self.shard_of(group_id)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
@@ -238,7 +239,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         return await future
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        """Raises `RequestError` with what the member must be told."""
+        """Raises `RequestError` with the error for the member."""
         active = self.shard_of(group_id)
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
@@ -275,7 +276,7 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
     async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
-        """Answers when what the heartbeat led to is committed (KIP-848). Raises `RequestError`."""
+        """Answers when the records that the heartbeat led to are committed (KIP-848). Raises `RequestError`."""
         if not request.group_id:
             raise RequestError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
         return await self._consumers.heartbeat(self.shard_of(request.group_id), request)
@@ -283,7 +284,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
     # -- administration
 
     def list_groups(self) -> list[GroupListing]:
-        """All groups here. Raises `RequestError`: COORDINATOR_LOAD_IN_PROGRESS while some are not read yet."""
+        """All groups on this broker. Raises `RequestError` COORDINATOR_LOAD_IN_PROGRESS while some are still being
+        loaded."""
         listing: list[GroupListing] = []
         for active in self._active.values():
             if active.loading:
@@ -299,11 +301,11 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         return sorted(listing, key=lambda group: group.group_id)
 
     def describe_group(self, group_id: str) -> ClassicGroup | None:
-        """The classic group, None where there is none. Raises `RequestError`."""
+        """The classic group; None if there is none. Raises `RequestError`."""
         return self.shard_of(group_id, empty_allowed=True).shard.groups.get(group_id)
 
     def describe_consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """The group of the newer protocol, None where there is none. Raises `RequestError`."""
+        """The group of the newer protocol; None if there is none. Raises `RequestError`."""
         return self.shard_of(group_id).shard.consumer_groups.get(group_id)
 
     def assignors(self, group_id: str) -> Sequence[str]:
@@ -316,8 +318,8 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
         return group_id in shard.groups or group_id in shard.consumer_groups
 
     async def delete_group(self, group_id: str) -> None:
-        """Deletes an empty group with its offsets; that without a name, too, to which anybody may commit. Raises
-        `RequestError`."""
+        """Deletes an empty group with its offsets. The group without a name, to which any client may commit, can be
+        deleted too. Raises `RequestError`."""
         active = self.shard_of(group_id, empty_allowed=True)
         await self._consumers.in_turn(active, group_id, partial(self._decide_deletion, active, group_id))
 

@@ -1,8 +1,8 @@
 """TransactionCoordinator: the flow around the shards: the log that they live in, markers, and time.
 
-Decides nothing about a transaction: a shard decides; this writes its record, waits until it is committed, replays it,
-and answers. Once an outcome is committed it has the markers written, as often as it takes, and then the end. Must not
-know: sockets, the wire format of requests, where partitions are led.
+A shard decides about transactions. The coordinator writes the shard's record, waits until it is committed, replays it,
+and answers. Once an outcome is committed, it has the markers written, retrying until they are, and then writes the
+end. Must not know sockets, the wire format of requests, or which brokers lead partitions.
 
     I1  an answer that stands on a record goes out after it is committed
     I2  while nobody knows whether a record is committed its transactional id is under way: the client is told
@@ -58,8 +58,8 @@ class Markers(Protocol):
     """The port to the partitions of transactions."""
 
     def write(self, transaction: Transaction, coordinator_epoch: LeaderEpoch) -> Awaitable[bool]:
-        """Ends the transaction in all its partitions, and tries until it is done; False where a coordinator with a
-        later epoch, or a producer with a later one, was there before."""
+        """Ends the transaction in all its partitions, and retries until it is done. Returns False if a coordinator or
+        a producer with a later epoch was there before."""
         ...
 
 
@@ -71,9 +71,9 @@ class TransactionLimits(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What the broker gives. `wall_ms` is the time in milliseconds since 1970: it is in the records, and goes with
-    them from coordinator to coordinator. `transaction_version` is the level in force in the cluster. `on_bug` is told
-    of a task that failed."""
+    """What the broker provides. `wall_ms` is the time in milliseconds since 1970: it is in the records, and moves with
+    them from coordinator to coordinator. `transaction_version` is the level in force in the cluster. `on_bug` is
+    called with a task that failed."""
 
     wall_ms: Callable[[], int]
     next_producer_id: Callable[[], Awaitable[int]]
@@ -83,7 +83,7 @@ class Surroundings(NamedTuple):
 
 
 class InitWish(NamedTuple):
-    """What InitProducerId asks for. `expected` is None for a producer that begins."""
+    """The request of InitProducerId. `expected` is None for a new producer."""
 
     timeout_ms: int
     expected: ProducerIdAndEpoch | None = None
@@ -149,7 +149,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
     # -- producers
 
     async def init_producer_id(self, transactional_id: str, wish: InitWish) -> ProducerIdAndEpoch:
-        """What the producer is from now on. Raises `RequestError`."""
+        """Returns the producer's new id and epoch. Raises `RequestError`."""
         if not transactional_id:
             raise RequestError(ErrorCode.INVALID_REQUEST)
         limits = self._around.limits()
@@ -208,7 +208,8 @@ class TransactionCoordinator(ActiveShards[_Active]):
     async def end_transaction(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool, version: int
     ) -> ProducerIdAndEpoch:
-        """Commits or aborts: decided when this returns, and visible soon after. What the producer is from then on.
+        """Commits or aborts. The outcome is decided when this returns, and visible soon after. Returns the producer's
+        id and epoch from then on.
 
         Raises `RequestError`.
         """
@@ -245,7 +246,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
         return transaction
 
     def transactions(self) -> list[Transaction]:
-        """All that are coordinated here, by id. Raises `RequestError`: COORDINATOR_LOAD_IN_PROGRESS."""
+        """All transactions that this broker coordinates, by id. Raises `RequestError` COORDINATOR_LOAD_IN_PROGRESS."""
         found: list[Transaction] = []
         for active in self._active.values():
             if active.loading:
@@ -256,7 +257,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
     # -- time
 
     async def abort_timed_out(self) -> None:
-        """Aborts transactions whose time is over, and fences their producers."""
+        """Aborts transactions that timed out, and fences their producers."""
         now_ms = self._around.wall_ms()
         for active in list(self._active.values()):
             if active.loading:
@@ -282,7 +283,7 @@ class TransactionCoordinator(ActiveShards[_Active]):
             logger.warning("transaction not aborted yet", transactional_id=transactional_id, why=failed.code.name)
 
     async def forget_expired(self) -> None:
-        """Forgets ids that nobody used for transactional.id.expiration.ms."""
+        """Removes ids that were not used for transactional.id.expiration.ms."""
         now_ms, expiration_ms = self._around.wall_ms(), self._around.limits().expiration_ms
         for active in list(self._active.values()):
             if active.loading:

@@ -510,9 +510,10 @@ class ClassicGroup:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, leavers: Sequence[Leaver], now_ms: int, effects: Effects) -> list[ErrorCode]:
-        """Takes members out, all before the others rebalance. An error for each: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """Removes members, all of them before the others rebalance. Returns an error for each: UNKNOWN_MEMBER_ID,
+        FENCED_INSTANCE_ID.
 
-        Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) where the group is at its end.
+        Raises `RequestError` (COORDINATOR_NOT_AVAILABLE) if the group is ending.
         """
         if self.state is GroupState.DEAD:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -553,7 +554,8 @@ class ClassicGroup:
         return min(deadlines, default=None)
 
     def on_time(self, now_ms: int, effects: Effects) -> list[str]:
-        """Lets run out what is due. Returns the ids of members that were removed for their silence."""
+        """Handles all deadlines that are over. Returns the ids of members that were removed because they were
+        silent."""
         removed = []
         for member_id, deadline_ms in list(self._pending.items()):
             if deadline_ms <= now_ms:
@@ -630,12 +632,12 @@ class ClassicGroup:
 
     @property
     def had_no_member(self) -> bool:
-        """Whether nobody was ever a member."""
+        """Whether the group never had a member."""
         return self.state is GroupState.EMPTY and self.generation == 0
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody was ever a member, and nobody is about to become one."""
+        """Whether the group never had a member and nobody is about to join."""
         return self.had_no_member and not self._pending
 
     def require_member(self, member_id: str, group_instance_id: str | None) -> Member:
@@ -698,7 +700,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be reading the topic; of consumers whose subscriptions are not known, every topic."""
+        """Whether a member may be reading the topic. Members with unknown subscriptions may be reading every topic."""
         if not self.is_of_consumers:
             return False
         if not self.members and self.generation > 0:
@@ -726,7 +728,7 @@ class ClassicGroup:
     # -- life
 
     def restore(self, stored: StoredGroup, now_ms: int) -> None:
-        """Takes over what the group's record in the log says; members get a full session from `now_ms`."""
+        """Restores the group from its record in the log. Members get a full session from `now_ms`."""
         members = stored.members
         self.written_at_wall_ms = stored.written_at_wall_ms
         self.generation = stored.generation
@@ -757,16 +759,17 @@ class ClassicGroup:
     def freeze(self, now_ms: int, effects: Effects) -> None:
         """Records are on their way that end it, or make it one of the newer protocol: nothing moves it meanwhile.
 
-        Who is waiting is told to join again, and finds the other group then.
+        Waiting members are answered with an error to join again, and then find the other group.
         """
         members, pending = dict(self.members), dict(self._pending)
         self.die(now_ms, ErrorCode.REBALANCE_IN_PROGRESS, effects)
         self.members, self._pending = members, pending
 
     def thaw(self, now_ms: int, effects: Effects) -> None:
-        """The records of `freeze` could not be written: it is as it was, and its members must join again.
+        """The records of `freeze` could not be written. The group continues as before, and its members must join
+        again.
 
-        Each has a whole session for that: meanwhile nobody could be heard.
+        Each member gets a full session for that, because no heartbeat could be received meanwhile.
         """
         self._move(GroupState.EMPTY, now_ms)
         for member in self.members.values():

@@ -26,7 +26,7 @@ class JoinProtocol(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """What a member says of itself. Times in milliseconds."""
+    """A member's request to join. Times in milliseconds."""
 
     member_id: str
     group_instance_id: str | None
@@ -54,9 +54,10 @@ class SyncRequest(NamedTuple):
 
 
 class Leaver(NamedTuple):
-    """Who is to leave: a member by its id, or (static, as administrators remove it) by its instance id alone.
+    """A member that leaves: given by its id, or, if it is static and an administrator removes it, by its instance id
+    alone.
 
-    `reason` is what whoever asks says of it (KIP-800).
+    `reason` is the requester's reason (KIP-800).
     """
 
     member_id: str
@@ -73,7 +74,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The answer to a JoinGroup. `members` is empty but for the leader."""
+    """The answer to a JoinGroup. `members` is empty except for the leader."""
 
     error: ErrorCode
     member_id: str = NO_MEMBER
@@ -138,7 +139,7 @@ class Member:
 
 
 class StoredGroup(NamedTuple):
-    """What a group's record in the log says. `written_at_wall_ms` is None where the record does not say it."""
+    """The content of a group's record in the log. `written_at_wall_ms` is None if the record lacks it."""
 
     generation: int
     protocol_type: str | None
