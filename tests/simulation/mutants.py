@@ -507,13 +507,19 @@ MUTANTS = [
     Mutant(
         "producer snapshots are not synced",
         "a clean stop, a power cut: behind the mark nobody reads the records, and no producer is known",
-        (Change(f"{LOG}.write_all", "self._files_to_sync.append(snapshot)", "pass"),),
+        (Change(f"{LOG}.write_all", "self._durability.files.append(snapshot)", "pass"),),
         ("S38: a power cut after",),
     ),
     Mutant(
         "topic ids are not synced",
         "a power cut leaves records without the id of their topic, which a topic made anew takes for its own",
-        (Change(f"{LOG}.write_topic_id", "self._topic_id_unsynced = self._directory_changed = True", "pass"),),
+        (
+            Change(
+                f"{LOG}.write_topic_id",
+                "self._metadata.is_unsynced = self._durability.directory_changed = True",
+                "pass",
+            ),
+        ),
         ("S38: a power cut a moment",),
     ),
     Mutant(

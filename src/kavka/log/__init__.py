@@ -3,7 +3,13 @@
 decide/         what is decided without touching a file: `decide/__init__.py` is its map
 log_manager     all partitions in all log directories
 unified_log     one partition: append, read, truncate, roll, retain
+log_results     what a log returns
 log_config      the settings of one log
+log_segments    one log's segments in order: where an offset is among them
+durability      what of a log a power cut may take or bring back, and what a flush syncs to end that
+partition_metadata
+                partition.metadata: the topic id beside the records
+segment_swap    how compaction puts a segment in the place of others
 segment         one .log file with its indexes
 record_scan     batches read out of a .log file, window by window
 timestamp_search

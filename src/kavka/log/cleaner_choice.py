@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from kavka.log.decide.indexes import MAX_RELATIVE_OFFSET, TIME_ENTRY_SIZE
 from kavka.log.segment import Segment
-from kavka.log.unified_log import NEVER, UnifiedLog
+from kavka.log.unified_log import UnifiedLog
 from kavka.model import Offset
 
 
@@ -64,7 +64,7 @@ def look_at(log: UnifiedLog, now_ms: int) -> LogToClean:
     bound = min(log.last_stable_offset, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
-        bound = min(bound, *(segment.base_offset for segment in dirty if segment.age_from_ms > youngest), NEVER)
+        bound = min([bound, *(segment.base_offset for segment in dirty if segment.age_from_ms > youngest)])
     uncleanable_from = max(
         (segment.base_offset for segment in segments if segment.base_offset <= max(bound, first_dirty)),
         default=segments[0].base_offset,

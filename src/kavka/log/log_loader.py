@@ -32,7 +32,7 @@ from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, MalformedCheckp
 from kavka.log.decide.indexes import MAX_RELATIVE_OFFSET, AbortedTransaction, CorruptIndex
 from kavka.log.decide.leader_epochs import EpochEntry, LeaderEpochs
 from kavka.log.decide.producer_state import ProducerState
-from kavka.log.log_config import LogConfig
+from kavka.log.log_config import NEVER_MS, LogConfig
 from kavka.log.producer_snapshots import ProducerSnapshots
 from kavka.log.record_scan import scan_batches, scan_headers
 from kavka.log.segment import (
@@ -429,6 +429,30 @@ def replay_producers(producers: ProducerState, segments: Iterable[Segment], up_t
             else:
                 producers.append(header, header.base_offset)
     producers.end_offset = up_to
+
+
+def rebuild_producers(
+    producers: ProducerState,
+    snapshots: ProducerSnapshots,
+    segments: Sequence[Segment],
+    *,
+    start_offset: Offset,
+    end_offset: Offset,
+    now_ms: int,
+) -> None:
+    """Makes `producers` what a snapshot and the records below `end_offset` say, after a truncation.
+
+    Nobody expires by it. Raises `StorageError`, and `RecordsError` where the records are damaged.
+    """
+    snapshots.load(
+        producers,
+        end_offset,
+        start_offset,
+        now_ms,
+        NEVER_MS,
+        lambda path, why: _logger.warning("producer snapshot not used", path=path, why=why),
+    )
+    replay_producers(producers, segments, end_offset)
 
 
 def check_aborted(entries: list[AbortedTransaction], following: Offset | None) -> None:

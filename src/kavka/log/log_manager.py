@@ -60,12 +60,14 @@ from kavka.log.decide.checkpoint import (
     parse_offsets,
     parse_partition_metadata,
 )
+from kavka.log.durability import FlushTask
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import MARK_IGNORED, LoadedLog, LoadRequest, RecoveryReason, create_log, load_log
 from kavka.log.log_move import MOVED_MARK, LogMove
+from kavka.log.log_results import DeletedSegments
 from kavka.log.made_directories import MadeDirectories
 from kavka.log.segment import DEFAULT_MAX_OPEN_SEGMENTS, LogDirectory, OpenSegments
-from kavka.log.unified_log import DeletedSegments, FlushTask, UnifiedLog
+from kavka.log.unified_log import UnifiedLog
 from kavka.logger import Logger
 from kavka.model import Offset, TopicPartition
 
@@ -843,7 +845,7 @@ class LogManager:
     def expire_producers(self, now_ms: int) -> None:
         """Forgets silent producers (producer.id.expiration.check.interval.ms)."""
         for log in self._logs.values():
-            log.expire_producers(now_ms, self.producer_id_expiration_ms)
+            log.producers.expire(now_ms, self.producer_id_expiration_ms)
 
     def checkpoint_recovery_points(self) -> None:
         """Writes recovery-point-offset-checkpoint, here and now. Blocks."""

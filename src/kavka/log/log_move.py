@@ -114,7 +114,7 @@ class LogMove:
     @property
     def can_finish(self) -> bool:
         """Whether nothing works on the log's files just now."""
-        return not self.log.flush_in_progress and not self.log.is_swapping and self.next_slice() is None
+        return not self.log.flush_in_progress and not self.log.swap.is_under_way and self.next_slice() is None
 
     def finish(self, path: str) -> str:
         """Copies the rest, gives the copy its final `path` and has the log live there; returns the former path.

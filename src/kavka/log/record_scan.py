@@ -11,10 +11,10 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kavka.errors import CorruptRecords
-from kavka.model import ReadableFile
+from kavka.model import FileSlice, ReadableFile
 from kavka.records.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC, BatchHeader, RecordBatch, batch_at
 
 HEADER_WINDOW_BYTES = 16 * 1024
@@ -79,3 +79,15 @@ def scan_batches(file: ReadableFile, position: int, end: int) -> Iterator[tuple[
                 raise CorruptRecords(f"{len(window)} bytes at position {position} are no complete batch")
         yield position, batch
         position += len(batch.view)
+
+
+def has_no_record(chunks: Iterable[FileSlice]) -> bool:
+    """Whether all batches in `chunks` are headers without a record, as compaction may leave them."""
+    try:
+        return not any(
+            header.record_count
+            for chunk in chunks
+            for _, header in scan_headers(chunk.file, chunk.position, chunk.position + chunk.length)
+        )
+    except CorruptRecords:
+        return False  # What is damaged is for its reader to judge.

@@ -101,6 +101,14 @@ class LogDirectory:
         if self._made is not None:
             self._made.ensure(self._number)
 
+    def rename(self, path: str) -> None:
+        """Moves the directory; open files stay open. Raises `StorageError`."""
+        try:
+            self.filesystem.rename(self.path, path)
+        except FileNotFoundError as error:
+            raise StorageError(self.path, "is gone") from error
+        self.path = path
+
     def file_path(self, offset: Offset, suffix: str) -> str:
         return f"{self.path}/{offset:020d}{suffix}"
 

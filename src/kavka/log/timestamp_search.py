@@ -59,9 +59,19 @@ class TimestampSearch:
         self._start_offset = start_offset
         self._learned: dict[Segment, Learned] = {}
 
-    @property
-    def learned(self) -> Sequence[Learned]:
-        return list(self._learned.values())
+    @classmethod
+    def of(
+        cls, filesystem: FileSystem, segments: Sequence[Segment], timestamp: int | None, start_offset: Offset
+    ) -> TimestampSearch:
+        """The search in those segments that may have the record, as far as they know."""
+        with_records = [segment for segment in segments if segment.size]
+        views = [segment.view() for segment in with_records if timestamp is None or segment.may_reach(timestamp)]
+        return cls(filesystem, views, timestamp, start_offset)
+
+    def teach(self) -> None:
+        """Has the segments keep what the search read of their index files; for the event loop, after the last step."""
+        for learned in self._learned.values():
+            learned.segment.learn(learned.largest, learned.indexes)
 
     def steps(self) -> Iterator[None]:
         """Raises `StorageError`; FileNotFoundError where a file has gone meanwhile; and `RecordsError` with the code to

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kavka.filesystem import Buffer
 from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.log.decide.producer_state import AppendOrigin
-from kavka.log.unified_log import AppendResult
+from kavka.log.log_results import AppendResult
 from kavka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
 
 OFFSET_BYTES = 8

@@ -145,7 +145,7 @@ def test_committed_is_visible_and_aborted_is_not(tmp_path: Path, version: int) -
             everything = await read(client, committed=False)
             assert everything == {partition: [b"0", b"1", b"2", b"3"] for partition in range(3)}
             leader = await cluster.leader(TOPIC)
-            (entry,) = cluster.log(leader, TOPIC).producers()
+            (entry,) = cluster.log(leader, TOPIC).producers.entries()
             assert entry.producer_epoch == 2 * version
 
     runs(tmp_path, scenario)
@@ -289,7 +289,7 @@ def test_nothing_is_written_for_a_transaction_that_its_coordinator_does_not_know
             await write(producer, b"kept")
             await producer.commit_transaction()
             await becomes(cluster, TransactionState.COMPLETE_COMMIT)
-            entry = cluster.log(1, TOPIC).producers()[0]
+            entry = cluster.log(1, TOPIC).producers.entries()[0]
             leader = await cluster.leader(TOPIC)
             verification = cluster.broker(leader).verification
             partition = TopicPartition(TOPIC, 0)

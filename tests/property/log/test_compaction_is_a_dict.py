@@ -112,7 +112,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def retry(self, producer: int) -> None:
         """The producers' state is never compacted away: a sequence that is not the next one is refused."""
         log = self.store.log
-        if self.sequences[producer] and producer in log.producer_ids():
+        if self.sequences[producer] and producer in log.producers.producers:
             stamp = ProducerStamp(producer, 0, self.sequences[producer] + 1, is_transactional=producer in self.open)
             with pytest.raises(RecordsError) as refusal:
                 self.store.put((b"k0", b"never"), stamp=stamp)

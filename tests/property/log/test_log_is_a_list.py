@@ -118,7 +118,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def remember_sequences(self) -> None:
         """Producers go on with what the log knows of them, as after a loss that they were told of."""
-        known = self.log._producers.producers
+        known = self.log.producers.producers
         self.sequences = [known[number].last_sequence + 1 if number in known else 0 for number in range(PRODUCERS)]
 
     @rule(clean=st.booleans())
@@ -141,7 +141,7 @@ class LogMachine(RuleBasedStateMachine):
         # forgets it, recovery meets it again.
         producers = {
             producer: (entry.producer_epoch, entry.last_sequence, entry.last_offset)
-            for producer, entry in log._producers.producers.items()
+            for producer, entry in log.producers.producers.items()
             if entry.last_offset >= log.log_start_offset
         }
         # Of epochs what they say of records: one that starts at the log end, or in a gap, may start elsewhere after a

@@ -127,7 +127,7 @@ def test_records_of_a_transaction_count_when_it_ends_and_are_told_while_it_is_op
         room = Room(tmp_path, OWN)
         refused = await room.log.append(0, [RECORD], producer_id=7, producer_epoch=2)
         assert refused is ErrorCode.INVALID_TXN_STATE, "nobody said that its transaction is open"
-        verification = room.partition.log.verification(7, 2, -1, NOW_MS)
+        verification = room.partition.log.producers.verification(7, 2, -1, NOW_MS)
         assert verification is not None
         verification.grant(2)
         assert await room.log.append(0, [RECORD], producer_id=7, producer_epoch=2) is ErrorCode.NONE

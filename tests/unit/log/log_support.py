@@ -8,11 +8,12 @@ from pathlib import Path
 
 from kavka.errors import StorageError
 from kavka.filesystem import Buffer
+from kavka.log.decide.producer_state import ProducerState
 from kavka.log.log_config import LogConfig
 from kavka.log.log_loader import LoadedLog, LoadRequest, create_log, load_log
 from kavka.log.segment import LogDirectory, OpenSegments, TimestampedOffset
 from kavka.log.unified_log import UnifiedLog
-from kavka.model import TopicPartition
+from kavka.model import NO_OFFSET, TopicPartition
 from kavka.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -107,13 +108,13 @@ def find_time(log: UnifiedLog, timestamp: int | None) -> TimestampedOffset | Non
     for _step in search.steps():
         pass
     assert log.is_as_searched(search)
-    log.learn(search)
+    search.teach()
     return search.found
 
 
 def grant(log: UnifiedLog, header: BatchHeader) -> None:
     """The producer's coordinator says that its transaction is open."""
-    verification = log.verification(header.producer_id, header.producer_epoch, header.base_sequence, NOW_MS)
+    verification = log.producers.verification(header.producer_id, header.producer_epoch, header.base_sequence, NOW_MS)
     if verification is not None:
         verification.is_granted = True
 
@@ -206,3 +207,8 @@ class FailingFile(LocalFile):
 
 def _error(path: str, number: int) -> StorageError:
     return StorageError(path, errno.errorcode[number])
+
+
+def has_open_transaction(producers: ProducerState, producer_id: int) -> bool:
+    entry = producers.entry(producer_id)
+    return entry is not None and entry.current_txn_first_offset != NO_OFFSET

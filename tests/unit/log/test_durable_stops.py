@@ -90,7 +90,7 @@ def facts(log: UnifiedLog) -> dict[str, object]:
         "offsets": (log.log_start_offset, log.log_end_offset, log.last_stable_offset),
         "topic id": log.topic_id,
         "epochs": log.epoch_entries if log.log_end_offset > log.log_start_offset else [],
-        "producers": [str(entry) for entry in log.producers()],
+        "producers": [str(entry) for entry in log.producers.entries()],
         "timestamps": [segment.max_timestamp for segment in log.segments],
         "segments": [(segment.base_offset, segment.size) for segment in log.segments],
         "aborted": log.aborted_transactions(0, log.log_end_offset),

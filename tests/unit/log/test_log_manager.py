@@ -454,9 +454,9 @@ def test_silent_producers_are_forgotten(tmp_path: Path) -> None:
     log = logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS)
     append(log, batch(producer_id=4))
     logs.expire_producers(NOW_MS)
-    assert log.producer_ids() == [4]
+    assert list(log.producers.producers) == [4]
     logs.expire_producers(NOW_MS + 24 * 3_600_000)
-    assert log.producer_ids() == []
+    assert list(log.producers.producers) == []
 
 
 # -- failure

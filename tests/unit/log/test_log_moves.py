@@ -126,18 +126,23 @@ def disks(tmp_path: Path) -> Disks:
     return Disks(tmp_path)
 
 
+def state_of(log: UnifiedLog) -> tuple[object, ...]:
+    ids = list(log.producers.producers)
+    return log.log_end_offset, log.high_watermark, ids, log.epoch_entries, log.latest_epoch
+
+
 def test_a_log_moves_with_all_that_is_known_of_it(disks: Disks) -> None:
     disks.fill()
     log, before = disks.log, records(disks.log)
     read = log.read(0, 500, max_offset=log.high_watermark, min_one_batch=True)
-    state = (log.log_end_offset, log.high_watermark, log.producer_ids(), log.epoch_entries, log.latest_epoch)
+    state = state_of(log)
     aborted = log.aborted_transactions(0, log.log_end_offset)
     assert disks.move(disks.second) is ErrorCode.NONE
     assert disks.logs.get(PARTITION) is log
     assert log.directory == f"{disks.second}/orders-0"
     assert records(log) == before
     assert b"".join(chunk.tobytes() for chunk in read.chunks), "slices of the old files can still be sent"
-    assert (log.log_end_offset, log.high_watermark, log.producer_ids(), log.epoch_entries, log.latest_epoch) == state
+    assert state_of(log) == state
     append(log, batch([b"goes on"]))
     disks.logs.remove_paths(disks.logs.take_removals(NOW_MS))
     assert (disks.names(disks.first), disks.names(disks.second)) == ([], ["orders-0"])
@@ -149,7 +154,7 @@ def test_a_log_moves_with_all_that_is_known_of_it(disks: Disks) -> None:
         disks.open()
         assert records(disks.log)[:-1] == before
         assert disks.log.aborted_transactions(0, disks.log.log_end_offset) == aborted
-        assert disks.log.producer_ids() == [5]
+        assert list(disks.log.producers.producers) == [5]
     names = [path.name for path in Path(disks.log.directory).iterdir()]
     assert log_move.MOVED_MARK not in names
 

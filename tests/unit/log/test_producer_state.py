@@ -19,7 +19,7 @@ from kavka.log.decide.producer_state import (
 )
 from kavka.records.batch import BatchHeader, read_header
 from kavka.records.control import ControlType, EndTransactionMarker
-from tests.unit.log.log_support import NOW_MS, batch
+from tests.unit.log.log_support import NOW_MS, batch, has_open_transaction
 
 CLIENT, COORDINATOR, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION
 COMMIT, ABORT = EndTransactionMarker(ControlType.COMMIT, 3), EndTransactionMarker(ControlType.ABORT, 3)
@@ -127,7 +127,7 @@ def test_records_are_unstable_from_the_first_offset_of_the_oldest_open_transacti
     state.append(header(producer_id=2, transactional=True), 11)
     state.append(header(producer_id=1, sequence=1, transactional=True), 12)
     assert state.first_unstable_offset == 10
-    assert state.has_ongoing_transaction(1)
+    assert has_open_transaction(state, 1)
 
 
 def test_a_transaction_stays_unstable_until_the_high_watermark_passes_its_marker() -> None:
@@ -135,7 +135,7 @@ def test_a_transaction_stays_unstable_until_the_high_watermark_passes_its_marker
     state.append(header(transactional=True), 10)
     assert state.end_transaction(header(), COMMIT, 11) is None
     assert state.first_unstable_offset == 10
-    assert not state.has_ongoing_transaction(7)
+    assert not has_open_transaction(state, 7)
     state.on_high_watermark(11)
     assert state.first_unstable_offset == 10
     state.on_high_watermark(12)

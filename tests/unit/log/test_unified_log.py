@@ -17,8 +17,9 @@ from kavka.filesystem import Buffer
 from kavka.log.decide.indexes import TimeIndex
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.log.log_loader import load_log
+from kavka.log.log_segments import READ_POSITIONS, TAIL_POSITIONS
 from kavka.log.segment import LOG_SUFFIX
-from kavka.log.unified_log import READ_POSITIONS, TAIL_POSITIONS, UnifiedLog
+from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import TimestampType, iterate_batches
 from kavka.records.builder import BatchBuilder, ProducerStamp
 from kavka.records.compression import Compression
@@ -32,6 +33,7 @@ from tests.unit.log.log_support import (
     append,
     batch,
     find_time,
+    has_open_transaction,
     load,
     log_directory,
     marker,
@@ -339,7 +341,7 @@ def test_a_coordinator_appends_markers_that_end_transactions(tmp_path: Path) -> 
     log = new_log(tmp_path)
     append(log, batch(2, producer_id=1, transactional=True))
     assert (log.high_watermark, log.last_stable_offset) == (2, 0)
-    assert log.has_ongoing_transaction(1)
+    assert has_open_transaction(log.producers, 1)
     data = marker(ControlType.COMMIT, producer_id=1)
     log.append_as_leader(data, 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
     assert log.last_stable_offset == 0
@@ -650,8 +652,8 @@ def test_the_remembered_positions_are_bounded(tmp_path: Path) -> None:
     append(log, *(batch() for _ in range(3 * READ_POSITIONS)))
     for offset in range(2 * READ_POSITIONS):
         log.read(offset, 100, max_offset=log.log_end_offset, min_one_batch=True)
-    assert len(log._read_ends) == READ_POSITIONS
-    assert len(log._tail) == TAIL_POSITIONS
+    assert len(log._segments.read_ends) == READ_POSITIONS
+    assert len(log._segments.tail) == TAIL_POSITIONS
 
 
 def test_the_open_segments_are_bounded_and_open_again_when_they_are_read(tmp_path: Path) -> None:
@@ -960,7 +962,7 @@ def test_truncation_opens_a_transaction_again_whose_marker_is_gone(tmp_path: Pat
     log.advance_high_watermark(3)
     assert log.aborted_transactions(0, 3)
     log.truncate_to(2, NOW_MS)
-    assert log.has_ongoing_transaction(1)
+    assert has_open_transaction(log.producers, 1)
     assert log.last_stable_offset == 0
     assert log.aborted_transactions(0, 3) == []
 
@@ -977,7 +979,7 @@ def test_a_follower_without_anything_in_common_starts_over(tmp_path: Path) -> No
     append(log, *(batch(2, producer_id=1, sequence=2 * number) for number in range(20)))
     log.truncate_fully_and_start_at(100, NOW_MS)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (100, 100, 100)
-    assert (log.epoch_entries, log.producer_ids()) == ([], [])
+    assert (log.epoch_entries, list(log.producers.producers)) == ([], [])
     log.append_as_follower(batch(2, base_offset=100, leader_epoch=9), NOW_MS)
     log.advance_high_watermark(102)
     assert offsets(log) == [100, 101]
@@ -995,7 +997,7 @@ def test_a_flush_moves_the_recovery_point_to_what_was_prepared(tmp_path: Path) -
     append(log, batch(2))
     task.sync()
     log.complete_flush(task, NOW_MS + 5)
-    assert (log.recovery_point, log.unflushed_messages, log.last_flush_ms) == (3, 2, NOW_MS + 5)
+    assert (log.recovery_point, log.unflushed_messages, log._durability.last_flush_ms) == (3, 2, NOW_MS + 5)
 
 
 def test_only_one_flush_is_under_way_at_a_time(tmp_path: Path) -> None:
@@ -1097,7 +1099,7 @@ def test_a_flush_is_due_by_messages_by_time_and_after_a_roll(tmp_path: Path) -> 
     assert not rolled.flush_due(NOW_MS)
     rolled.roll(NOW_MS)
     assert rolled.flush_due(NOW_MS)
-    task = rolled.prepare_flush(rolled_only=True)
+    task = rolled.prepare_flush()
     assert task is not None
     task.sync()
     rolled.complete_flush(task, NOW_MS)

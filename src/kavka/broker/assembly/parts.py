@@ -300,7 +300,7 @@ def _new_serving(base: Base, opened: Opened) -> Serving:
     replicas = _new_replicas(base, metadata)
     producer_ids = ProducerIds(base.ports.zookeeper, base.broker_id)
     for log in opened.logs:
-        producer_ids.stay_above(max(log.producer_ids(), default=0))
+        producer_ids.stay_above(max((entry.producer_id for entry in log.producers.entries()), default=0))
     groups = _late_groups(base, metadata, replicas, features)
     transaction_room = _late_transactions(base, metadata, replicas, features, producer_ids, groups)
     recorder = _new_recorder(base, replicas)

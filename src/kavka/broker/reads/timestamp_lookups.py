@@ -64,7 +64,7 @@ class TimestampLookups:
                         raise
                     raise StorageError(log.directory, f"lost a file: {failure}") from failure
                 if log.truncations == truncations:
-                    log.learn(search)
+                    search.teach()
                     return search.found
         raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE)
 

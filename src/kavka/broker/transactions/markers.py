@@ -124,7 +124,7 @@ class MarkerLog:
         if marker.transaction_version < BUMPS_EPOCH:
             return False
         hosted = self._replicas.partition(*partition)
-        entry = None if hosted is None else hosted.log.producer(marker.producer_id)
+        entry = None if hosted is None else hosted.log.producers.entry(marker.producer_id)
         return (
             entry is not None
             and entry.producer_epoch == marker.producer_epoch

@@ -62,7 +62,7 @@ class Beginning(NamedTuple):
     sequence: int
 
     def verification(self, producer: ProducerIdAndEpoch, now_ms: int) -> Verification | None:
-        return self.log.verification(producer.producer_id, producer.epoch, self.sequence, now_ms)
+        return self.log.producers.verification(producer.producer_id, producer.epoch, self.sequence, now_ms)
 
 
 class AddRetries(NamedTuple):

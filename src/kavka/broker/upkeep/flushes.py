@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kavka.errors import StorageError
-from kavka.log.unified_log import FlushTask, UnifiedLog
+from kavka.log.durability import FlushTask
+from kavka.log.unified_log import UnifiedLog
 from kavka.model import Offset
 
 

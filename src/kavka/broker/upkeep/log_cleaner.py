@@ -200,7 +200,7 @@ class LogCleaner:
         cleaning = CleaningPass(found.first_dirty, offsets)
         is_same = partial(self._is_same, log, log.truncations)
         for segment in dirty_segments(found):
-            if not is_same() or not log.holds([segment]):
+            if not is_same() or not log.swap.holds([segment]):
                 raise _GivenUp
             place = segment.find(found.first_dirty)
             position = segment.size if place is None else place.position
@@ -213,11 +213,11 @@ class LogCleaner:
                 log, f"the keys of one batch do not fit: {len(offsets)} fill log.cleaner.dedupe.buffer.size"
             )
             return
-        retention = Retention(self._wall_ms(), log.config.delete_retention_ms, log.last_records_of_producers())
+        retention = Retention(self._wall_ms(), log.config.delete_retention_ms, log.producers.last_records())
         for group in group_segments(log, end_offset):
             await self._clean_group(log, group, cleaning, retention, is_same)
             # A producer may have written its next batch meanwhile; what was its last one then may go next time.
-            retention = retention._replace(last_records=log.last_records_of_producers())
+            retention = retention._replace(last_records=log.producers.last_records())
         if not is_same():
             raise _GivenUp
         log.cleaned_to = end_offset
@@ -261,7 +261,7 @@ class LogCleaner:
         is_same: Callable[[], bool],
     ) -> None:
         """Swaps what stays of these segments in as one. Raises _GivenUp."""
-        if not is_same() or not log.holds(group):
+        if not is_same() or not log.swap.holds(group):
             raise _GivenUp
         # Of its own until it is installed: a worker fills it.
         aside = LogDirectory(self._filesystem, log.directory, OpenSegments())
@@ -271,23 +271,23 @@ class LogCleaner:
                 [_source(log, segment, 0) for segment in group], cleaned, retention, log.config.index_interval_bytes
             )
             await self._take(steps, is_same)
-            if not is_same() or not log.holds(group):
+            if not is_same() or not log.swap.holds(group):
                 raise _GivenUp
         except (_GivenUp, *_DAMAGE):
             remove_files(self._filesystem, cleaned)
             raise
         self._keep_age(group[-1], cleaned)
         sync = partial(self._filesystem.sync_directory, log.directory)
-        log.begin_swap(cleaned)
+        log.swap.begin(cleaned)
         await self._run_blocking(sync)
-        if not is_same() or not log.is_swapping or not log.holds(group):
-            log.cancel_swap()
+        if not is_same() or not log.swap.is_under_way or not log.swap.holds(group):
+            log.swap.cancel()
             raise _GivenUp
-        removals = log.install_swapped(group, self._wall_ms())
+        removals = log.swap.install(group, self._wall_ms() + log.config.file_delete_delay_ms)
         await self._run_blocking(sync)
-        log.finish_swap()
+        log.swap.finish()
         await self._run_blocking(sync)
-        log.remove_later(removals)
+        log.swap.remove_later(removals)
 
     def _keep_age(self, latest: Segment, cleaned: Segment) -> None:
         """Retention goes by when a segment was written, where its records have no timestamps. Raises `StorageError`."""

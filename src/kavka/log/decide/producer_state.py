@@ -310,9 +310,13 @@ class ProducerState:
             return None
         return AbortedTransaction(header.producer_id, first_offset, offset, stable if stable >= 0 else offset + 1)
 
-    def has_ongoing_transaction(self, producer_id: int) -> bool:
-        entry = self.producers.get(producer_id)
-        return entry is not None and entry.current_txn_first_offset != NO_OFFSET
+    def entry(self, producer_id: int) -> ProducerEntry | None:
+        """What is remembered of a producer; not to be changed."""
+        return self.producers.get(producer_id)
+
+    def entries(self) -> list[ProducerEntry]:
+        """What is remembered of each producer, by id; not to be changed."""
+        return [entry for _producer_id, entry in sorted(self.producers.items())]
 
     @property
     def first_unstable_offset(self) -> Offset:

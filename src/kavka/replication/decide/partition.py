@@ -67,7 +67,8 @@ from kavka.replication.decide.replica import NO_BROKER_EPOCH, RemoteReplica
 
 if TYPE_CHECKING:
     from kavka.filesystem import Buffer
-    from kavka.log.unified_log import AppendResult, ReadResult, UnifiedLog
+    from kavka.log.log_results import AppendResult, ReadResult
+    from kavka.log.unified_log import UnifiedLog
 
 ACKS_ALL = -1
 REFUSED_PROPOSAL_PAUSE_MS = 500

@@ -13,7 +13,7 @@ from kavka.model import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from kavka.decisions import Decision
-    from kavka.log.unified_log import AppendResult
+    from kavka.log.log_results import AppendResult
     from kavka.replication.decide.isr import IsrProposal
 
 

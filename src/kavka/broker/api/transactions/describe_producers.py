@@ -62,6 +62,6 @@ def _describe(broker: TransactionsBroker, topic: str, index: int) -> PartitionRe
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.current_txn_first_offset,
             )
-            for entry in partition.log.producers()
+            for entry in partition.log.producers.entries()
         ],
     )
