@@ -22,11 +22,14 @@ consumer's reads may lie anywhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tests.chaos.history import NEVER, UNKNOWN_OFFSET, History, Reads, Value
+
+Place: TypeAlias = tuple[int, int]
+"""A partition and an offset in it."""
 
 
 class Kind(Enum):
@@ -52,8 +55,12 @@ class Anomaly(NamedTuple):
         return f"{self.kind.value}: {self.where}"
 
 
-def check(history: History) -> list[Anomaly]:
-    """Every anomaly, partition by partition."""
+def _nobody(_one: Place, _other: Place) -> bool:
+    return False
+
+
+def check(history: History, *, is_the_clients: Callable[[Place, Place], bool] = _nobody) -> list[Anomaly]:
+    """Every anomaly, partition by partition. is_the_clients: whether a second copy is no work of the brokers."""
     anomalies = [Anomaly(Kind.ALIEN, where) for where in history.alien]
     logs = {partition: _final_log(history, partition) for partition in range(history.partitions)}
     for partition, log in logs.items():
@@ -62,7 +69,7 @@ def check(history: History) -> list[Anomaly]:
         for (consumer, read_partition), reads in history.reads.items():
             if read_partition == partition:
                 anomalies += _check_reads(consumer, partition, reads, log)
-    anomalies += _check_places(history, logs)
+    anomalies += _check_places(logs, is_the_clients)
     anomalies += _check_acknowledgements(history, logs)
     return anomalies
 
@@ -102,13 +109,13 @@ def _was_sent(history: History, value: Value, partition: int) -> bool:
     return value.number < len(producer) and producer.partitions[value.number] == partition
 
 
-def _check_places(history: History, logs: dict[int, dict[int, int]]) -> Iterator[Anomaly]:
+def _check_places(logs: dict[int, dict[int, int]], is_the_clients: Callable[[Place, Place], bool]) -> Iterator[Anomaly]:
     """No record at two places, in one partition or in two."""
-    places: dict[int, tuple[int, int]] = {}
+    places: dict[int, Place] = {}
     for partition, log in logs.items():
         for offset, code in log.items():
             first = places.setdefault(code, (partition, offset))
-            if first != (partition, offset):
+            if first != (partition, offset) and not is_the_clients(first, (partition, offset)):
                 where = f"{Value.of_code(code)} at {first[0]}@{first[1]} and at {partition}@{offset}"
                 yield Anomaly(Kind.DUPLICATE, where)
 

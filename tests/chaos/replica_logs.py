@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-# base offset i64, batch length i32, leader epoch i32, magic i8, crc u32, attributes i16, last offset delta i32
-HEADER = struct.Struct(">qiibIhi")
+# base offset i64, batch length i32, leader epoch i32, magic i8, crc u32, attributes i16, last offset delta i32,
+# timestamps 2 * i64, producer id i64, producer epoch i16
+HEADER = struct.Struct(">qiibIhi16xqh")
 BYTES_BEFORE_LENGTH_COUNTS = 12
 
 
@@ -24,6 +25,8 @@ class StoredBatch(NamedTuple):
     last_offset: int
     leader_epoch: int
     digest: bytes
+    producer_id: int
+    producer_epoch: int
 
 
 def read_log(directory: Path) -> Iterator[StoredBatch]:
@@ -32,12 +35,15 @@ def read_log(directory: Path) -> Iterator[StoredBatch]:
         data = path.read_bytes()
         position = 0
         while position + HEADER.size <= len(data):
-            base_offset, length, leader_epoch, _magic, _crc, _attributes, delta = HEADER.unpack_from(data, position)
+            (base_offset, length, leader_epoch, _magic, _crc, _attributes, delta, producer_id, producer_epoch) = (
+                HEADER.unpack_from(data, position)
+            )
             end = position + BYTES_BEFORE_LENGTH_COUNTS + length
             if length <= 0 or end > len(data):
                 break
             digest = hashlib.blake2b(data[position:end], digest_size=16).digest()
-            yield StoredBatch(base_offset, base_offset + delta, leader_epoch, digest)
+            last_offset = base_offset + delta
+            yield StoredBatch(base_offset, last_offset, leader_epoch, digest, producer_id, producer_epoch)
             position = end
 
 

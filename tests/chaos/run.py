@@ -36,7 +36,8 @@ from tests.chaos.campaign import (
 from tests.chaos.checker import check, count
 from tests.chaos.exactly_once import EXACTLY_ONCE_SETTINGS, ExactlyOnceRun
 from tests.chaos.nemesis import Fault, Nemesis, usable
-from tests.chaos.replica_logs import differences
+from tests.chaos.renumbering import Renumbering
+from tests.chaos.replica_logs import StoredBatch, differences, read_log
 from tests.chaos.workload import Workload, WorkloadFailed
 from tests.kit.kavka_process import ProcessFailed
 from tests.kit.network_lab import NetworkLab, NoNetworkLab
@@ -131,7 +132,12 @@ class _Run:
                 step()
             except (AssertionError, ProcessFailed, WorkloadFailed, KafkaException) as failure:
                 self._failures.append(f"not whole after the faults: {failure}")
-        anomalies = check(workload.history) if len(workload.history.final) == self._campaign.partitions else []
+        self._renumbering = Renumbering(self._logs(), workload.notes.lines)
+        anomalies = (
+            check(workload.history, is_the_clients=self._renumbering.is_the_clients)
+            if len(workload.history.final) == self._campaign.partitions
+            else []
+        )
         for kind, number in sorted(count(anomalies).items(), key=lambda item: item[0].value):
             self._failures.append(f"{number} x {kind.value}")
         self._failures += [str(anomaly) for anomaly in anomalies[:ANOMALIES_SHOWN]]
@@ -167,7 +173,17 @@ class _Run:
             self._failures += [f"replicas of partition {partition}: {text}" for text in differences(directories, end)]
         self._say("the replicas' logs are compared")
 
+    def _logs(self) -> dict[int, list[StoredBatch]]:
+        """Of each partition, as one of its replicas has it; they were compared."""
+        broker_id = min(self._cluster.brokers)
+        return {
+            partition: list(read_log(self._cluster.log_dir(broker_id, TOPIC, partition)))
+            for partition in range(self._campaign.partitions)
+        }
+
     def _asides(self) -> Iterator[str]:
+        if self._renumbering.copies:
+            yield f"records sent again by the client under a new producer epoch: {self._renumbering.copies}"
         errors = self._workload.errors
         if errors:
             yield "errors seen by clients, all retried: " + ", ".join(f"{name} {n}" for name, n in errors.most_common())

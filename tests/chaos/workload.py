@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from tests.chaos.history import UNKNOWN_OFFSET, History, Value
 from tests.chaos.history import Producer as ProducerHistory
+from tests.chaos.renumbering import ClientsNotes
 
 PADDING = b"." * 60
 
@@ -40,6 +41,7 @@ PRODUCER = {
     "retry.backoff.ms": 50,
     "retry.backoff.max.ms": 300,
     "queue.buffering.max.messages": 200_000,
+    "debug": "eos",  # its account of a new producer epoch; see renumbering.py
 }
 CONSUMER = {
     **CLIENT,
@@ -83,6 +85,7 @@ class Workload:
         self.bootstrap, self.topic = bootstrap, topic
         self.errors: Counter[str] = Counter()
         self.fatal: list[str] = []
+        self.notes = ClientsNotes()
         self._rate = rate
         self._lock = threading.Lock()
         self._producing, self._consuming = threading.Event(), threading.Event()
@@ -109,7 +112,8 @@ class Workload:
 
     def _produce_as(self, history: ProducerHistory) -> None:
         """Until the end of the run, or a fatal error, after which another producer takes over."""
-        producer = Producer({**PRODUCER, "bootstrap.servers": self.bootstrap, "error_cb": self._note})
+        settings = {**PRODUCER, "bootstrap.servers": self.bootstrap, "error_cb": self._note}
+        producer = Producer(settings, logger=self.notes.logger())
         doomed = threading.Event()
 
         def on_delivery(error: KafkaError | None, message: Message, number: int) -> None:

@@ -107,6 +107,11 @@ class InProcessCluster:
             return broker_id
         return -1
 
+    def add_broker(self, broker_id: int) -> int:
+        """Its port; it has no listener but PLAINTEXT. `start` starts it."""
+        self._ports[broker_id] = free_port()
+        return self._ports[broker_id]
+
     async def start(self, broker_id: int) -> Broker:
         properties = {
             "broker.id": str(broker_id),

@@ -9,7 +9,7 @@ from tests.chaos.replica_logs import HEADER, differences
 
 def stored(base_offset: int, *, records: int = 1, epoch: int = 0, content: bytes = b"value") -> bytes:
     length = HEADER.size - 12 + len(content)
-    return HEADER.pack(base_offset, length, epoch, 2, 0, 0, records - 1) + content
+    return HEADER.pack(base_offset, length, epoch, 2, 0, 0, records - 1, -1, -1) + content
 
 
 def log(directory: Path, **segments: bytes) -> Path:

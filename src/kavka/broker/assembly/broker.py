@@ -160,12 +160,12 @@ class Broker:
 
     @property
     def is_informed(self) -> bool:
-        """Whether this broker was informed of the cluster, or had time enough to be."""
+        """Whether this broker was informed of the cluster."""
         return self.inner.first_metadata.is_there
 
-    async def await_first_metadata(self) -> None:
-        """Returns when `is_informed`: a client that is answered with no brokers and no topics may believe it."""
-        await self.inner.first_metadata.wait()
+    async def await_first_metadata(self) -> bool:
+        """Whether `is_informed` within a moment: a client that is answered with no brokers believes it."""
+        return await self.inner.first_metadata.wait()
 
     async def await_metadata(self, timeout_s: float) -> bool:
         """Whether this broker learned who is alive within `timeout_s`; until then it can name nobody to clients."""

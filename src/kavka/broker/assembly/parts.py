@@ -317,7 +317,7 @@ def _new_replicas(base: Base, metadata: MetadataCache) -> ReplicaManager:
             wall_ms=base.ports.wall_ms,
             rack_of=metadata.rack if config.replica_selector_class == RACK_AWARE else None,
             throttle=base.throttles,
-            is_elsewhere=lambda topic, index: metadata.partition(topic, index) is not None,
+            is_elsewhere=lambda topic, index: metadata.is_empty or metadata.partition(topic, index) is not None,
         ),
         PartitionRules(
             lag_policy(

@@ -4,7 +4,7 @@ Start   znodes, topics of an earlier life (adoption, where this broker is alone)
         where the last stop was not clean) - the parts are made and joined (parts.py) - registration - controller
         election; if it is won, what this broker leads is led and published - upkeep. The listeners open after that: the
         controller reaches this broker through them. Clients that ask about a cluster of which nobody has informed this
-        broker yet wait a moment.
+        broker yet wait a moment, and are sent elsewhere.
 Stop    what this broker leads is handed over (controlled shutdown) - waiting requests are answered - and all ends in
         the order of `Stage` (ends.py): logs are flushed and marked clean, then the session ends.
 
@@ -146,7 +146,6 @@ async def _run(base: Base, found: _Found, opened: Opened, running: Running) -> N
     _watch_transactions(base, running)
     running.decisions.start()
     await broker.controller.carried_out_here()
-    broker.inner.first_metadata.on_started()
 
 
 def _expire_offsets(base: Base, running: Running) -> None:

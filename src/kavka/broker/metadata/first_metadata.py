@@ -1,7 +1,9 @@
-"""FirstMetadata: how long a broker that has just started lets clients wait that ask about the cluster.
+"""FirstMetadata: what a broker that has just started does with clients that ask about the cluster.
 
-Until the controller has sent it the cluster's metadata, a broker knows of no brokers and no topics, and a client that
-is answered so may believe it.
+Until the controller has sent it the cluster's metadata, a broker knows of no brokers and no topics. A client that is
+answered so believes it: librdkafka 2.16 forgets every broker it knew, those it was configured with too, and never asks
+anybody again. Apache Kafka 3.9 with ZooKeeper answers so; with KRaft it serves nobody before it knows the cluster.
+Here such a client waits for a moment; then its connection is closed, and it asks another broker or comes again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 from typing import Final
 
 METADATA_PATIENCE_S: Final = 2.0
-"""How long after its start a broker lets clients wait that ask about a cluster of which it knows nothing yet."""
+"""How long a client waits that asks about a cluster of which this broker knows nothing yet."""
 
 
 class FirstMetadata:
@@ -18,20 +20,15 @@ class FirstMetadata:
 
     def __init__(self, informed: asyncio.Event) -> None:
         self._informed = informed
-        self._patient_until = 0.0
-
-    def on_started(self) -> None:
-        """The broker has started: from now on clients wait, for METADATA_PATIENCE_S at most."""
-        self._patient_until = asyncio.get_running_loop().time() + METADATA_PATIENCE_S
 
     @property
     def is_there(self) -> bool:
-        """Whether the broker was informed of the cluster, or had time enough to be."""
-        return self._informed.is_set() or asyncio.get_running_loop().time() >= self._patient_until
+        """Whether the broker was informed of the cluster."""
+        return self._informed.is_set()
 
-    async def wait(self) -> None:
-        """Returns when `is_there`."""
-        await self.wait_for(self._patient_until - asyncio.get_running_loop().time())
+    async def wait(self) -> bool:
+        """Whether the broker was informed of the cluster, within METADATA_PATIENCE_S from now."""
+        return await self.wait_for(METADATA_PATIENCE_S)
 
     async def wait_for(self, timeout_s: float) -> bool:
         """Whether the broker was informed within `timeout_s`; until then it can name nobody to clients."""

@@ -79,6 +79,11 @@ class MetadataCache:
         """The live brokers, by id."""
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the controller has sent nothing yet: what is not in here may well exist."""
+        return not self._brokers
+
     def endpoint(self, broker_id: BrokerId, listener_name: str) -> Endpoint | None:
         """Where a live broker is reached by who came in through `listener_name`."""
         broker = self._brokers.get(broker_id)

@@ -6,7 +6,9 @@ Behaviour   All topics (null, or empty in version 0), or those named. A topic th
             (`broker.topics.auto_creation`; Kafka 3.9 answers LEADER_NOT_AVAILABLE). Where any topic has an id that is
             not zero, only the ids count: the broker ignores a name beside an id (Java's admin client sends the empty
             one) and topics without an id, and creates nothing.
-            A broker that has just started waits until it knows the cluster before it answers.
+            A broker that has just started waits until it knows the cluster before it answers. Where that takes
+            longer than a moment it closes the connection, so that the client asks another broker (Kafka 3.9 answers
+            with no brokers, which librdkafka 2.16 never recovers from).
 Versions    0: only replicas that the client can reach, and REPLICA_NOT_AVAILABLE where there are more; 1 controller id,
             is_internal, rack; 2 cluster id; 3-4 auto-creation is the client's choice; 5 offline replicas; 6
             LISTENER_NOT_FOUND, where older ones get LEADER_NOT_AVAILABLE; 7 leader epoch; 8 authorised operations
@@ -24,7 +26,9 @@ from kavka.broker.api.endpoints import reachable_brokers
 from kavka.broker.api.security.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kavka.broker.metadata.metadata_cache import INTERNAL_TOPICS, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from kavka.errors import ErrorCode
+from kavka.logger import Logger
 from kavka.model import NO_LEADER
+from kavka.protocol.connection import CLOSE_CONNECTION, Response
 from kavka.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kavka.protocol.messages.metadata_response import (
     MetadataResponse,
@@ -37,14 +41,14 @@ if TYPE_CHECKING:
     from kavka.broker.api.topics.ports import TopicsBroker
     from kavka.protocol.connection import Request
 
-
+logger = Logger(__name__)
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_VERSION_BY_TOPIC_ID = 12
 
 
 def handle(
     broker: TopicsBroker, request: Request, message: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+) -> MetadataResponse | Awaitable[MetadataResponse | Response]:
     if not broker.is_informed:
         return _wait_and_answer(broker, request, message)
     version = request.header.api_version
@@ -68,9 +72,13 @@ def handle(
     return _response(broker, request, message, _by_name(broker, request, message, names, errors))
 
 
-async def _wait_and_answer(broker: TopicsBroker, request: Request, message: MetadataRequest) -> MetadataResponse:
-    """The answer of a broker that has just started, once it knows the cluster."""
-    await broker.await_first_metadata()
+async def _wait_and_answer(
+    broker: TopicsBroker, request: Request, message: MetadataRequest
+) -> MetadataResponse | Response:
+    """The answer of a broker that has just started, once it knows the cluster; else none, and the connection ends."""
+    if not await broker.await_first_metadata():
+        logger.info("connection closed", why="no controller has sent this broker the cluster's metadata yet")
+        return CLOSE_CONNECTION
     answer = handle(broker, request, message)
     return answer if isinstance(answer, MetadataResponse) else await answer
 

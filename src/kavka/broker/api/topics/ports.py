@@ -42,10 +42,10 @@ class TopicsBroker(Protocol):
 
     @property
     def is_informed(self) -> bool:
-        """Whether this broker knows the cluster: the controller has sent it, or was given enough time to."""
+        """Whether this broker knows the cluster: the controller has sent it."""
 
-    async def await_first_metadata(self) -> None:
-        """Returns when `is_informed` is true."""
+    async def await_first_metadata(self) -> bool:
+        """Whether `is_informed` becomes true within a moment."""
 
     async def read_partition_states(
         self, partitions: Sequence[TopicPartition]
