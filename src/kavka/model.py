@@ -44,6 +44,8 @@ class LeaderAndIsr(NamedTuple):
 class ReadableFile(Protocol):
     """A file that bytes can be sent from without copying them through this process."""
 
+    path: str
+
     def fileno(self) -> int: ...
 
     def read_at(self, position: int, length: int) -> bytes:

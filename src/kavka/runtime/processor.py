@@ -30,6 +30,7 @@ Source: Kafka's SocketServer.Processor and Selector.
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import os
 import socket
@@ -73,6 +74,9 @@ SENDFILE_BYTES = 1024 * 1024
 """How much of a slice is given to the kernel with one call."""
 TURN_BYTES = 4 * 1024 * 1024
 """How much is sent to one client before the loop looks at the others."""
+
+_FILE_ERRORS = (errno.EIO, errno.ESTALE)
+"""What sendfile says of the file and never of the socket."""
 
 STARVING_S = 5.0
 """How long the one connection that may go on though memory is short may keep silent before it is closed."""
@@ -342,7 +346,12 @@ class SocketConnection:
 
     def _send_slice(self, queue: deque[Chunk], piece: FileSlice) -> tuple[int, int]:
         wanted = min(piece.length, SENDFILE_BYTES)
-        sent = os.sendfile(self.descriptor, piece.file.fileno(), piece.position, wanted)
+        try:
+            sent = os.sendfile(self.descriptor, piece.file.fileno(), piece.position, wanted)
+        except OSError as error:
+            if error.errno not in _FILE_ERRORS:
+                raise
+            raise StorageError(piece.file.path, os.strerror(error.errno)) from error
         if not sent:
             raise _SliceTooShort(f"nothing at position {piece.position}, where {piece.length} bytes were expected")
         if sent == piece.length:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import threading
@@ -22,6 +23,7 @@ Eventually = Callable[[Callable[[], bool]], None]
 
 class OpenFile:
     def __init__(self, path: Path) -> None:
+        self.path = str(path)
         self._descriptor = os.open(path, os.O_RDONLY)
 
     def fileno(self) -> int:
@@ -224,24 +226,34 @@ def test_a_file_that_is_too_short_ends_the_connection_with_a_log_line(
 
 
 def test_a_file_that_cannot_be_read_ends_the_connection_with_a_log_line(
-    start_server: Any, tmp_path: Path, log_lines: list[Any]
+    start_server: Any, tmp_path: Path, log_lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "segment"
-    path.write_bytes(bytes(1000))
+    path.write_bytes(bytes(100_000))
 
     class BrokenFile(OpenFile):
         def read_at(self, position: int, length: int) -> bytes:
             raise StorageError(str(path), "Input/output error")
 
-    broken = FileSlice(BrokenFile(path), 0, 1000)
-    server = start_server(lambda request: Response((b"head", broken)) if request.body == b"broken" else echo(request))
-    bad, good = server.connect(), server.connect()
-    bad.send(1, b"broken")
-    assert bad.is_closed_by_server()
-    assert good.ask(1, b"still") == b"still"
-    (line,) = log_lines
-    assert line["event"] == "connection closed: a segment cannot be read"
-    assert line["why"] == f"{path}: Input/output error"
+    def fail(*_arguments: int) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "sendfile", fail)
+    slices = {b"short": FileSlice(BrokenFile(path), 0, 1000), b"long": FileSlice(OpenFile(path), 0, 100_000)}
+    server = start_server(
+        lambda request: echo(request) if request.body == b"still" else Response((b"head", slices[bytes(request.body)]))
+    )
+    good = server.connect()
+    for body in slices:
+        bad = server.connect()
+        bad.send(1, body)
+        with pytest.raises(EOFError):
+            bad.answer()
+        assert good.ask(1, b"still") == b"still"
+        line = log_lines.pop()
+        assert line["event"] == "connection closed: a segment cannot be read"
+        assert line["why"] == f"{path}: Input/output error"
+    assert log_lines == []
 
 
 def test_a_failing_handler_harms_only_its_own_connection(

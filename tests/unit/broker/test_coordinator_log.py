@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -132,5 +133,17 @@ def test_records_of_a_transaction_count_when_it_ends_and_are_told_while_it_is_op
         verification.grant(2)
         assert await room.log.append(0, [RECORD], producer_id=7, producer_epoch=2) is ErrorCode.NONE
         assert await room.read() == [OpenTransaction(7, 2, [RECORD])]
+
+    runs(scenario)
+
+
+def test_a_log_whose_file_lost_its_end_is_read_up_to_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        room = Room(tmp_path, OWN)
+        for _ in range(2):
+            assert await room.log.append(0, [RECORD]) is ErrorCode.NONE
+        log = room.partition.log
+        os.truncate(log.segments[0].path(".log"), log.size_bytes - 3)
+        assert await room.read() == [RECORD]
 
     runs(scenario)

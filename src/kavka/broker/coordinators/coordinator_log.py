@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from kavka.broker.coordinators.committed_records import CommittedRecords
 from kavka.coordinator.shared.decide.log_errors import OUTCOME_UNKNOWN
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, OpenTransaction
-from kavka.errors import ErrorCode, OffsetOutOfRange, RecordsError, StorageError
+from kavka.errors import CorruptRecords, ErrorCode, OffsetOutOfRange, RecordsError, StorageError
 from kavka.log.decide.producer_state import AppendOrigin
 from kavka.logger import Logger
 from kavka.model import FileSlice
@@ -138,7 +138,10 @@ class CoordinatorLog:
                 result = log.read(offset, self._load_bytes, max_offset=end, min_one_batch=True)
                 if not result.size_bytes:
                     break
-                offset = _decode(result.chunks, offset, committed, records)
+                next_offset = _decode(result.chunks, offset, committed, records)
+                if next_offset <= offset:
+                    raise CorruptRecords(f"{result.size_bytes} bytes at offset {offset} have no whole batch")
+                offset = next_offset
             except RecordsError as damage:
                 logger.error(
                     "coordinator log damaged", topic=self._topic, partition=partition, offset=offset, why=str(damage)
