@@ -266,7 +266,10 @@ class FlightRecorder(InputRecorder):
         older, newer = (f"{self._directory}/{name}" for name in FLIGHT_FILES)
         assert self._ring is not None
         self._ring.close()
-        self._filesystem.rename(newer, older)
+        try:
+            self._filesystem.rename(newer, older)
+        except FileNotFoundError:
+            pass  # Somebody took it away; the ring goes on without it.
         self._ring = self._filesystem.open(newer, create=True)
         self.file += 1
         self._begin_file()

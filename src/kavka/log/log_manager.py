@@ -82,6 +82,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MAX_PREFERENCES = 10_000
 """Partitions without a log here of which it is remembered in which directory they are to be."""
 _FUTURE = re.compile(r"(.+)-([0-9]+)\.[^.]+-future")
+_DELETED = re.compile(r".+-[0-9]+\.[^.]+-delete")
 STRAYS_NAMED = 20
 """Stray logs that the line about them names, of one directory."""
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 3_600_000
@@ -401,7 +402,7 @@ class LogManager:
         strays = []
         for name in names:
             directory = f"{path}/{name}"
-            if name.endswith(DELETE_SUFFIX):
+            if _DELETED.fullmatch(name) is not None:
                 home.pending.append(_DeletedDirectory(now_ms, directory))
                 continue
             partition = parse_directory_name(name)
@@ -410,7 +411,7 @@ class LogManager:
                 if copied is not None and self._is_claimed(TopicPartition(copied[1], int(copied[2]))):
                     # A move that did not come to its end: the log is where it was.
                     home.pending.append(_DeletedDirectory(now_ms, directory))
-                elif name.endswith((FUTURE_SUFFIX, STRAY_SUFFIX)):
+                elif name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
                     strays.append(name)
                 continue
             if self._moved.get(partition, path) != path:

@@ -147,6 +147,22 @@ def test_the_ring_keeps_the_newest_decisions_within_its_size(tmp_path: Path) -> 
     assert len(numbers) > 20
 
 
+def test_a_ring_whose_file_somebody_took_away_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        log = new_log(Topic(), tmp_path, ring_bytes=8_000)
+        for number in range(300):
+            log.record(decided(number))
+            if number % 10 == 9:
+                await asyncio.sleep(0.015)
+            if number == 100:
+                (tmp_path / RING_FILES[1]).unlink()
+        await log.stop()
+
+    asyncio.run(scenario())
+    last = (tmp_path / RING_FILES[1]).read_bytes().splitlines()[-1]
+    assert decode_decision(last).decision.at_ms == 299
+
+
 def test_a_stop_leaves_the_last_decisions_in_the_ring(tmp_path: Path) -> None:
     async def scenario() -> None:
         log = new_log(Topic(wanted=False), tmp_path)

@@ -141,6 +141,22 @@ async def test_the_ring_is_bounded_and_each_file_begins_with_the_whole_partition
         assert begin[0]["again"]
 
 
+@in_a_loop
+async def test_a_ring_whose_file_somebody_took_away_goes_on(tmp_path: Path) -> None:
+    by, log = recorder(tmp_path), MetadataLog()
+    by.start()
+    partition = leader(by, log)
+    await asyncio.sleep(10 * LINGER_S)
+    (tmp_path / FLIGHT_FILES[1]).unlink()
+    while by.file < 3:
+        for _ in range(1_000):
+            log.log_end_offset += 3
+            fetch(partition, log, FOLLOWER, log.log_end_offset * 7 % 1_000)
+        await asyncio.sleep(LINGER_S)
+    by.stop()
+    assert set(names(tmp_path)) == set(FLIGHT_FILES)
+
+
 class FullFileSystem(LocalFileSystem):
     """A disk on which nothing more fits."""
 

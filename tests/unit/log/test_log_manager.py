@@ -423,6 +423,19 @@ def test_files_of_a_deletion_that_was_interrupted_go_after_the_start(tmp_path: P
     assert not list(tmp_path.glob("*-delete"))
 
 
+def test_a_directory_that_somebody_named_so_is_not_taken_for_a_deletion(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS), batch())
+    logs.close(NOW_MS)
+    kept = [tmp_path / name for name in ("orders-0-delete", "before-the-delete", "a.b-delete")]
+    for directory in kept:
+        directory.mkdir()
+        (directory / "records").write_bytes(b"the only copy")
+    again, _ = restarted(logs, tmp_path)
+    again.remove_paths(again.take_removals(NOW_MS + 10_000))
+    assert all((directory / "records").exists() for directory in kept)
+
+
 def test_the_name_of_a_deleted_directory_fits_into_255_bytes(tmp_path: Path) -> None:
     logs = started(tmp_path)
     long = TopicPartition("x" * 249, 1000)

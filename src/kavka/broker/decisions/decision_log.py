@@ -187,7 +187,10 @@ class DecisionLog:
         size = self._ring.size()
         if size and size + len(data) > self._file_bytes:
             self._ring.close()
-            self._filesystem.rename(newer, older)
+            try:
+                self._filesystem.rename(newer, older)
+            except FileNotFoundError:
+                pass  # Somebody took it away; the ring goes on without it.
             self._ring = self._filesystem.open(newer, create=True)
         self._ring.append(data)
 
