@@ -1,4 +1,5 @@
-"""The words in which a scenario is told: who leads, who crashes, who is cut off, what is written, what must be.
+"""The methods that scenarios are written with: who leads, who crashes, who is cut off, what is written, what must
+hold.
 
     play = Play(seed=1)
     play.write()                            # acknowledged by all in sync
@@ -7,8 +8,8 @@
     play.finish()                           # healed: everything comes together, nothing acknowledged is lost
 
 One partition with replicas on brokers A, B and C (1, 2, 3), of which A leads; broker D (4) has no replica and is the
-controller. Every rule is checked after every step, as in a swarm. Decides nothing of its own: the words are those of
-`World`, its network and its brokers.
+controller. Every rule is checked after every step, as in a swarm. The methods call `World`, its network and its
+brokers.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ from kavka.zookeeper.znodes import (
 )
 
 OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
-"""Where groups' offsets are."""
+"""The partition with the groups' offsets."""
 TRANSACTIONS: Final = TopicPartition("__transaction_state", 0)
-"""Where transactions are."""
+"""The partition with the transactions."""
 OTHER: Final = TopicPartition(TOPIC, 1)
-"""Where a scenario needs a second partition, on the same brokers."""
+"""A second partition on the same brokers, for scenarios that need one."""
 A: Final = BrokerId(1)
 B: Final = BrokerId(2)
 C: Final = BrokerId(3)
@@ -70,11 +71,11 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 class Unexpected(Exception):
-    """A scenario did not go as it must."""
+    """A scenario did not go as expected."""
 
 
 class Play:
-    """A scenario while it is played. Each word in which scenarios are told is a method: hence so many."""
+    """A running scenario. It has so many methods because each word of the scenarios is one."""
 
     def __init__(  # noqa: PLR0913 - each scenario names the one or two that it needs
         self,
@@ -87,7 +88,7 @@ class Play:
         topic: Mapping[str, str] | None = None,
         allow_loss: bool = False,
     ) -> None:
-        """`settings` of all brokers, `topic` those of the topic."""
+        """`settings` are those of all brokers, `topic` those of the topic."""
         self._settings = {**SETTINGS, **(settings or {})}
         calm = FaultMix({"kill": 1.0}, 1.0)  # never started
         self.world = World(
@@ -137,11 +138,11 @@ class Play:
     # -- what an administrator asks for
 
     def delete_topic(self) -> None:
-        """Asks for it; it is gone when every replica is."""
+        """Requests the deletion. The topic is gone when every replica is."""
         self.admin(lambda admin: admin.delete_topics([TOPIC]))
 
     def set_topic(self, **settings: str) -> None:
-        """Changes settings of the topic, with _ for their dots. The controller is asked."""
+        """Changes settings of the topic through the controller. Write _ for the dots of their names."""
         configs = [AlterableConfig(name=name.replace("_", "."), value=value) for name, value in settings.items()]
         resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=TOPIC, configs=configs)
         task = self._client.loop.create_task(
@@ -152,8 +153,8 @@ class Play:
         self.require(not result.error_code, f"{settings}: {result}")
 
     def reassign(self, *replicas: BrokerId, which: TopicPartition = PARTITION, wait: bool = True) -> None:
-        """The partition is to move to these brokers; it is under way then, not done. Without `wait` it is only asked
-        for."""
+        """Starts to move the partition to these brokers. On return the move is running, not done. Without `wait` it is
+        only requested."""
         if wait:
             self.admin(lambda admin: admin.alter_partition_reassignments({which: list(replicas)}))
         else:
@@ -163,14 +164,15 @@ class Play:
         self.admin(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [which]))
 
     def hand_over(self, *replicas: BrokerId, which: TopicPartition = PARTITION) -> None:
-        """The first of the replicas is stored as the leader, in order: nobody dies."""
+        """Makes the first of the replicas the leader, without a failure."""
         self.reassign(*replicas, which=which)
         self.run_for(0.5)
         self.elect_preferred(which)
         self.until(lambda: self.state(which).leader == replicas[0], f"{replicas[0]} is elected")
 
     def delete_records(self, before: Offset) -> None:
-        """Asks for it, and waits for the leader's log to begin there: the others hear of it with their next fetch."""
+        """Requests the deletion, and waits until the leader's log begins there. The followers learn it with their next
+        fetch."""
         self.world.observer.on_delete_records(PARTITION, before)
         self._ask(lambda admin: admin.delete_records({PARTITION: before}))
         self.until(lambda: self.log_start(self.leader) == before, "the records are deleted")
@@ -198,7 +200,7 @@ class Play:
         self.world.run_for(seconds)
 
     def until(self, condition: Callable[[], bool], what: str, *, within_s: float = 30.0) -> None:
-        """Runs until something holds; it is looked at after every step."""
+        """Runs until a condition holds. It is checked after every step."""
         try:
             self.world.run_until(condition, within_s=within_s)
         except SimulationStuck as stuck:
@@ -208,7 +210,7 @@ class Play:
 
     @property
     def stored(self) -> tuple[BrokerId, tuple[BrokerId, ...]]:
-        """(leader, ISR) as the state znode has them."""
+        """(leader, ISR) in the state znode."""
         found = self.world.observer.stored.get(PARTITION)
         if found is None:
             return NO_LEADER, ()
@@ -225,16 +227,16 @@ class Play:
 
     @property
     def version(self) -> int:
-        """The state znode's: it rises with every change of leader or ISR."""
+        """The state znode's version. It rises with every change of leader or ISR."""
         return self.world.observer.stored[PARTITION].version
 
     def state(self, which: TopicPartition = PARTITION) -> PartitionState:
-        """What the state znode holds."""
+        """The content of the state znode."""
         return self.world.observer.stored[which].state
 
     @property
     def controller(self) -> BrokerId:
-        """Who holds the controller's seat, -1 for nobody."""
+        """The controller's broker id; -1 if there is none."""
         return BrokerId(self.world.observer.controller)
 
     @property
@@ -242,22 +244,22 @@ class Play:
         return decode_controller_epoch(self.world.zookeeper.embedded.database.tree.by_path[CONTROLLER_EPOCH_PATH].data)
 
     def registration(self, broker_id: BrokerId) -> int:
-        """The broker epoch that the broker is registered with; -1 while it is not."""
+        """The broker epoch of the broker's registration; -1 if it is not registered."""
         node = self.world.zookeeper.embedded.database.tree.by_path.get(broker_path(broker_id))
         return node.czxid if node is not None else -1
 
     def partition(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> Partition | None:
-        """The replica as its broker sees it; None while it hosts none."""
+        """The replica as its broker sees it; None if the broker hosts none."""
         broker = self.world.brokers[broker_id].broker
         return broker.replicas.partition(*which) if broker is not None else None
 
     def leads(self, broker_id: BrokerId, which: TopicPartition = PARTITION) -> bool:
-        """Whether the broker itself thinks that it leads."""
+        """Whether the broker itself believes that it leads."""
         found = self.partition(broker_id, which) if broker_id != NO_LEADER else None
         return found is not None and found.is_leader
 
     def told(self, broker_id: BrokerId) -> tuple[BrokerId, LeaderEpoch]:
-        """(leader, leader epoch) as the broker tells its clients."""
+        """(leader, leader epoch) in the broker's metadata for clients."""
         broker = self.world.brokers[broker_id].broker
         found = broker.metadata.partition(*PARTITION) if broker is not None else None
         return (found.state.leader, found.state.leader_epoch) if found is not None else (NO_LEADER, NO_EPOCH)
@@ -268,12 +270,12 @@ class Play:
         return found.leader_epoch if found is not None else NO_EPOCH
 
     def epochs(self, broker_id: BrokerId) -> list[tuple[LeaderEpoch, Offset]]:
-        """Which epochs the replica's log knows, and where each began."""
+        """The leader epochs in the replica's log, with the start of each."""
         found = self.partition(broker_id)
         return [(each.epoch, each.start_offset) for each in found.log.epoch_entries] if found is not None else []
 
     def committed_truncations(self, broker_id: BrokerId) -> int:
-        """How often the broker said that it cut a log below its high watermark."""
+        """How often the broker logged that it truncated a log below its high watermark."""
         return sum(
             decision.kind is DecisionKind.LOG_TRUNCATED
             and decision.broker_id == broker_id
@@ -282,7 +284,7 @@ class Play:
         )
 
     def is_asking_offsets(self, broker_id: BrokerId) -> bool:
-        """Whether the follower waits to hear where its leader's log begins and ends."""
+        """Whether the follower waits for the start and end of its leader's log."""
         broker = self.world.brokers[broker_id].broker
         state = broker.following(PARTITION) if broker is not None else None
         return state is not None and state.stage is Stage.ASKING_OFFSETS
@@ -302,7 +304,7 @@ class Play:
     # -- what must be
 
     def expect(self, *, leader: BrokerId | None = None, isr: Sequence[BrokerId] | None = None) -> None:
-        """The stored state becomes this (an ISR in any order) and stays so for a moment."""
+        """Waits until the stored state is this one (an ISR in any order) and stays so for a moment."""
 
         def holds() -> bool:
             stored_leader, stored_isr = self.stored
@@ -313,7 +315,7 @@ class Play:
         self.require(holds(), f"leader {leader}, ISR {isr} did not last: {self.stored}")
 
     def another_leader(self, former: BrokerId, which: TopicPartition = PARTITION) -> BrokerId:
-        """Who leads, as soon as it is stored that somebody else than `former` does."""
+        """Waits until another leader than `former` is stored, and returns it."""
         self.until(lambda: self.state(which).leader not in (former, NO_LEADER), f"another leader than {former}")
         return self.state(which).leader
 
@@ -322,13 +324,13 @@ class Play:
             raise Unexpected(f"at {self.world.scheduler.now_ms} ms: {what}")
 
     def finish(self) -> None:
-        """Heals all there is; everything comes together and every acknowledged record is there."""
+        """Heals all faults. Checks that all replicas are in sync again and every acknowledged record is there."""
         self.world.settle()
 
     # -- faults
 
     def kill(self, *broker_ids: BrokerId) -> None:
-        """kill -9, all in one instant."""
+        """Kills brokers with kill -9, all at once."""
         for broker_id in broker_ids:
             self._note("kill", broker_id)
             self.world.brokers[broker_id].kill()
@@ -343,7 +345,7 @@ class Play:
             self.world.observer.on_power_cut(broker_id)
 
     def start(self, *broker_ids: BrokerId) -> None:
-        """Starts brokers and waits until they serve."""
+        """Starts brokers, and waits until they serve."""
         self.start_only(*broker_ids)
         self.until(lambda: all(self.world.brokers[each].is_serving for each in broker_ids), f"{broker_ids} serve")
 
@@ -353,7 +355,7 @@ class Play:
             self.world.brokers[broker_id].start()
 
     def start_twin(self, broker_id: BrokerId, halts: list[Halt]) -> SimulatedBroker:
-        """Starts another broker with the same id, on a machine of its own; `halts` is told when it gives up."""
+        """Starts another broker with the same id on its own machine. Calls `halts` when it gives up."""
         world = self.world
         around = BrokerSurroundings(world.scheduler, world.network, world.zookeeper.connect_string, world.bugs, halts)
         twin = SimulatedBroker(around, broker_id, {**WORLD_SETTINGS, **self._settings})
@@ -362,7 +364,7 @@ class Play:
         return twin
 
     def stop(self, broker_id: BrokerId) -> asyncio.Task[None]:
-        """SIGTERM."""
+        """Stops a broker with SIGTERM."""
         self._note("stop", broker_id)
         return self.world.brokers[broker_id].stop()
 
@@ -375,31 +377,31 @@ class Play:
         self.world.brokers[broker_id].resume()
 
     def cut(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
-        """Nothing goes from `one` to `other` (nor back, if `both`)."""
+        """Cuts the link from `one` to `other`, and also back if `both`."""
         self.world.network.cut(_node(one), _node(other), both=both)
 
     def heal(self, one: BrokerId | str, other: BrokerId | str, *, both: bool = True) -> None:
         self.world.network.heal(_node(one), _node(other), both=both)
 
     def slow(self, source: BrokerId | str, target: BrokerId | str, delay_s: float) -> None:
-        """Whatever goes this way takes at least so long."""
+        """Everything on this link takes at least this long."""
         self.world.network.link(_node(source), _node(target)).least_delay_s = delay_s
 
     def hold_answers(self, source: BrokerId, target: BrokerId) -> None:
-        """What `source` answers to `target` waits until `release`; what it asks gets through."""
+        """Holds the answers of `source` to `target` until `release`. Its requests get through."""
         self.world.network.hold(_node(source), _node(target), answers=True)
 
     def hold_requests(self, source: BrokerId, target: BrokerId) -> None:
-        """What `source` asks `target` waits until `release`; what it answers gets through."""
+        """Holds the requests of `source` to `target` until `release`. Its answers get through."""
         self.world.network.hold(_node(source), _node(target), answers=False)
 
     def release(self, source: BrokerId, target: BrokerId) -> None:
         self.world.network.release(_node(source), _node(target))
 
     def keep_out(self, broker_id: BrokerId) -> None:
-        """The replica lags until the leader throws it out of the ISR; it stays alive, and hears the controller.
+        """Makes the replica lag until the leader removes it from the ISR. It stays alive and hears the controller.
 
-        One record is written for it: a replica that lacks nothing does not lag (KAFKA-7152).
+        One record is written for this, because a replica that lacks nothing does not lag (KAFKA-7152).
         """
         leader, isr = self.stored
         for other in (A, B, C):
@@ -414,7 +416,7 @@ class Play:
                 self.heal(broker_id, other)
 
     def jump(self, broker_id: BrokerId, seconds: float) -> None:
-        """The wall clock of the broker's machine is set."""
+        """Sets the wall clock of the broker's machine."""
         self._note(f"clock set by {seconds} s,", broker_id)
         self.world.brokers[broker_id].clock_skew_ms += round(seconds * 1_000)
 
@@ -425,7 +427,7 @@ class Play:
         self.world.zookeeper.expire(broker.session_id)
 
     def delete_controller_node(self) -> None:
-        """Somebody deletes /controller by hand, and no session ends."""
+        """Deletes /controller, as by hand. No session ends."""
         server = self.world.zookeeper
 
         async def delete() -> None:
@@ -441,7 +443,7 @@ class Play:
     # -- disks
 
     def files(self, broker_id: BrokerId, ending: str, which: TopicPartition = PARTITION) -> list[str]:
-        """Paths of the files of a replica whose names end so, in order."""
+        """Paths of a replica's files with this ending, in order."""
         disk = self.world.brokers[broker_id].disk
         inside = f"/{which.topic}-{which.partition}/"
         return sorted(path for path in disk.files if inside in path and path.endswith(ending))
@@ -466,7 +468,7 @@ class Play:
         raise Unexpected(f"broker {broker_id} has no record at {offset}")
 
     def tear(self, broker_id: BrokerId, size_bytes: int) -> None:
-        """Takes the last bytes of a replica's log away."""
+        """Removes the last bytes of a replica's log."""
         data = self.world.brokers[broker_id].disk.files[self.files(broker_id, ".log")[-1]].data
         del data[-size_bytes:]
         self._on_damage(broker_id)
@@ -479,7 +481,7 @@ class Play:
             self.world.observer.on_power_cut(broker_id)
 
     def overwrite(self, broker_id: BrokerId, path: str, data: bytes) -> None:
-        """Somebody, or a file system after a crash, put something else into a file."""
+        """Replaces the content of a file, as somebody or a file system after a crash might."""
         self.world.brokers[broker_id].disk.files[path].data[:] = data
         self._on_damage(broker_id)
 
@@ -491,8 +493,8 @@ class Play:
     def write(
         self, count: int = 1, *, acks: int = -1, to: BrokerId | None = None, which: TopicPartition = PARTITION
     ) -> list[Answer]:
-        """Writes single records, one after another, and returns what was answered. `to`: else to the stored leader, as
-        soon as it knows that it leads."""
+        """Writes single records, one after another, and returns the answers. They go to `to`, or to the stored leader
+        as soon as it knows that it leads."""
         if to is None:
             self.until(lambda: self.leads(self.state(which).leader, which), "the stored leader knows that it leads")
         return [self.answer_of(self.begin_write(acks=acks, to=to, which=which)) for _ in range(count)]
@@ -516,8 +518,8 @@ class Play:
         value: bytes | None = None,
         transactional_id: str | None = None,
     ) -> asyncio.Task[Answer]:
-        """Sends a record; ask `answer_of` what became of it. `stamp` and `value`: of an idempotent producer that sends
-        one again; `transactional_id`: in a transaction of its."""
+        """Sends a record. `answer_of` returns its answer. `stamp` and `value` are those of an idempotent producer that
+        sends a record again. `transactional_id`: in a transaction of that producer."""
         if value is None:
             self._written += 1
             value = f"record {self._written}".encode()
@@ -545,8 +547,8 @@ class Play:
         epoch: LeaderEpoch = NO_EPOCH,
         last_epoch: LeaderEpoch = NO_EPOCH,
     ) -> Fetched:
-        """What a reader is given at `offset` that takes `epoch` for the present one, and has read records up to there
-        whose last one is of `last_epoch`."""
+        """The answer to a reader at `offset` that believes in leader epoch `epoch`. The last record that it has read
+        is of `last_epoch`."""
         broker_id = self.leader if to is None else to
         part = FetchPartition(
             partition=PARTITION.partition,
@@ -561,23 +563,23 @@ class Play:
         return task.result()
 
     def lose_answers(self, broker_id: BrokerId) -> None:
-        """What the broker answers to `write` does not arrive."""
+        """Drops the broker's answers to `write`."""
         self.world.network.cut(_node(broker_id), self._client.loop.name, both=False)
 
     def read(self) -> dict[Offset, bytes]:
-        """What a reader that begins at the beginning finds now."""
+        """The records that a reader finds now from the beginning."""
         loop = self.world.clients.node("reader")
         task = loop.create_task(self.world.clients.read_all(loop))
         self.until(task.done, "a reader reaches the end")
         return task.result()[PARTITION]
 
     def reader(self, *, committed: bool = False, group: str | None = None) -> Reader:
-        """A consumer that begins at the beginning, or where its `group` is; `committed`: of what transactions wrote
-        only what is committed."""
+        """A consumer that starts at the beginning, or at the offsets of its `group`. With `committed` it reads only
+        committed transactions."""
         return Reader(self, committed=committed, group=group)
 
     def stamp_at(self, offset: Offset) -> ProducerStamp:
-        """Who wrote the record at `offset`."""
+        """The producer of the record at `offset`."""
         found = self.partition(self.leader)
         assert found is not None
         result = found.log.read(offset, 1, max_offset=found.log.log_end_offset, min_one_batch=True)
@@ -592,13 +594,13 @@ class Play:
         return found.log.last_stable_offset if found is not None else -1
 
     def read_acknowledged(self) -> None:
-        """Every acknowledged record can be read."""
+        """Checks that every acknowledged record can be read."""
         found = self.read()
         for offset, value in self.world.observer.acked.get(PARTITION, {}).items():
             self.require(found.get(offset) == value, f"offset {offset} is {found.get(offset)!r}, not {value!r}")
 
     def is_unreadable(self) -> None:
-        """Nobody leads: a reader is told so, by whoever lives."""
+        """Checks that nobody leads, and that live brokers report this to readers."""
         loop = self.world.clients.node("reader")
         task = loop.create_task(self.world.clients.read_all(loop))
         self.run_for(3.0)
@@ -606,7 +608,7 @@ class Play:
         self.require(not answered, "a partition without a leader was read")
 
     def commit(self, group: str, offset: Offset) -> None:
-        """Commits an offset of the partition for a group, as one that has read everything below it."""
+        """Commits an offset of the partition for a group, as a member that has read everything below it."""
         self.world.observer.groups.delivered[group, PARTITION] = dict.fromkeys(range(offset))
         answer = self.admin(lambda admin: admin.groups.set_offsets(group, {PARTITION: offset}))
         self.require(answer is None, f"commit of {offset}: {answer!r}")
@@ -618,7 +620,7 @@ class Play:
         return found[PARTITION].offset if PARTITION in found else -1
 
     def admin(self, work: Callable[[Admin], object]) -> object:
-        """Asks the cluster as an administrator does; a failure is returned, not raised."""
+        """Sends a request of an administrator. A failure is returned, not raised."""
 
         async def run(cluster: Cluster) -> object:
             try:
