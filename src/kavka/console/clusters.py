@@ -200,4 +200,4 @@ class Clusters:
             try:
                 await self.store.write(now_ms() // 1000)
             except StorageError as problem:
-                logger.warning("history not written", why=str(problem), next="make room on its disk; it goes on then")
+                logger.warning("history not written", why=str(problem), next="free space on its disk; then it goes on")

@@ -46,7 +46,7 @@ def by_address(overrides: Mapping[str, int], lookup: Lookup = socket.getaddrinfo
                 host=host,
                 why=str(unknown),
                 setting="max.connections.per.ip.overrides",
-                next_step="give its address, or set it once more when the name is known",
+                next_step="use its address, or set it again when the name can be resolved",
             )
             continue
         for text in found:

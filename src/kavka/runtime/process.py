@@ -116,7 +116,7 @@ def wall_ms() -> int:
 
 def halt(why: str) -> None:
     """Ends the process at once: what is durable stays as it is, and the next start recovers."""
-    logger.error("broker halted", why=why, next_step="look at the cause, then start it again: the logs are recovered")
+    logger.error("broker halted", why=why, next_step="check the cause, then start it again: it recovers its logs")
     os._exit(HALTED)
 
 

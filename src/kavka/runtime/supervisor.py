@@ -169,7 +169,7 @@ class Supervisor:
             name=child.plan.name,
             pid=child.pid,
             how=child.status,
-            next_step="see its lines above; the others go on, and it is not started again",
+            next_step="see its log lines above; the others go on, and it is not restarted",
         )
         if not any(other.is_running for other in self._children()):
             self._end(process.FAILED)

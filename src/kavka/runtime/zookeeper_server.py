@@ -456,5 +456,5 @@ async def _run(plan: ZooKeeperProcess, on_started: Callable[[str, int], None]) -
 
 def _halt(why: KavkaError | InvariantViolation) -> None:
     """Ends the process at once: what is durable stays as it is, and the next start recovers."""
-    logger.error("ZooKeeper halted", why=str(why), next_step="look at the cause, then start it again: it recovers")
+    logger.error("ZooKeeper halted", why=str(why), next_step="check the cause, then start it again: it recovers")
     os._exit(HALTED)

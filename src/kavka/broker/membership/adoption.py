@@ -539,8 +539,9 @@ def _log_adopted(planned: Plan) -> None:
             topics=len(planned.topics),
             partitions=sum(topic.partition_count for topic in planned.topics),
             cluster_id=planned.cluster_id,
-            why="the log directories have them, and ZooKeeper knew no topic",
-            next_step="they keep all records, their settings being unknown: set retention.ms where some may go",
+            why="the log directories have them, but ZooKeeper had no topic",
+            next_step="they keep all records, because their settings are unknown: set retention.ms for those that "
+            "may lose old ones",
         )
     for topic in planned.topics:
         missing = topic.missing

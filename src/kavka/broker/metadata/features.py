@@ -144,7 +144,7 @@ class Features:
         try:
             return FeatureNode.decode(found[0])
         except MalformedZNode as garbage:
-            logger.error("feature levels ignored", why=str(garbage), next_step="delete the znode, and set them anew")
+            logger.error("feature levels ignored", why=str(garbage), next_step="delete the znode, and set them again")
             return None
 
     async def _supported(self) -> list[SupportedFeatures]:

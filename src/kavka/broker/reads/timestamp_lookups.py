@@ -92,5 +92,5 @@ class TimestampLookups:
             base_offset=search.unreadable,
             why=failure.message,
             consequence=f"look-ups by time that come to this batch are answered {failure.code.name}",
-            next_step="consumers stop there too: have them seek behind the batch, or delete records up to it",
+            next_step="consumers stop there too: make them seek past the batch, or delete records up to it",
         )

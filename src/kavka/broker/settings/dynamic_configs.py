@@ -139,7 +139,7 @@ class DynamicConfigs:
                     "dynamic broker setting ignored",
                     name=name,
                     why=why,
-                    next_step="take it away with `kavka configs unset --broker` or `--all-brokers`",
+                    next_step="remove it with `kavka configs unset --broker` or `--all-brokers`",
                 )
         self._refused = refused
         try:
@@ -163,7 +163,7 @@ class DynamicConfigs:
                     "topic settings ignored",
                     topic=name,
                     why=str(garbage),
-                    next_step="set them anew with `kavka configs set --topic`",
+                    next_step="set them again with `kavka configs set --topic`",
                 )
                 overrides = {}
             self._set_overrides(name, overrides)

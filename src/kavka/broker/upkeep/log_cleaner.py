@@ -175,7 +175,7 @@ class LogCleaner:
             partition=str(log.topic_partition),
             directory=log.directory,
             why=why,
-            next_step="the log grows; repair or delete it, and restart the broker to have it tried again",
+            next_step="the log keeps growing: repair or delete it, and restart the broker to try again",
         )
 
     async def _clean(self, found: LogToClean) -> None:

@@ -120,7 +120,8 @@ class ControllerContext:
                 "znode cannot be read",
                 path=znode.path,
                 why=str(znode),
-                next_step="what it is about is left alone: mend it, then delete /controller, so that all is read anew",
+                next_step="its topic or partition is left alone: repair the znode, then delete /controller so that "
+                "everything is read again",
             )
 
     def live_broker_ids(self) -> list[BrokerId]:
