@@ -19,8 +19,8 @@ READ_ELSEWHERE = (
 class CorruptBatchError(KavkaError):
     """Bytes of `topic` and `partition` that are not a valid record batch. Nothing of that batch was returned.
 
-    `offset` is the batch's base offset, or the one that was expected where the batch does not tell. `advice` is what
-    its reader can do about it.
+    `offset` is the batch's base offset, or the expected one if the batch does not show it. `advice` is what the reader
+    can do about it.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str, advice: str = READ_ELSEWHERE) -> None:
@@ -41,7 +41,7 @@ class SinkError(KavkaError):
 
 
 class DeliveryError(KavkaError):
-    """Records that a partition did not take, or that it may have taken."""
+    """Records that a partition did not accept, or that it may have accepted."""
 
     def __init__(self, topic: str, partition: int, reason: str) -> None:
         super().__init__(topic, partition, reason)
@@ -89,8 +89,8 @@ class LogFileError(KavkaError):
 class DataLossError(KavkaError):
     """Records of `topic` and `partition` that a query should read, and that the topic no longer holds, or never did.
 
-    `wanted` is the offset that was to be read; `earliest` and `latest` are those that the log holds now, -1 where
-    there is no such log. With `failOnDataLoss=false` the query goes on instead.
+    `wanted` is the offset that should be read. `earliest` and `latest` are those of the log now, -1 if there is no
+    such log. With `failOnDataLoss=false` the query goes on instead.
     """
 
     def __init__(self, topic: str, partition: int, wanted: int, earliest: int, latest: int, reason: str) -> None:

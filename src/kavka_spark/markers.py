@@ -76,7 +76,7 @@ def parse_marker(value: bytes) -> Marker:
         found = json.loads(value)
         return Marker(int(found["batch"]), Digest(int(found["rows"]), int(found["bytes"]), int(found["sum"])))
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptRecords(f"{value[:100]!r} is no marker of a micro-batch: {error}") from error
+        raise CorruptRecords(f"{value[:100]!r} is not a marker of a micro-batch: {error}") from error
 
 
 class CommittedMarkers:

@@ -1,10 +1,10 @@
 """Options of a table or stream: their names, their values, and how to reach the brokers.
 
-Decides what an option's text means. It must not know what is done with it: the source's own options are in
-`source_options`, the sink's beside the sink.
+Decides what an option's text means. Must not know how it is used: the source's own options are in `source_options`,
+the sink's in `sink_options`.
 
 Invariants
-  I1  A name that nobody knows is refused, with the name that was probably meant.
+  I1  An unknown name is refused, and the error suggests the closest known one.
   I2  Options mean what they mean for Spark's "kafka" connector where they have its names; a setting of Kafka's Java
       client that has no counterpart here and no effect on what is read or written is taken and left aside.
   I3  What is returned is a value: hashable (connections are cached by it), and small enough to travel to every task.
@@ -90,7 +90,7 @@ WITHOUT_EFFECT = frozenset(
         "ssl.keystore.password",
     }
 )
-"""Settings of Kafka's Java consumer and producer that change neither rows nor promises (I2)."""
+"""Settings of Kafka's Java consumer and producer that change neither rows nor guarantees (I2)."""
 
 _CREDENTIAL = re.compile(r'\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")

@@ -281,7 +281,7 @@ async def fetch_once(
         for data in topic.partitions:
             if data.partition_index == span.partition:
                 return data
-    raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name} was left out of a fetch's answer")
+    raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name} is missing in the answer to a fetch")
 
 
 _NOTHING = memoryview(b"")

@@ -1,8 +1,8 @@
-"""A Spark session in which kavka's formats work at once.
+"""A Spark session with the settings that kavka's formats need.
 
 Decides the few settings without which a first job fails or warns: which Python the workers run, which address Spark
-binds, and whether filters reach the source. All of them give way to what the caller, the environment or
-spark-defaults.conf says.
+binds, and whether filters reach the source. Values of the caller, the environment and spark-defaults.conf take
+precedence.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LOOPBACK = "127.0.0.1"
 def session(app_name: str = "kavka", **conf: str) -> SparkSession:
     """The running session, or a new one: `session("orders", **{"spark.sql.shuffle.partitions": "4"})`.
 
-    Without `spark.master` (and where spark-submit names none) it runs in this process on all cores. Raises
-    `ModuleNotFoundError` where PySpark is not installed, and what Spark raises where there is no Java.
+    Without `spark.master`, also from spark-submit, it runs in this process on all cores. Raises `ModuleNotFoundError`
+    if PySpark is not installed, and Spark's own error if there is no Java.
     """
     from pyspark.sql import SparkSession
 

@@ -1,6 +1,6 @@
-"""format("kavka") as a sink: what Spark's Python data source interface asks of one, for batches and streams.
+"""format("kavka") as a sink: the writers of Spark's Python data source interface, for batches and streams.
 
-Decides what is refused before a job starts. It must not know how rows are written: that is `writer`'s matter.
+Decides what is refused before a job starts. Must not know how rows are written: `writer` does that.
 
 Spark makes a writer in a planning process, for every micro-batch anew, sends it to the executors, and calls `write`
 there once per task. What a task wrote is delivered when `write` returns, so that nothing is left for `commit` to do;
@@ -33,7 +33,7 @@ class WrittenTask(WriterCommitMessage):
 
 
 def writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> DataSourceArrowWriter:
-    """For df.write. Raises `ConfigError` or `SinkError` where options or columns do not fit."""
+    """The writer for df.write. Raises `ConfigError` or `SinkError` for unsuitable options or columns."""
     if overwrite:
         raise SinkError(
             "mode('overwrite') does not work on a topic, whose records stay: use mode('append'), and delete the topic "
@@ -44,7 +44,7 @@ def writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> D
 
 
 def stream_writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> DataSourceStreamArrowWriter:
-    """For df.writeStream. Raises as `writer`.
+    """The writer for df.writeStream. Raises as `writer` does.
 
     With outputMode("complete"), `overwrite`, every micro-batch appends the whole result, as with the "kafka" sink.
     """

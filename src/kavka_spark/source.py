@@ -1,4 +1,4 @@
-"""`format("kavka")`: topics as a table, and the door to their stream and to the sink.
+"""`format("kavka")`: topics as a table, and the entry to their stream and to the sink.
 
 Decides what a batch query reads: the bounds in offsets, less what the query's filters rule out. It must not know how a
 range is read (`reader`), nor how a stream goes on (`stream_source`).
@@ -64,7 +64,7 @@ class KavkaSource(DataSource):
         return "kavka"
 
     def schema(self) -> str:
-        """The columns that were asked for, else all."""
+        """The requested columns, or all."""
         from kavka_spark.options import boolean
 
         headers = boolean(self._options, "includeheaders", default=False)
@@ -152,7 +152,8 @@ class FilteredReader(KavkaReader):
     """A reader that takes filters. Spark refuses such a reader if filter push-down is switched off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Takes over filters on partition and offset; uses those on the timestamp. Returns what Spark must apply."""
+        """Applies filters on partition and offset, and uses those on the timestamp. Returns the filters that Spark
+        must apply."""
         return [condition for condition in filters if not self._bounds.take(condition)]
 
 

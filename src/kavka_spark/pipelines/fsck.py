@@ -21,10 +21,10 @@ Invariants
   I1  A replica is compared with others only where it and they must agree: below the high watermark that each wrote
       down, from the latest of their log starts on, and not where compaction has been in any of them, because each
       broker compacts by itself.
-  I2  A damaged place is one finding, not one for every batch behind it: a divergence is told once for a replica, with
-      the first offset and the number of batches.
-  I3  The brokers need not run, and had better not: a log that is written to meanwhile is read to some point in it, and
-      its checkpoints to another.
+  I2  A damaged place is one finding, not one for every batch behind it: a divergence is reported once for a replica,
+  with the first offset and the number of batches.
+  I3  The brokers need not run, and should not: if a log is written to meanwhile, it and its checkpoints are read at
+  different times.
 
 A batch is compared by offsets, leader epoch, size and CRC, which covers everything else in it.
 
@@ -64,9 +64,9 @@ _REPLICA = ["broker", "topic", "partition"]
 def fsck(spark: SparkSession, directories: Sequence[str], *, topics: Sequence[str] = ()) -> DataFrame:
     """The findings in `directories`, worst first: the log directories of all brokers, as copies or in place.
 
-    Whose a directory is stands in its meta.properties; several of one broker belong together. They have to be where
-    Spark's tasks run, under the same paths as here. `topics`: names or patterns with * and ?; none are all. Raises
-    `ConfigError` for a directory that is none, `InconsistentMetadata` for a checkpoint that is malformed.
+    meta.properties shows the broker of a directory; several directories of one broker belong together. Spark's tasks
+    must find them under the same paths. `topics` are names or patterns with * and ?; none means all. Raises
+    `ConfigError` for a path that is not a log directory, `InconsistentMetadata` for a malformed checkpoint.
     """
     found = by_broker(directories)
     replicas = [

@@ -69,7 +69,7 @@ def by_broker(directories: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for directory in map(os.path.abspath, directories):
         if not os.path.isdir(directory):
-            raise ConfigError(f"{directory} is no directory, expected the log directory of a broker")
+            raise ConfigError(f"{directory} is not a directory: expected the log directory of a broker")
         found.setdefault(broker_of(directory), []).append(directory)
     return found
 

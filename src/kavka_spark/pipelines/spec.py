@@ -117,7 +117,7 @@ class PipelineSpec:
         for text in settings:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise SpecError(f"--set {text} is none", "write NAME=VALUE")
+                raise SpecError(f"--set {text} is not NAME=VALUE", "name a setting and its value")
             configuration[name] = value
         own = self.own if bootstrap is None else replace(self.own, bootstrap=bootstrap)
         return replace(self, configuration=configuration, own=own)

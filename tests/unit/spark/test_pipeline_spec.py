@@ -60,7 +60,7 @@ def test_the_command_line_goes_over_the_file() -> None:
     changed = spec.with_changes("other:9092", ["a=3", "c=x=y"])
     assert changed.session_configuration() == {"a": "3", "c": "x=y"}
     assert changed.spark_configuration() == {"spark.b": "2", "spark.kavka.bootstrap.servers": "other:9092"}
-    with pytest.raises(SpecError, match="--set a is none"):
+    with pytest.raises(SpecError, match="--set a is not NAME=VALUE"):
         spec.with_changes(None, ["a"])
 
 
