@@ -278,7 +278,7 @@ def _entry(entry: Any, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
         raise MalformedPlan(f'{where} lacks "topic" or "partition": {entry!r}')
     partition = TopicPartition(topic, number)
     if not isinstance(replicas, list) or not replicas or any(type(each) is not int for each in replicas):
-        raise MalformedPlan(f'{where}, {partition}: "replicas" must be a list of at least one broker id')
+        raise MalformedPlan(f'{where}, {partition}: "replicas" must be a list of broker ids, at least one')
     if len(set(replicas)) != len(replicas):
         raise MalformedPlan(f"{where}, {partition}: a broker is named twice: {replicas}")
     directories = entry.get("log_dirs", [])

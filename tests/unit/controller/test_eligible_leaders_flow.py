@@ -126,7 +126,7 @@ def test_the_only_member_leads_again_and_that_is_recorded_as_unclean(tmp_path: P
         await cluster.until_state("t", NO_LEADER, [1])
         await cluster.restart(1, is_unclean=True)
         assert await stored(cluster) == {"leader": 1, "isr": [1], "leader_recovery_state": 1}
-        assert "without what it had not synced" in cluster[4].reasons(DecisionKind.LEADER_ELECTED)[-1]
+        assert "which may lack what it had not synced" in cluster[4].reasons(DecisionKind.LEADER_ELECTED)[-1]
         assert (await cluster.state("t")).leader_epoch == 2, "acted upon once"
 
     run(tmp_path, scenario)
