@@ -203,7 +203,7 @@ class ZooKeeperServer:
 
     def _report(self) -> ServerReport:
         tree, settings, traffic = self.embedded.database.tree, self.settings, self.traffic
-        watches = tree.watches()
+        watches = tree.watches.summary()
         return ServerReport(
             zxid=tree.zxid,
             nodes=tree.node_count,

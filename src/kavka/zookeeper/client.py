@@ -67,7 +67,8 @@ from kavka.zookeeper.decide.jute import (
     WatchedPathRequest,
     WatchRequest,
 )
-from kavka.zookeeper.decide.tree import WatchKind, validate_path
+from kavka.zookeeper.decide.path import validate_path
+from kavka.zookeeper.decide.watches import WatchKind
 from kavka.zookeeper.port import (
     ANY_VERSION,
     OPEN_ACL,

@@ -35,11 +35,11 @@ from crc32c import crc32c
 
 from kavka.errors import DamagedFile, InvariantViolation, StorageError
 from kavka.filesystem import File, FileSystem, make_durable_directory
+from kavka.zookeeper.decide.node import Node
 from kavka.zookeeper.decide.tree import (
     AclChanged,
     Change,
     DataChanged,
-    Node,
     NodeCreated,
     NodeDeleted,
     SessionClosed,

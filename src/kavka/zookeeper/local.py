@@ -29,7 +29,8 @@ from typing import Final, TypeVar
 
 from kavka.errors import InvariantViolation, StorageError
 from kavka.zookeeper.database import Database, SyncPolicy
-from kavka.zookeeper.decide.tree import Applied, Notification, Transaction
+from kavka.zookeeper.decide.tree import Applied, Transaction
+from kavka.zookeeper.decide.watches import Notification
 from kavka.zookeeper.port import (
     ANY_VERSION,
     OPEN_ACL,

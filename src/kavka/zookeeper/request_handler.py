@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kavka.errors import InvariantViolation
+from kavka.zookeeper.decide.access_control import Identity
 from kavka.zookeeper.decide.jute import (
     AUTH_FAILED,
     OK,
@@ -56,7 +57,7 @@ from kavka.zookeeper.decide.jute import (
     WatchedPathRequest,
     WatchRequest,
 )
-from kavka.zookeeper.decide.tree import Identity, WatchKind
+from kavka.zookeeper.decide.watches import WatchKind
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import (
     BadArguments,

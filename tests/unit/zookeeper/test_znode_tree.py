@@ -5,7 +5,10 @@ import copy
 import pytest
 
 from kavka.errors import InvariantViolation
-from kavka.zookeeper.decide.tree import MAX_TTL_MS, Identity, Node, Transaction, Tree, WatchKind
+from kavka.zookeeper.decide.access_control import Identity
+from kavka.zookeeper.decide.node import MAX_TTL_MS, Node
+from kavka.zookeeper.decide.tree import Transaction, Tree
+from kavka.zookeeper.decide.watches import WatchKind
 from kavka.zookeeper.port import (
     OPEN_ACL,
     Acl,
@@ -193,7 +196,7 @@ def test_a_multi_is_undone_whole_and_says_what_failed() -> None:
     assert refused.value.operation_index == 8
     assert refused.value.path == "/a"
     assert picture(tree) == before
-    assert tree.watch_count() == 1
+    assert tree.watches.count() == 1
 
 
 def test_a_deletion_that_is_undone_leaves_no_trace_at_the_parent() -> None:
@@ -282,7 +285,7 @@ def test_watches_tell_once_and_in_order() -> None:
         (second, "NODE_CHILDREN_CHANGED", "/a"),
         (first, "NODE_CHILDREN_CHANGED", "/a"),
     ]
-    assert tree.watch_count() == 0
+    assert tree.watches.count() == 0
 
 
 def test_a_deletion_is_told_once_to_who_watches_data_and_children() -> None:
@@ -308,7 +311,7 @@ def test_a_failed_read_leaves_no_watch() -> None:
     for read in (tree.get, tree.children):
         with pytest.raises(NoNode):
             read("/a", session_id=session, watch=True)
-    assert tree.watch_count() == 0
+    assert tree.watches.count() == 0
 
 
 def test_lasting_watches_stay_and_recursive_ones_see_all_below() -> None:
@@ -326,7 +329,7 @@ def test_lasting_watches_stay_and_recursive_ones_see_all_below() -> None:
         (below, "NODE_DELETED", "/a/b"),
         (here, "NODE_CHILDREN_CHANGED", "/a"),
     ]
-    assert tree.watch_count() == 2
+    assert tree.watches.count() == 2
     tree.remove_watches("/a", session_id=below)
     assert events(write(tree, session, Create("/a/b"))) == [(here, "NODE_CHILDREN_CHANGED", "/a")]
     with pytest.raises(NoWatcher):
@@ -340,7 +343,7 @@ def test_watches_end_with_their_session() -> None:
     tree.children("/", session_id=watching, watch=True)
     tree.add_watch("/", WatchMode.PERSISTENT_RECURSIVE, session_id=watching)
     tree.close_session(watching, now_ms=NOW_MS)
-    assert tree.watch_count() == 0
+    assert tree.watches.count() == 0
     assert write(tree, session, Create("/a")).notifications == ()
 
 
@@ -512,7 +515,7 @@ def test_watches_are_looked_for_and_removed_by_their_kind() -> None:
             tree.check_watches("/a", session_id=session, kind=kind)
         with pytest.raises(NoWatcher):
             tree.remove_watches("/a", session_id=session, kind=kind)
-    assert tree.watch_count() == 0
+    assert tree.watches.count() == 0
 
 
 def test_watches_and_identities_end_with_the_connection() -> None:
@@ -521,7 +524,7 @@ def test_watches_and_identities_end_with_the_connection() -> None:
     write(tree, session, Create("/a", acl=(Acl(31, "auth", ""),)))
     tree.add_watch("/", WatchMode.PERSISTENT_RECURSIVE, session_id=session)
     tree.disconnect(session)
-    assert tree.watch_count() == 0
+    assert tree.watches.count() == 0
     with pytest.raises(NoAuth):
         tree.get("/a", session_id=session)
     assert events(write(tree, session, Create("/b"))) == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kavka.zookeeper.decide.tree import Applied, Node, Transaction, Tree
+from kavka.zookeeper.decide.node import Node
+from kavka.zookeeper.decide.tree import Applied, Transaction, Tree
 from kavka.zookeeper.port import Operation
 
 NOW_MS = 1_700_000_000_000

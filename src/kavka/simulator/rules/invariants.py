@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from kavka.simulator.host.trace import Trace
     from kavka.simulator.host.wire import Watcher
     from kavka.simulator.host.zookeeper import SimulatedZooKeeper
-    from kavka.zookeeper.decide.tree import Node
+    from kavka.zookeeper.decide.node import Node
 
 
 class _Reassignment(NamedTuple):

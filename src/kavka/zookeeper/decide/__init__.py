@@ -2,7 +2,11 @@
 
 A module here must not know a clock, an event loop, a socket, a thread or randomness; `make check` sees to it.
 
-tree                sessions, nodes, versions, watches: what every operation does
+tree                the server's whole state: what every operation does to sessions and nodes
+node                one znode: data, versions, children, owner
+path                which paths there may be, and a node's parent
+watches             which session watches what, and which hears of a change
+access_control      who a session has proved to be, and what a node's list lets it do
 jute                the wire protocol as bytes, both directions
 session_protocol    the server's side of one connection: frames in, replies out, in order
 four_letter_words   what an administrator is answered who sends four letters

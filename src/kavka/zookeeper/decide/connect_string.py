@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kavka.errors import ConfigError
-from kavka.zookeeper.decide.tree import validate_path
+from kavka.zookeeper.decide.path import validate_path
 from kavka.zookeeper.port import BadArguments
 
 DEFAULT_PORT: Final = 2181

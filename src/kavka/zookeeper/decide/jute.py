@@ -158,7 +158,7 @@ class SetAclRequest(NamedTuple):
 
 
 class WatchRequest(NamedTuple):
-    """addWatch (`kind` is a `WatchMode`); checkWatches and removeWatches (`kind` is a `tree.WatchKind`)."""
+    """addWatch (`kind` is a `WatchMode`); checkWatches and removeWatches (`kind` is a `watches.WatchKind`)."""
 
     path: str
     kind: int

@@ -1,6 +1,6 @@
-"""The znode tree: sessions, nodes, versions, watches. Decides what every ZooKeeper operation does.
+"""The znode tree: sessions, nodes, versions. Decides what every ZooKeeper operation does.
 
-It knows no clock, disk, connection or random source: times and passwords come in as arguments, and what must be told
+One znode is `node`'s, who watches what is `watches`', and who may do what is `access_control`'s. The tree knows no clock, disk, connection or random source: times and passwords come in as arguments, and what must be told
 or kept goes out by return value: an `Applied` holds the results, the `Transaction` to write to the log, and the
 watch notifications in the order in which they must be delivered.
 
@@ -21,14 +21,16 @@ created under its parent.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kavka.errors import InvariantViolation
+from kavka.zookeeper.decide.access_control import Identity, intern_acl, require_permission, resolve_acl
+from kavka.zookeeper.decide.node import Node, owner_of
+from kavka.zookeeper.decide.path import PATH, parent_path, validate_path
+from kavka.zookeeper.decide.watches import Notification, Watches, WatchKind
 from kavka.zookeeper.port import (
     ANY_VERSION,
     MAX_REQUEST_BYTES,
@@ -43,8 +45,6 @@ from kavka.zookeeper.port import (
     CreateMode,
     Delete,
     EventType,
-    InvalidAcl,
-    NoAuth,
     NoChildrenForEphemerals,
     NodeExists,
     NoNode,
@@ -64,130 +64,9 @@ from kavka.zookeeper.port import (
     request_size_bytes,
 )
 
-CONTAINER_OWNER: Final = -(1 << 63)
-"""The owner of container nodes."""
-_TTL_MARK: Final = -(1 << 56)
-MAX_TTL_MS: Final = (1 << 40) - 1
-"""A TTL has 40 bits in the owner, below a byte of ones."""
-
-_EPHEMERAL_MODES = frozenset({CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL})
 _SEQUENTIAL_MODES = frozenset(
     {CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL}
 )
-_TTL_MODES = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
-_SCHEMES = frozenset({"world", "ip", "digest", "sasl", "x509", "super"})
-# Every name between slashes is neither empty nor "." nor "..", and holds no control or private-use character.
-_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]+)+\Z")
-
-
-class Node:
-    """One znode. `created_children` is ZooKeeper's counter behind cversion and sequential names."""
-
-    __slots__ = (
-        "acl",
-        "aversion",
-        "children",
-        "created_children",
-        "ctime",
-        "czxid",
-        "data",
-        "mtime",
-        "mzxid",
-        "owner",
-        "pzxid",
-        "version",
-    )
-
-    def __init__(self, data: bytes | None, acl: AclList, owner: int, zxid: int, time_ms: int) -> None:
-        self.data = data
-        self.acl = acl
-        self.czxid = self.mzxid = self.pzxid = zxid
-        self.ctime = self.mtime = time_ms
-        self.version = 0
-        self.aversion = 0
-        self.created_children = 0
-        self.owner = owner
-        # None, the name of an only child, or the names: most nodes of a Kafka cluster have one child or none, and a
-        # set of one costs as much memory as all the rest of the node.
-        self.children: str | set[str] | None = None
-
-    def add_child(self, name: str) -> None:
-        children = self.children
-        if children is None:
-            self.children = name
-        elif isinstance(children, str):
-            self.children = {children, name}
-        else:
-            children.add(name)
-
-    def remove_child(self, name: str) -> None:
-        children = self.children
-        if isinstance(children, set):
-            children.remove(name)
-            if not children:
-                self.children = None
-        elif children == name:
-            self.children = None
-        else:
-            raise InvariantViolation(f"child {name!r} is not known to its parent")
-
-    def child_names(self) -> list[str]:
-        """Names of the children, sorted."""
-        children = self.children
-        if children is None:
-            return []
-        return [children] if isinstance(children, str) else sorted(children)
-
-    def child_count(self) -> int:
-        children = self.children
-        if children is None:
-            return 0
-        return 1 if isinstance(children, str) else len(children)
-
-    def ttl_ms(self) -> int:
-        """The TTL of a TTL node, else 0."""
-        return self.owner - _TTL_MARK if _TTL_MARK <= self.owner < 0 else 0
-
-    def stat(self) -> Stat:
-        count = self.child_count()
-        return Stat(
-            self.czxid,
-            self.mzxid,
-            self.ctime,
-            self.mtime,
-            self.version,
-            self.created_children * 2 - count,
-            self.aversion,
-            max(self.owner, 0),  # Real servers keep the marks of containers and TTL nodes to themselves, too.
-            len(self.data) if self.data is not None else 0,
-            count,
-            self.pzxid,
-        )
-
-
-class WatchKind(IntEnum):
-    """Which watches on a path are meant, with ZooKeeper's numbers (WatcherType)."""
-
-    CHILDREN = 1
-    DATA = 2
-    ANY = 3
-    PERSISTENT = 4
-    PERSISTENT_RECURSIVE = 5
-
-
-class WatchSummary(NamedTuple):
-    """Counts of what is watched."""
-
-    sessions: int
-    paths: int
-    watches: int
-
-
-class Identity(NamedTuple):
-    """Who a session has proved to be, under one scheme."""
-
-    scheme: str
-    id: str
 
 
 class Session:
@@ -251,13 +130,6 @@ class Transaction(NamedTuple):
     changes: tuple[Change, ...]
 
 
-class Notification(NamedTuple):
-    """A watch event on its way to the session that watches."""
-
-    session_id: int
-    event: WatchEvent
-
-
 class Applied(NamedTuple):
     """What a write did. `transaction` is None if it changed nothing (a multi of checks)."""
 
@@ -281,24 +153,12 @@ class TreeState(NamedTuple):
     sessions: tuple[SessionOpened, ...]
 
 
-def validate_path(path: str) -> None:
-    """Raises BadArguments unless `path` is one that ZooKeeper accepts."""
-    if path == "/" or _PATH.match(path):
-        return
-    if not path.startswith("/"):
-        raise BadArguments(path, "a path starts with /")
-    if path.endswith("/"):
-        raise BadArguments(path, "a path does not end with /")
-    raise BadArguments(path, "an empty or relative name, or a forbidden character")
-
-
-def parent_path(path: str) -> str:
-    """Path of the parent of a node that is not the root."""
-    return path[: path.rfind("/")] or "/"
-
-
 class Tree:
-    """The whole state of a ZooKeeper server."""
+    """The whole state of a ZooKeeper server.
+
+    One class with many methods, because it is one: every operation of ZooKeeper's (sessions, writes, reads, watches) is
+    a method, and each must see sessions, nodes and zxid as one state that changes all at once or not at all (I1, I2).
+    """
 
     def __init__(self, *, max_request_bytes: int = MAX_REQUEST_BYTES) -> None:
         self.zxid = 0
@@ -307,10 +167,8 @@ class Tree:
         self._sessions: dict[int, Session] = {}
         self._last_session_id = 0
         self._reapable: set[str] = set()
-        self._data_watches: dict[str, dict[int, None]] = {}
-        self._child_watches: dict[str, dict[int, None]] = {}
-        self._lasting_watches: dict[str, dict[int, WatchMode]] = {}
-        self._recursive_watches = 0
+        self.watches = Watches()
+        """To be asked; `add_watch` and the reads leave them."""
         # The nodes that every ZooKeeper server has from the start; they are no children by creation (cversion).
         root = self._nodes["/"] = Node(b"", OPEN_ACL, 0, 0, 0)
         root.add_child("zookeeper")
@@ -459,7 +317,7 @@ class Tree:
     ) -> Created:
         path, data, mode, acl, ttl_ms = operation
         sequential = mode in _SEQUENTIAL_MODES
-        if not _PATH.match(path):
+        if not PATH.match(path):
             if path == "/":
                 raise NodeExists(path)
             if path.startswith("/") and parent_path(path) not in self._nodes:
@@ -472,7 +330,7 @@ class Tree:
         if parent is None:
             raise NoNode(path, "its parent does not exist")
         if parent.acl is not OPEN_ACL:
-            self._permit(session, parent, Permission.CREATE, parent_at)
+            require_permission(session, parent.acl, Permission.CREATE, parent_at)
         if sequential:
             path = f"{path}{parent.created_children:010d}"
         if path in self._nodes:
@@ -480,10 +338,10 @@ class Tree:
         if parent.owner > 0:
             raise NoChildrenForEphemerals(path)
         if acl is not OPEN_ACL:
-            acl = self._resolve_acl(session, acl, path)
+            acl = resolve_acl(session, acl, path)
         owner = 0
         if mode is not CreateMode.PERSISTENT:
-            owner = _owner(session, mode, ttl_ms, path)
+            owner = owner_of(None if session is None else session.session_id, mode, ttl_ms, path)
         undo.append((_Undo.CREATE, path, parent, parent.pzxid))
         node = self._make_node(path, parent, path[split + 1 :], Node(data, acl, owner, zxid, now_ms))
         changes.append(NodeCreated(path, data, acl, owner))
@@ -499,7 +357,7 @@ class Tree:
         undo: list[tuple[object, ...]],
     ) -> Stat:
         node = self._require_node(operation.path)
-        self._permit(session, node, Permission.WRITE, operation.path)
+        require_permission(session, node.acl, Permission.WRITE, operation.path)
         _require_version(operation.path, operation.version, node.version)
         undo.append((_Undo.SET, node, node.data, node.mzxid, node.mtime))
         _make_data(node, operation.data, zxid, now_ms)
@@ -520,7 +378,7 @@ class Tree:
         node = self._require_node(path)
         parent_at = parent_path(path)
         parent = self._nodes[parent_at]
-        self._permit(session, parent, Permission.DELETE, parent_at)
+        require_permission(session, parent.acl, Permission.DELETE, parent_at)
         _require_version(path, operation.version, node.version)
         if node.children is not None:
             raise NotEmpty(path)
@@ -530,16 +388,16 @@ class Tree:
 
     def _check(self, session: Session | None, operation: Check) -> None:
         node = self._require_node(operation.path)
-        self._permit(session, node, Permission.READ, operation.path)
+        require_permission(session, node.acl, Permission.READ, operation.path)
         _require_version(operation.path, operation.version, node.version)
 
     def _set_acl(
         self, session: Session | None, operation: SetAcl, changes: list[Change], undo: list[tuple[object, ...]]
     ) -> Stat:
         node = self._require_node(operation.path)
-        self._permit(session, node, Permission.ADMIN, operation.path)
+        require_permission(session, node.acl, Permission.ADMIN, operation.path)
         _require_version(operation.path, operation.version, node.aversion)
-        acl = self._resolve_acl(session, operation.acl, operation.path)
+        acl = resolve_acl(session, operation.acl, operation.path)
         undo.append((_Undo.ACL, node, node.acl))
         _make_acl(node, acl)
         changes.append(AclChanged(operation.path, acl))
@@ -585,13 +443,13 @@ class Tree:
                 case NodeCreated(path, data, acl, owner):
                     split = path.rfind("/")
                     parent = self._nodes[path[:split] or "/"]
-                    self._make_node(path, parent, path[split + 1 :], Node(data, _intern(acl), owner, zxid, now_ms))
+                    self._make_node(path, parent, path[split + 1 :], Node(data, intern_acl(acl), owner, zxid, now_ms))
                 case NodeDeleted(path):
                     self._unmake_node(path, self._nodes[path], self._nodes[parent_path(path)], zxid)
                 case DataChanged(path, data):
                     _make_data(self._nodes[path], data, zxid, now_ms)
                 case AclChanged(path, acl):
-                    _make_acl(self._nodes[path], _intern(acl))
+                    _make_acl(self._nodes[path], intern_acl(acl))
                 case SessionOpened():
                     self._make_session(change, 0)
                 case SessionClosed(session_id):
@@ -635,7 +493,7 @@ class Tree:
         for path in deleted:
             self._unmake_node(path, self._nodes[path], self._nodes[parent_path(path)], zxid)
         del self._sessions[session_id]
-        self._forget_watches(session_id)
+        self.watches.forget(session_id)
         return deleted
 
     # ---------------------------------------------------------------------------------------------------- reads
@@ -644,7 +502,7 @@ class Tree:
         """A node's data and stat. Raises NoNode, NoAuth, SessionExpired."""
         node = self._readable(path, session_id)
         if watch:
-            self._data_watches.setdefault(path, {})[session_id] = None
+            self.watches.add_data(path, session_id)
         return node.data, node.stat()
 
     def exists(self, path: str, *, session_id: int, watch: bool = False) -> Stat | None:
@@ -652,7 +510,7 @@ class Tree:
         self._require_session(session_id)
         validate_path(path)
         if watch:
-            self._data_watches.setdefault(path, {})[session_id] = None
+            self.watches.add_data(path, session_id)
         node = self._nodes.get(path)
         return node.stat() if node is not None else None
 
@@ -660,14 +518,14 @@ class Tree:
         """Names of a node's children, sorted, and its stat. Raises NoNode, NoAuth, SessionExpired."""
         node = self._readable(path, session_id)
         if watch:
-            self._child_watches.setdefault(path, {})[session_id] = None
+            self.watches.add_children(path, session_id)
         return node.child_names(), node.stat()
 
     def get_acl(self, path: str, *, session_id: int) -> tuple[AclList, Stat]:
         """A node's access control list. Raises NoNode, NoAuth, SessionExpired."""
         session = self._require_session(session_id)
         node = self._require_node(path)
-        self._permit(session, node, Permission.READ | Permission.ADMIN, path)
+        require_permission(session, node.acl, Permission.READ | Permission.ADMIN, path)
         return node.acl, node.stat()
 
     def ephemerals(self, session_id: int, *, prefix: str = "/") -> list[str]:
@@ -687,7 +545,7 @@ class Tree:
             validate_path(path)
             raise NoNode(path)
         if node.acl is not OPEN_ACL:
-            self._permit(session, node, Permission.READ, path)
+            require_permission(session, node.acl, Permission.READ, path)
         return node
 
     # -------------------------------------------------------------------------------------------------- watches
@@ -696,24 +554,18 @@ class Tree:
         """Leaves a watch that stays until removed; on the same path it replaces the session's former one."""
         self._require_session(session_id)
         validate_path(path)
-        watchers = self._lasting_watches.setdefault(path, {})
-        self._recursive_watches += (mode is WatchMode.PERSISTENT_RECURSIVE) - (
-            watchers.get(session_id) is WatchMode.PERSISTENT_RECURSIVE
-        )
-        watchers[session_id] = mode
+        self.watches.add_lasting(path, mode, session_id)
 
     def remove_watches(self, path: str, *, session_id: int, kind: WatchKind = WatchKind.ANY) -> None:
         """Removes the session's watches of this kind on `path`. Raises NoWatcher where there is none."""
         self._require_session(session_id)
-        if not self._remove_watches(path, session_id, kind):
+        if not self.watches.remove(path, session_id, kind):
             raise NoWatcher(path)
 
     def check_watches(self, path: str, *, session_id: int, kind: WatchKind = WatchKind.ANY) -> None:
         """Raises NoWatcher where the session has no watch of this kind on `path`."""
         self._require_session(session_id)
-        one_shot = any(session_id in table.get(path, ()) for table in self._one_shot(kind))
-        mode = self._lasting_watches.get(path, {}).get(session_id)
-        if not one_shot and (mode is None or not _concerns(kind, mode)):
+        if not self.watches.has(path, session_id, kind):
             raise NoWatcher(path)
 
     def disconnect(self, session_id: int) -> None:
@@ -722,7 +574,7 @@ class Tree:
         session = self._sessions.get(session_id)
         if session is not None:
             session.identities = ()
-            self._forget_watches(session_id)
+            self.watches.forget(session_id)
 
     def restore_watches(
         self,
@@ -746,12 +598,12 @@ class Tree:
             elif node.mzxid > seen_zxid:
                 missed.append((EventType.NODE_DATA_CHANGED, path))
             else:
-                self._data_watches.setdefault(path, {})[session_id] = None
+                self.watches.add_data(path, session_id)
         for path in exist:
             if path in self._nodes:
                 missed.append((EventType.NODE_CREATED, path))
             else:
-                self._data_watches.setdefault(path, {})[session_id] = None
+                self.watches.add_data(path, session_id)
         for path in child:
             node = self._nodes.get(path)
             if node is None:
@@ -759,112 +611,21 @@ class Tree:
             elif node.pzxid > seen_zxid:
                 missed.append((EventType.NODE_CHILDREN_CHANGED, path))
             else:
-                self._child_watches.setdefault(path, {})[session_id] = None
+                self.watches.add_children(path, session_id)
         return tuple(Notification(session_id, WatchEvent(kind, path, self.zxid)) for kind, path in missed)
 
-    def watch_count(self) -> int:
-        """Watches of all sessions."""
-        tables: tuple[Mapping[str, Mapping[int, object]], ...] = (
-            self._data_watches,
-            self._child_watches,
-            self._lasting_watches,
-        )
-        return sum(len(watchers) for table in tables for watchers in table.values())
-
-    def watches(self) -> WatchSummary:
-        """How many sessions watch how many paths."""
-        tables: tuple[Mapping[str, Mapping[int, object]], ...] = (
-            self._data_watches,
-            self._child_watches,
-            self._lasting_watches,
-        )
-        paths = {path for table in tables for path in table}
-        watching = {session_id for table in tables for watchers in table.values() for session_id in watchers}
-        return WatchSummary(len(watching), len(paths), self.watch_count())
-
     def _notify(self, changes: Sequence[Change], zxid: int) -> tuple[Notification, ...]:
-        if not (self._data_watches or self._child_watches or self._lasting_watches):
+        if not self.watches:
             return ()
-        out: list[Notification] = []
+        watches, out = self.watches, list[Notification]()
         for change in changes:
             if isinstance(change, NodeCreated):
-                self._trigger_made(EventType.NODE_CREATED, change.path, zxid, out)
+                watches.on_came_or_went(EventType.NODE_CREATED, change.path, zxid, out)
             elif isinstance(change, NodeDeleted):
-                self._trigger_made(EventType.NODE_DELETED, change.path, zxid, out)
+                watches.on_came_or_went(EventType.NODE_DELETED, change.path, zxid, out)
             elif isinstance(change, DataChanged):
-                self._trigger(EventType.NODE_DATA_CHANGED, change.path, zxid, out)
+                watches.trigger(EventType.NODE_DATA_CHANGED, change.path, zxid, out)
         return tuple(out)
-
-    def _trigger_made(self, kind: EventType, path: str, zxid: int, out: list[Notification]) -> None:
-        """A node came or went. Nearly none of a topic's thousands of nodes is watched, so that is looked up first."""
-        lasting = self._lasting_watches
-        if (
-            path in self._data_watches
-            or path in lasting
-            or self._recursive_watches
-            or (kind is EventType.NODE_DELETED and path in self._child_watches)
-        ):
-            self._trigger(kind, path, zxid, out)
-        parent = path[: path.rfind("/")] or "/"
-        if parent in self._child_watches or parent in lasting:
-            self._trigger(EventType.NODE_CHILDREN_CHANGED, parent, zxid, out)
-
-    def _trigger(self, kind: EventType, path: str, zxid: int, out: list[Notification]) -> None:
-        """Each session that watches hears of it once, in the order: one-shot watches, lasting ones, recursive ones."""
-        told: dict[int, None] = {}
-        if kind is not EventType.NODE_CHILDREN_CHANGED:
-            told.update(self._data_watches.pop(path, {}))
-        if kind in (EventType.NODE_CHILDREN_CHANGED, EventType.NODE_DELETED):
-            told.update(self._child_watches.pop(path, {}))
-        for session_id, mode in self._lasting_watches.get(path, {}).items():
-            if mode is WatchMode.PERSISTENT or kind is not EventType.NODE_CHILDREN_CHANGED:
-                told[session_id] = None
-        if self._recursive_watches and kind is not EventType.NODE_CHILDREN_CHANGED:
-            above = path
-            while above != "/":
-                above = parent_path(above)
-                for session_id, mode in self._lasting_watches.get(above, {}).items():
-                    if mode is WatchMode.PERSISTENT_RECURSIVE:
-                        told[session_id] = None
-        if told:
-            event = WatchEvent(kind, path, zxid)
-            out.extend(Notification(session_id, event) for session_id in told)
-
-    def _one_shot(self, kind: WatchKind) -> list[dict[str, dict[int, None]]]:
-        """The tables of one-shot watches of this kind."""
-        tables = []
-        if kind in (WatchKind.DATA, WatchKind.ANY):
-            tables.append(self._data_watches)
-        if kind in (WatchKind.CHILDREN, WatchKind.ANY):
-            tables.append(self._child_watches)
-        return tables
-
-    def _remove_watches(self, path: str, session_id: int, kind: WatchKind = WatchKind.ANY) -> bool:
-        removed = False
-        for table in self._one_shot(kind):
-            watchers = table.get(path)
-            if watchers is not None and session_id in watchers:
-                del watchers[session_id]
-                removed = True
-                if not watchers:
-                    del table[path]
-        lasting = self._lasting_watches.get(path)
-        if lasting is not None and session_id in lasting and _concerns(kind, lasting[session_id]):
-            self._recursive_watches -= lasting.pop(session_id) is WatchMode.PERSISTENT_RECURSIVE
-            removed = True
-            if not lasting:
-                del self._lasting_watches[path]
-        return removed
-
-    def _forget_watches(self, session_id: int) -> None:
-        tables: tuple[Mapping[str, Mapping[int, object]], ...] = (
-            self._data_watches,
-            self._child_watches,
-            self._lasting_watches,
-        )
-        for table in tables:
-            for path in [path for path, watchers in table.items() if session_id in watchers]:
-                self._remove_watches(path, session_id)
 
     # -------------------------------------------------------------------------------------------------- snapshot
 
@@ -894,7 +655,7 @@ class Tree:
         tree._last_session_id = state.last_session_id
         for path, node in nodes:
             node.children = None
-            node.acl = _intern(node.acl)
+            node.acl = intern_acl(node.acl)
             tree._nodes[path] = node
             if path != "/":
                 split = path.rfind("/")
@@ -920,44 +681,6 @@ class Tree:
             raise NoNode(path)
         return node
 
-    def _permit(self, session: Session | None, node: Node, permissions: int, path: str) -> None:
-        """Raises NoAuth unless one of `permissions` is given. The server itself (no session) may do all."""
-        if node.acl is OPEN_ACL or session is None:
-            return
-        for acl in node.acl:
-            if acl.permissions & permissions and _matches(acl, session.identities):
-                return
-        raise NoAuth(path)
-
-    def _resolve_acl(self, session: Session | None, acl: AclList, path: str) -> AclList:
-        """The list as it is stored: the scheme "auth" stands for all that the session has proved to be."""
-        resolved: list[Acl] = []
-        for entry in acl:
-            if not 0 <= entry.permissions <= Permission.ALL:
-                raise InvalidAcl(path, f"permissions {entry.permissions}")
-            if entry.scheme == "auth":
-                identities = session.identities if session is not None else ()
-                resolved.extend(Acl(entry.permissions, i.scheme, i.id) for i in identities if i.scheme != "ip")
-            elif entry.scheme not in _SCHEMES or (entry.scheme == "world" and entry.id != "anyone"):
-                raise InvalidAcl(path, f"{entry.scheme}:{entry.id}")
-            else:
-                resolved.append(entry)
-        if not resolved:
-            raise InvalidAcl(path, "empty")
-        return _intern(tuple(dict.fromkeys(resolved)))
-
-
-def _intern(acl: AclList) -> AclList:
-    """The open list is one object, so that the common case is one comparison of identity."""
-    return OPEN_ACL if acl == OPEN_ACL else acl
-
-
-def _concerns(kind: WatchKind, mode: WatchMode) -> bool:
-    """Whether a watch that stays is one of this kind."""
-    if kind is WatchKind.ANY:
-        return True
-    return kind is (WatchKind.PERSISTENT if mode is WatchMode.PERSISTENT else WatchKind.PERSISTENT_RECURSIVE)
-
 
 def _make_data(node: Node, data: bytes | None, zxid: int, time_ms: int) -> None:
     node.data, node.mzxid, node.mtime = data, zxid, time_ms
@@ -972,38 +695,3 @@ def _make_acl(node: Node, acl: AclList) -> None:
 def _require_version(path: str, expected: int, found: int) -> None:
     if expected not in (ANY_VERSION, found):
         raise BadVersion(path, f"expected {expected}, found {found}")
-
-
-def _owner(session: Session | None, mode: CreateMode, ttl_ms: int, path: str) -> int:
-    """The ephemeralOwner of a node to be created."""
-    if mode in _EPHEMERAL_MODES:
-        if session is None:
-            raise BadArguments(path, "an ephemeral node needs a session")
-        return session.session_id
-    if mode is CreateMode.CONTAINER:
-        return CONTAINER_OWNER
-    if mode in _TTL_MODES:
-        if not 0 < ttl_ms <= MAX_TTL_MS:
-            raise BadArguments(path, f"a TTL of {ttl_ms} ms is not in 1..{MAX_TTL_MS}")
-        return _TTL_MARK + ttl_ms
-    return 0
-
-
-def _matches(acl: Acl, identities: tuple[Identity, ...]) -> bool:
-    if acl.scheme == "world":
-        return True
-    for identity in identities:
-        if identity.scheme == "super":
-            return True
-        if identity.scheme != acl.scheme:
-            continue
-        if identity.id == acl.id or (acl.scheme == "ip" and _in_network(identity.id, acl.id)):
-            return True
-    return False
-
-
-def _in_network(address: str, network: str) -> bool:
-    try:
-        return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False

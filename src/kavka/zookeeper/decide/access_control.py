@@ -1,0 +1,79 @@
+"""Access control: who a session has proved to be, and what a node's list lets it do.
+
+Source: Apache ZooKeeper's documentation on access control (its schemes and permissions), and PrepRequestProcessor.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple, Protocol
+
+from kavka.zookeeper.port import OPEN_ACL, Acl, AclList, InvalidAcl, NoAuth, Permission
+
+_SCHEMES = frozenset({"world", "ip", "digest", "sasl", "x509", "super"})
+
+
+class Identity(NamedTuple):
+    """Who a session has proved to be, under one scheme."""
+
+    scheme: str
+    id: str
+
+
+class Proven(Protocol):
+    """Whoever has proved to be somebody: a session."""
+
+    identities: tuple[Identity, ...]
+
+
+def require_permission(who: Proven | None, acl: AclList, permissions: int, path: str) -> None:
+    """Raises NoAuth unless `acl` gives one of `permissions`. The server itself (`who` is None) may do all."""
+    if acl is OPEN_ACL or who is None:
+        return
+    for entry in acl:
+        if entry.permissions & permissions and _matches(entry, who.identities):
+            return
+    raise NoAuth(path)
+
+
+def resolve_acl(who: Proven | None, acl: AclList, path: str) -> AclList:
+    """The list as it is stored: the scheme "auth" stands for all that the session has proved to be."""
+    resolved: list[Acl] = []
+    for entry in acl:
+        if not 0 <= entry.permissions <= Permission.ALL:
+            raise InvalidAcl(path, f"permissions {entry.permissions}")
+        if entry.scheme == "auth":
+            identities = who.identities if who is not None else ()
+            resolved.extend(Acl(entry.permissions, i.scheme, i.id) for i in identities if i.scheme != "ip")
+        elif entry.scheme not in _SCHEMES or (entry.scheme == "world" and entry.id != "anyone"):
+            raise InvalidAcl(path, f"{entry.scheme}:{entry.id}")
+        else:
+            resolved.append(entry)
+    if not resolved:
+        raise InvalidAcl(path, "empty")
+    return intern_acl(tuple(dict.fromkeys(resolved)))
+
+
+def intern_acl(acl: AclList) -> AclList:
+    """The open list is one object, so that the common case is one comparison of identity."""
+    return OPEN_ACL if acl == OPEN_ACL else acl
+
+
+def _matches(acl: Acl, identities: tuple[Identity, ...]) -> bool:
+    if acl.scheme == "world":
+        return True
+    for identity in identities:
+        if identity.scheme == "super":
+            return True
+        if identity.scheme != acl.scheme:
+            continue
+        if identity.id == acl.id or (acl.scheme == "ip" and _in_network(identity.id, acl.id)):
+            return True
+    return False
+
+
+def _in_network(address: str, network: str) -> bool:
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
