@@ -37,7 +37,8 @@ from kavka.simulator.host.broker import PORT, SimulatedBroker
 from kavka.simulator.rules.replica_view import Violation
 from kavka.simulator.world import TOPIC, World
 from kavka.zookeeper.client import ZooKeeperClient
-from kavka.zookeeper.znodes import ControllerNode, PartitionState, partition_state_path
+from kavka.zookeeper.znode_paths import partition_state_path
+from kavka.zookeeper.znodes import ControllerNode, PartitionState
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),

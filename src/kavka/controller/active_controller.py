@@ -77,7 +77,8 @@ from kavka.protocol.messages.stop_replica_request import StopReplicaRequest
 from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
 from kavka.protocol.schema import Message
 from kavka.zookeeper.port import Create, NoNode, SetData
-from kavka.zookeeper.znodes import BROKER_IDS_PATH, BrokerRegistration, FeatureNode, MalformedZNode, broker_path
+from kavka.zookeeper.znode_paths import BROKER_IDS_PATH, broker_path
+from kavka.zookeeper.znodes import BrokerRegistration, FeatureNode, MalformedZNode
 
 RETRY_MS: Final = 1_000
 """How long after a failure an event is handled again."""

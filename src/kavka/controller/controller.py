@@ -75,7 +75,7 @@ from kavka.zookeeper.port import (
     WatchEvent,
     ZooKeeper,
 )
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     BROKER_IDS_PATH,
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
@@ -85,10 +85,12 @@ from kavka.zookeeper.znodes import (
     PREFERRED_REPLICA_ELECTION_PATH,
     REASSIGN_PARTITIONS_PATH,
     TOPICS_PATH,
+    broker_path,
+)
+from kavka.zookeeper.znodes import (
     BrokerRegistration,
     ControllerNode,
     MalformedZNode,
-    broker_path,
     decode_controller_epoch,
     encode_controller_epoch,
 )

@@ -25,13 +25,8 @@ from kavka.logger import Logger
 from kavka.model import TopicPartition
 from kavka.replication.decide.isr import IsrAnswer, IsrCommitted, IsrProposal, IsrRejected, IsrUnknown
 from kavka.zookeeper.port import BadVersion, CreateMode, NoNode, OutcomeUnknown, SessionExpired, Stat, ZooKeeper
-from kavka.zookeeper.znodes import (
-    ISR_CHANGE_PREFIX,
-    IsrChangeNotification,
-    MalformedZNode,
-    PartitionState,
-    partition_state_path,
-)
+from kavka.zookeeper.znode_paths import ISR_CHANGE_PREFIX, partition_state_path
+from kavka.zookeeper.znodes import IsrChangeNotification, MalformedZNode, PartitionState
 
 logger = Logger(__name__)
 

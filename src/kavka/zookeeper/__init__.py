@@ -1,7 +1,8 @@
 """ZooKeeper: the port that the broker speaks to, a client of an ensemble, an embedded server, and Kafka's znodes.
 
 port             what flows depend on: ZooKeeper's operations, and what it means when they fail
-znodes           Kafka's znodes: every path and the form of its content; pure
+znode_paths      where Kafka's znodes stand: every path
+znodes           what stands in them: the form of each; pure
 decide/          the tree and the wire protocol, without a clock or a socket: `decide/__init__.py` is its map
 
 client           the port over ZooKeeper's wire protocol

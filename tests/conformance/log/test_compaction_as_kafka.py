@@ -23,7 +23,8 @@ from kavka.model import BrokerId
 from kavka.records.builder import ProducerStamp
 from kavka.records.control import ControlType
 from kavka.runtime.disk import LocalFileSystem
-from kavka.zookeeper.znodes import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH, ClusterId, ProducerIdBlock
+from kavka.zookeeper.znode_paths import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH
+from kavka.zookeeper.znodes import ClusterId, ProducerIdBlock
 from tests.apache_kafka import ApacheKafka, PeerMissing, run_tool
 from tests.conformance.zookeeper.jute_client import JuteClient  # needs the path above
 from tests.unit.log.compaction_support import CLUSTER_ID, COMPACTED, Store

@@ -19,7 +19,8 @@ from kavka.broker.membership.adoption import FoundTopic, operations, plan, surve
 from kavka.log.decide.checkpoint import CLEAN_SHUTDOWN, parse_epochs
 from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
-from kavka.zookeeper.znodes import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH, ClusterId, ProducerIdBlock
+from kavka.zookeeper.znode_paths import CLUSTER_ID_PATH, PRODUCER_ID_BLOCK_PATH
+from kavka.zookeeper.znodes import ClusterId, ProducerIdBlock
 from tests.apache_kafka import ApacheKafka, PeerMissing, run_tool
 from tests.conformance.log_directory.log_directory_load import GROUPS, Served, append, read_all, write_load
 from tests.conformance.zookeeper.jute_client import JuteClient

@@ -48,7 +48,7 @@ from kavka.protocol.messages.leader_and_isr_response import LeaderAndIsrResponse
 from kavka.protocol.messages.stop_replica_response import StopReplicaResponse
 from kavka.protocol.messages.update_metadata_response import UpdateMetadataResponse
 from kavka.runtime.disk import LocalFileSystem
-from kavka.zookeeper import znodes
+from kavka.zookeeper import znode_paths, znodes
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import Create, CreateMode, Stat
@@ -139,9 +139,9 @@ async def same_on_kavka(directory: Path, registration: BrokerRegistration) -> Tr
     server = EmbeddedZooKeeper(database, now_ms=lambda: int(time.time() * 1000), rng=rng)
     await server.start(close_former_sessions=True)
     zookeeper = await server.connect()
-    await zookeeper.multi([Create(path) for path in znodes.PERSISTENT_PATHS])
+    await zookeeper.multi([Create(path) for path in znode_paths.PERSISTENT_PATHS])
     await zookeeper.create(ClusterId.PATH, ClusterId(znodes.encode_uuid(uuid.uuid4())).encode())
-    await zookeeper.create(znodes.broker_path(1), registration.encode(), mode=CreateMode.EPHEMERAL)
+    await zookeeper.create(znode_paths.broker_path(1), registration.encode(), mode=CreateMode.EPHEMERAL)
 
     async def no_peer(host: str, port: int, timeout_ms: int) -> Any:
         raise ConnectionFailed(f"{host}:{port}: there is one broker")
@@ -244,7 +244,7 @@ def test_the_broker_is_registered_as_kafka_does(theirs: Tree, ours: Tree) -> Non
 
 
 def test_every_persistent_path_is_there_and_empty_in_both(theirs: Tree, ours: Tree) -> None:
-    for path in znodes.PERSISTENT_PATHS:
+    for path in znode_paths.PERSISTENT_PATHS:
         if path != ProducerIdBlock.PATH:
             assert (ours[path][0], theirs[path][0]) == (None, None), path
     ours_alone = {path for path in ours if path.count("/") == 1} - {path for path in theirs if path.count("/") == 1}

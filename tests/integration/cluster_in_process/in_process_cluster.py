@@ -27,7 +27,8 @@ from kavka.runtime.server import Server, Surroundings
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import NoNode
-from kavka.zookeeper.znodes import PartitionState, partition_state_path
+from kavka.zookeeper.znode_paths import partition_state_path
+from kavka.zookeeper.znodes import PartitionState
 from tests.kit.ports import free_port
 
 PATIENCE_S = 15.0

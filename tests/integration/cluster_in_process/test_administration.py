@@ -16,7 +16,8 @@ from kavka.client.admin import (
 from kavka.metrics import Gauge, Registry
 from kavka.model import BrokerId
 from kavka.zookeeper.port import CreateMode
-from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, broker_path
+from kavka.zookeeper.znode_paths import broker_path
+from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, runs, write
 

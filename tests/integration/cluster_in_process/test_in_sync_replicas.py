@@ -14,7 +14,7 @@ from kavka.model import TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from kavka.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
-from kavka.zookeeper.znodes import ISR_CHANGES_PATH
+from kavka.zookeeper.znode_paths import ISR_CHANGES_PATH
 from tests.integration.cluster_in_process.in_process_cluster import InProcessCluster
 from tests.integration.cluster_in_process.test_replicated_topic import TOPIC, create, read, runs, write
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.model import BrokerId, TopicPartition
+from kavka.zookeeper.znode_paths import desanitize, sanitize
 from kavka.zookeeper.znodes import (
     BrokerEndpoint,
     BrokerRegistration,
@@ -17,8 +18,6 @@ from kavka.zookeeper.znodes import (
     MalformedZNode,
     PartitionState,
     TopicAssignment,
-    desanitize,
-    sanitize,
 )
 
 T0 = TopicPartition("t", 0)

@@ -37,17 +37,14 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Create, Operation, OperationResult
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     CLUSTER_ID_PATH,
     PERSISTENT_PATHS,
-    ClusterId,
-    ConfigEntity,
-    PartitionState,
-    TopicAssignment,
     partition_state_path,
     topic_config_path,
     topic_path,
 )
+from kavka.zookeeper.znodes import ClusterId, ConfigEntity, PartitionState, TopicAssignment
 
 BROKER = BrokerId(1)
 OLD_CLUSTER = "oSq3R2jATHyENcjV8u1ffA"

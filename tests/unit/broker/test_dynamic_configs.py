@@ -20,7 +20,8 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import ConnectionLoss, Stat, ZooKeeper
-from kavka.zookeeper.znodes import TopicAssignment, random_uuid, topic_config_path, topic_path
+from kavka.zookeeper.znode_paths import topic_config_path, topic_path
+from kavka.zookeeper.znodes import TopicAssignment, random_uuid
 
 
 class Listener:

@@ -13,14 +13,8 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import Create
-from kavka.zookeeper.znodes import (
-    FEATURE_PATH,
-    PERSISTENT_PATHS,
-    BrokerEndpoint,
-    BrokerRegistration,
-    FeatureNode,
-    broker_path,
-)
+from kavka.zookeeper.znode_paths import FEATURE_PATH, PERSISTENT_PATHS, broker_path
+from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, FeatureNode
 
 
 def run(tmp_path: Path, scenario: Callable[[LocalZooKeeper, Features], Awaitable[None]]) -> None:

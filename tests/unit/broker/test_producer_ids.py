@@ -15,7 +15,8 @@ from kavka.model import BrokerId
 from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
-from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_PATH, ProducerIdBlock
+from kavka.zookeeper.znode_paths import PRODUCER_ID_BLOCK_PATH
+from kavka.zookeeper.znodes import ProducerIdBlock
 
 
 def run(tmp_path: Path, scenario: Callable[[LocalZooKeeper], Awaitable[None]]) -> None:

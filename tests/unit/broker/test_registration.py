@@ -27,7 +27,8 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper
 from kavka.zookeeper.port import CreateMode
-from kavka.zookeeper.znodes import CONTROLLER_PATH, BrokerEndpoint, BrokerRegistration, broker_path
+from kavka.zookeeper.znode_paths import CONTROLLER_PATH, broker_path
+from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration
 
 REGISTRATION = BrokerRegistration(BrokerId(1), (BrokerEndpoint("PLAINTEXT", "PLAINTEXT", "here", 9092),), 0, None)
 

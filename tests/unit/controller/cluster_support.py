@@ -23,14 +23,8 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import Create, CreateMode
-from kavka.zookeeper.znodes import (
-    PERSISTENT_PATHS,
-    BrokerEndpoint,
-    BrokerRegistration,
-    PartitionState,
-    broker_path,
-    partition_state_path,
-)
+from kavka.zookeeper.znode_paths import PERSISTENT_PATHS, broker_path, partition_state_path
+from kavka.zookeeper.znodes import BrokerEndpoint, BrokerRegistration, PartitionState
 
 NOW_MS = 1_700_000_000_000
 

@@ -37,19 +37,16 @@ from kavka.zookeeper.port import (
     Stat,
     WatchEvent,
 )
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     CONTROLLER_EPOCH_PATH,
     PERSISTENT_PATHS,
     TOPICS_PATH,
-    PartitionState,
-    TopicAssignment,
-    encode_controller_epoch,
     partition_path,
     partition_state_path,
-    random_uuid,
     topic_partitions_path,
     topic_path,
 )
+from kavka.zookeeper.znodes import PartitionState, TopicAssignment, encode_controller_epoch, random_uuid
 from tests.unit.controller.cluster_support import NOW_MS, registration
 
 

@@ -31,7 +31,8 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import Create, CreateMode, SessionExpired
-from kavka.zookeeper.znodes import PERSISTENT_PATHS, PartitionState, broker_path, partition_state_path
+from kavka.zookeeper.znode_paths import PERSISTENT_PATHS, broker_path, partition_state_path
+from kavka.zookeeper.znodes import PartitionState
 from tests.unit.controller.cluster_support import NOW_MS, registration
 
 PATIENCE_S = 10.0

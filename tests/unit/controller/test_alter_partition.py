@@ -22,7 +22,8 @@ from kavka.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
-from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState, TopicAssignment, partition_state_path
+from kavka.zookeeper.znode_paths import partition_state_path
+from kavka.zookeeper.znodes import RECOVERED, RECOVERING, PartitionState, TopicAssignment
 from tests.unit.controller.cluster_support import registration
 from tests.unit.controller.scripted_brokers import Brokers, run, until
 

@@ -19,7 +19,7 @@ from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult
-from kavka.zookeeper.znodes import broker_path, partition_state_path
+from kavka.zookeeper.znode_paths import broker_path, partition_state_path
 from tests.unit.controller.scripted_brokers import Brokers, run, until
 
 T0 = TopicPartition("t", 0)

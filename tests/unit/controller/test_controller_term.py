@@ -19,15 +19,8 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, Operation, OperationResult, SetData, Stat
-from kavka.zookeeper.znodes import (
-    RECOVERING,
-    ControllerNode,
-    FeatureNode,
-    PartitionState,
-    TopicAssignment,
-    broker_path,
-    partition_state_path,
-)
+from kavka.zookeeper.znode_paths import broker_path, partition_state_path
+from kavka.zookeeper.znodes import RECOVERING, ControllerNode, FeatureNode, PartitionState, TopicAssignment
 from tests.unit.controller.cluster_support import Cluster, run
 
 T0 = TopicPartition("t", 0)

@@ -15,13 +15,8 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import NoNode
-from kavka.zookeeper.znodes import (
-    PREFERRED_REPLICA_ELECTION_PATH,
-    RECOVERING,
-    PartitionState,
-    PreferredReplicaElection,
-    TopicAssignment,
-)
+from kavka.zookeeper.znode_paths import PREFERRED_REPLICA_ELECTION_PATH
+from kavka.zookeeper.znodes import RECOVERING, PartitionState, PreferredReplicaElection, TopicAssignment
 from tests.unit.controller.reassignment_support import Controller, World, registered, run
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

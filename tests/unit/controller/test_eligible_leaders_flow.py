@@ -18,7 +18,8 @@ from kavka.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from kavka.zookeeper.znodes import UncleanShutdowns, partition_state_path
+from kavka.zookeeper.znode_paths import partition_state_path
+from kavka.zookeeper.znodes import UncleanShutdowns
 from tests.unit.controller.scripted_brokers import Brokers, run
 
 T0 = TopicPartition("t", 0)

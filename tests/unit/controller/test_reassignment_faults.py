@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, NodeExists
-from kavka.zookeeper.znodes import REASSIGN_PARTITIONS_PATH, ReassignPartitions
+from kavka.zookeeper.znode_paths import REASSIGN_PARTITIONS_PATH
+from kavka.zookeeper.znodes import ReassignPartitions
 from tests.unit.controller.reassignment_support import Controller, Killed, World, run
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]

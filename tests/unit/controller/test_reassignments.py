@@ -12,12 +12,8 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import ConnectionLoss, NoNode, Stat
-from kavka.zookeeper.znodes import (
-    REASSIGN_PARTITIONS_PATH,
-    ReassignPartitions,
-    partition_state_path,
-    topic_path,
-)
+from kavka.zookeeper.znode_paths import REASSIGN_PARTITIONS_PATH, partition_state_path, topic_path
+from kavka.zookeeper.znodes import ReassignPartitions
 from tests.unit.controller.reassignment_support import Controller, Killed, World, run
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

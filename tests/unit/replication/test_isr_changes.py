@@ -24,16 +24,15 @@ from kavka.runtime.disk import LocalFileSystem
 from kavka.zookeeper.database import Database, DatabaseSettings, SyncPolicy
 from kavka.zookeeper.local import EmbeddedZooKeeper, LocalZooKeeper
 from kavka.zookeeper.port import BadVersion, ConnectionLoss, Create, Stat, ZooKeeper
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     ISR_CHANGES_PATH,
     PERSISTENT_PATHS,
-    IsrChangeNotification,
-    PartitionState,
     partition_path,
     partition_state_path,
     topic_partitions_path,
     topic_path,
 )
+from kavka.zookeeper.znodes import IsrChangeNotification, PartitionState
 from tests.unit.replication.replication_support import TOPIC_ID, A, B, C
 
 ORDERS = TopicPartition("orders", 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kavka.model import BrokerId, LeaderAndIsr, TopicPartition
-from kavka.zookeeper import znodes
+from kavka.zookeeper import znode_paths, znodes
 from kavka.zookeeper.znodes import (
     AccessEntry,
     AccessList,
@@ -261,24 +261,24 @@ def test_a_topic_in_reassignment_keeps_what_comes_and_goes() -> None:
 
 
 def test_paths() -> None:
-    assert znodes.broker_path(7) == "/brokers/ids/7"
-    assert znodes.topic_path("t") == "/brokers/topics/t"
-    assert znodes.topic_partitions_path("t") == "/brokers/topics/t/partitions"
-    assert znodes.partition_path(T0) == "/brokers/topics/t/partitions/0"
-    assert znodes.partition_state_path(T0) == "/brokers/topics/t/partitions/0/state"
-    assert znodes.delete_topic_path("t") == "/admin/delete_topics/t"
-    assert znodes.topic_config_path("t") == "/config/topics/t"
-    assert znodes.broker_config_path(None) == "/config/brokers/<default>"
-    assert znodes.broker_config_path(1) == "/config/brokers/1"
-    assert znodes.acl_path("Topic", "a", prefixed=True) == "/kafka-acl-extended/prefixed/Topic/a"
-    assert znodes.acl_path("Topic", "a", prefixed=False) == "/kafka-acl/Topic/a"
+    assert znode_paths.broker_path(7) == "/brokers/ids/7"
+    assert znode_paths.topic_path("t") == "/brokers/topics/t"
+    assert znode_paths.topic_partitions_path("t") == "/brokers/topics/t/partitions"
+    assert znode_paths.partition_path(T0) == "/brokers/topics/t/partitions/0"
+    assert znode_paths.partition_state_path(T0) == "/brokers/topics/t/partitions/0/state"
+    assert znode_paths.delete_topic_path("t") == "/admin/delete_topics/t"
+    assert znode_paths.topic_config_path("t") == "/config/topics/t"
+    assert znode_paths.broker_config_path(None) == "/config/brokers/<default>"
+    assert znode_paths.broker_config_path(1) == "/config/brokers/1"
+    assert znode_paths.acl_path("Topic", "a", prefixed=True) == "/kafka-acl-extended/prefixed/Topic/a"
+    assert znode_paths.acl_path("Topic", "a", prefixed=False) == "/kafka-acl/Topic/a"
     assert znodes.sequence_number("/config/changes/config_change_0000000012") == 12
     with pytest.raises(MalformedZNode):
         znodes.sequence_number("config_change_x")
 
 
 def test_parents_stand_before_their_children() -> None:
-    for paths in (znodes.PERSISTENT_PATHS, znodes.ACL_PERSISTENT_PATHS):
+    for paths in (znode_paths.PERSISTENT_PATHS, znode_paths.ACL_PERSISTENT_PATHS):
         for index, path in enumerate(paths):
             parent = path.rpartition("/")[0]
             assert not parent or parent in paths[:index]
@@ -289,16 +289,16 @@ def test_parents_stand_before_their_children() -> None:
     [("al ice/1*", "al%20ice%2F1%2A"), ("bob", "bob"), ("<default>", "<default>"), ("ü~-_.", "%C3%BC%7E-_."), ("", "")],
 )
 def test_names_of_users_are_sanitized_like_kafkas(name: str, component: str) -> None:
-    assert znodes.sanitize(name) == component
-    assert znodes.desanitize(component) == name
+    assert znode_paths.sanitize(name) == component
+    assert znode_paths.desanitize(component) == name
 
 
 def test_quota_entities() -> None:
-    assert znodes.quota_entity_path(user="a b", client_id="<default>") == "users/a%20b/clients/<default>"
-    assert znodes.quota_entity_path(client_id="c") == "clients/c"
-    assert znodes.quota_entity_path(ip="10.0.0.1") == "ips/10.0.0.1"
+    assert znode_paths.quota_entity_path(user="a b", client_id="<default>") == "users/a%20b/clients/<default>"
+    assert znode_paths.quota_entity_path(client_id="c") == "clients/c"
+    assert znode_paths.quota_entity_path(ip="10.0.0.1") == "ips/10.0.0.1"
     with pytest.raises(ValueError, match="quota"):
-        znodes.quota_entity_path()
+        znode_paths.quota_entity_path()
 
 
 def test_ids_are_version_four_and_begin_with_no_dash() -> None:

@@ -24,7 +24,8 @@ from kavka.config.broker import BrokerConfig
 from kavka.controller.decide.topic_plans import topic_name_error
 from kavka.errors import ErrorCode, RequestError, StorageError
 from kavka.model import BrokerId, TopicPartition
-from kavka.zookeeper.znodes import PartitionState, partition_state_path
+from kavka.zookeeper.znode_paths import partition_state_path
+from kavka.zookeeper.znodes import PartitionState
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.ends import Ends

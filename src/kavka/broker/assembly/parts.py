@@ -53,7 +53,8 @@ from kavka.model import BrokerId
 from kavka.replication.decide.lag_policy import lag_policy
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.replica_manager import ReplicaManager, ReplicaPorts
-from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, random_uuid
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY
+from kavka.zookeeper.znodes import random_uuid
 
 if TYPE_CHECKING:
     from kavka.broker.assembly.transaction_room import TransactionRoom

@@ -34,7 +34,7 @@ from kavka.config.broker import BrokerConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.replication.alter_partition_writer import AlterPartitionWriter, stores_isr_through_controller
 from kavka.replication.zookeeper_isr_writer import ZooKeeperIsrWriter
-from kavka.zookeeper.znodes import TOPICS_PATH
+from kavka.zookeeper.znode_paths import TOPICS_PATH
 
 if TYPE_CHECKING:
     from kavka.coordinator.groups.coordinator import GroupCoordinator

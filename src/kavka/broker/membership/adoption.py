@@ -85,16 +85,8 @@ from kavka.model import NO_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from kavka.records.batch import MAGIC
 from kavka.zookeeper.port import Create, Delete, NodeExists, NoNode, Operation, OutcomeUnknown, ZooKeeper
 from kavka.zookeeper.port import request_size_bytes as size_bytes
-from kavka.zookeeper.znodes import (
-    CLUSTER_ID_PATH,
-    TOPICS_PATH,
-    ClusterId,
-    MalformedZNode,
-    PartitionState,
-    TopicAssignment,
-    random_uuid,
-    topic_path,
-)
+from kavka.zookeeper.znode_paths import CLUSTER_ID_PATH, TOPICS_PATH, topic_path
+from kavka.zookeeper.znodes import ClusterId, MalformedZNode, PartitionState, TopicAssignment, random_uuid
 
 logger = Logger(__name__)
 

@@ -38,7 +38,8 @@ from kavka.log.decide.checkpoint import META_PROPERTIES, MalformedCheckpoint, pa
 from kavka.log.log_manager import parse_directory_name
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import NodeExists, NoNode, OutcomeUnknown, ZooKeeper
-from kavka.zookeeper.znodes import LOG_DIRECTORIES_PATH, LogDirectories, MalformedZNode, broker_path
+from kavka.zookeeper.znode_paths import LOG_DIRECTORIES_PATH, broker_path
+from kavka.zookeeper.znodes import LogDirectories, MalformedZNode
 
 MAX_ATTEMPTS: Final = 10
 """Tries of a write whose outcome stays unknown."""

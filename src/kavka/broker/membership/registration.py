@@ -24,18 +24,14 @@ from collections.abc import Collection, Sequence
 from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.zookeeper.port import BadVersion, Create, CreateMode, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     BROKER_SEQUENCE_PATH,
     CLUSTER_ID_PATH,
     CONTROLLER_PATH,
     PERSISTENT_PATHS,
-    BrokerRegistration,
-    ClusterId,
-    MalformedZNode,
     broker_path,
-    encode_uuid,
-    random_uuid,
 )
+from kavka.zookeeper.znodes import BrokerRegistration, ClusterId, MalformedZNode, encode_uuid, random_uuid
 
 logger = Logger(__name__)
 

@@ -30,7 +30,8 @@ from kavka.controller.decide.feature_levels import SupportedFeatures, levels_in_
 from kavka.errors import ZooKeeperError
 from kavka.logger import Logger
 from kavka.zookeeper.port import Event, NoNode, SessionEvent, SessionState, WatchEvent, ZooKeeper
-from kavka.zookeeper.znodes import BROKER_IDS_PATH, FEATURE_PATH, BrokerRegistration, FeatureNode, MalformedZNode
+from kavka.zookeeper.znode_paths import BROKER_IDS_PATH, FEATURE_PATH
+from kavka.zookeeper.znodes import BrokerRegistration, FeatureNode, MalformedZNode
 
 logger = Logger(__name__)
 

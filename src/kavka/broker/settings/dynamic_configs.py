@@ -26,21 +26,19 @@ from kavka.errors import ConfigError, ZooKeeperError
 from kavka.logger import Logger
 from kavka.model import BrokerId
 from kavka.zookeeper.port import ZooKeeper
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     BROKERS_ENTITY,
     CLIENT_METRICS_ENTITY,
     DEFAULT_ENTITY,
     GROUPS_ENTITY,
     TOPICS_ENTITY,
-    ConfigEntity,
-    MalformedZNode,
-    TopicAssignment,
     broker_config_path,
     escape,
     topic_config_path,
     topic_path,
     unescape,
 )
+from kavka.zookeeper.znodes import ConfigEntity, MalformedZNode, TopicAssignment
 
 logger = Logger(__name__)
 

@@ -20,7 +20,8 @@ import asyncio
 from kavka.errors import ErrorCode, RequestError, ZooKeeperError
 from kavka.model import BrokerId
 from kavka.zookeeper.port import BadVersion, NodeExists, NoNode, OutcomeUnknown, ZooKeeper
-from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_PATH, PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
+from kavka.zookeeper.znode_paths import PRODUCER_ID_BLOCK_PATH
+from kavka.zookeeper.znodes import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 
 MAX_ATTEMPTS = 10
 """Tries to reserve a block before a producer is told to come again."""

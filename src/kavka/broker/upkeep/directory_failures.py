@@ -23,7 +23,8 @@ from kavka.logger import Logger
 from kavka.model import BrokerId, TopicPartition
 from kavka.replication.replica_manager import ReplicaManager
 from kavka.zookeeper.port import CreateMode, ZooKeeper
-from kavka.zookeeper.znodes import LOG_DIR_EVENT_PREFIX, LOG_DIR_FAILURE, LogDirEvent
+from kavka.zookeeper.znode_paths import LOG_DIR_EVENT_PREFIX
+from kavka.zookeeper.znodes import LOG_DIR_FAILURE, LogDirEvent
 
 logger = Logger(__name__)
 

@@ -32,19 +32,16 @@ from kavka.controller.decide.election import Elected, elect_initial
 from kavka.errors import ConfigError, ErrorCode, RequestError
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Check, Create, Delete, Operation, SetData, request_size_bytes
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     CONTROLLER_EPOCH_PATH,
-    ConfigEntity,
-    PartitionState,
-    TopicAssignment,
     delete_topic_path,
     partition_path,
     partition_state_path,
-    random_uuid,
     topic_config_path,
     topic_partitions_path,
     topic_path,
 )
+from kavka.zookeeper.znodes import ConfigEntity, PartitionState, TopicAssignment, random_uuid
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """A directory of a partition is named <topic>-<partition> and renamed with a suffix, in 255 bytes at the most."""

@@ -38,7 +38,8 @@ from kavka.controller.orders.channels import ChannelLimits, OpenPeer
 from kavka.errors import ConnectionFailed, ConnectionRefused
 from kavka.model import BrokerId
 from kavka.zookeeper.port import Create, CreateMode, Delete, Operation, SetData
-from kavka.zookeeper.znodes import CONTROLLER_EPOCH_PATH, CONTROLLER_PATH, ControllerNode, encode_controller_epoch
+from kavka.zookeeper.znode_paths import CONTROLLER_EPOCH_PATH, CONTROLLER_PATH
+from kavka.zookeeper.znodes import ControllerNode, encode_controller_epoch
 
 REFUSALS: Final = 2
 """How often in a row a connection must be refused."""

@@ -35,7 +35,8 @@ from kavka.protocol.messages.alter_partition_request import PartitionData as Pro
 from kavka.protocol.messages.alter_partition_request import TopicData as ProposedTopic
 from kavka.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 from kavka.zookeeper.port import BadVersion, NoNode, OutcomeUnknown, SetData, Stat
-from kavka.zookeeper.znodes import RECOVERED, partition_state_path
+from kavka.zookeeper.znode_paths import partition_state_path
+from kavka.zookeeper.znodes import RECOVERED
 
 FIRST_VERSION_WITH_RECOVERY: Final = 1
 FIRST_VERSION_WITH_BROKER_EPOCHS: Final = 3

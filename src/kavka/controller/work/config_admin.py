@@ -34,16 +34,8 @@ from kavka.zookeeper.port import (
     WatchEvent,
     ZooKeeper,
 )
-from kavka.zookeeper.znodes import (
-    CONFIG_CHANGE_PREFIX,
-    CONFIG_CHANGES_PATH,
-    CONFIG_PATH,
-    ConfigChange,
-    ConfigEntity,
-    MalformedZNode,
-    entity_config_path,
-    sequence_number,
-)
+from kavka.zookeeper.znode_paths import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES_PATH, CONFIG_PATH, entity_config_path
+from kavka.zookeeper.znodes import ConfigChange, ConfigEntity, MalformedZNode, sequence_number
 
 MAX_CHANGE_ATTEMPTS: Final = 10
 """How often a change is decided anew because another one came first, before the client is asked to try again."""

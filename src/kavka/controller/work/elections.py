@@ -26,11 +26,8 @@ from kavka.decisions import Decision, DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Delete, NoNode, OutcomeUnknown
-from kavka.zookeeper.znodes import (
-    PREFERRED_REPLICA_ELECTION_PATH,
-    MalformedZNode,
-    PreferredReplicaElection,
-)
+from kavka.zookeeper.znode_paths import PREFERRED_REPLICA_ELECTION_PATH
+from kavka.zookeeper.znodes import MalformedZNode, PreferredReplicaElection
 
 MAX_WRITE_ATTEMPTS: Final = 5
 """How often the znode of the old tools is deleted anew because it changed meanwhile."""

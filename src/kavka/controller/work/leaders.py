@@ -31,13 +31,8 @@ from kavka.controller.term.controller_term import ControllerTerm
 from kavka.controller.term.input_recorder import EligibleReplicasKept
 from kavka.model import NO_LEADER, BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, Create, NodeExists, NoNode, Operation, OutcomeUnknown, SetData, Stat
-from kavka.zookeeper.znodes import (
-    MalformedZNode,
-    PartitionState,
-    partition_path,
-    partition_state_path,
-    topic_partitions_path,
-)
+from kavka.zookeeper.znode_paths import partition_path, partition_state_path, topic_partitions_path
+from kavka.zookeeper.znodes import MalformedZNode, PartitionState
 
 MAX_WRITE_ATTEMPTS: Final = 5
 """How often a decision is made anew because somebody else wrote meanwhile; the next event tries again after that."""

@@ -24,13 +24,8 @@ from kavka.controller.work.leaders import Leaders
 from kavka.logger import Logger
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Delete, NoNode
-from kavka.zookeeper.znodes import (
-    ISR_CHANGES_PATH,
-    LOG_DIR_EVENTS_PATH,
-    IsrChangeNotification,
-    LogDirEvent,
-    MalformedZNode,
-)
+from kavka.zookeeper.znode_paths import ISR_CHANGES_PATH, LOG_DIR_EVENTS_PATH
+from kavka.zookeeper.znodes import IsrChangeNotification, LogDirEvent, MalformedZNode
 
 logger = Logger(__name__)
 

@@ -52,14 +52,8 @@ from kavka.controller.work.submitted_reassignments import SubmittedReassignments
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import BadVersion, NoNode, OutcomeUnknown, SetData, Stat
-from kavka.zookeeper.znodes import (
-    REASSIGN_PARTITIONS_PATH,
-    TOPICS_PATH,
-    MalformedZNode,
-    TopicAssignment,
-    partition_state_path,
-    topic_path,
-)
+from kavka.zookeeper.znode_paths import REASSIGN_PARTITIONS_PATH, TOPICS_PATH, partition_state_path, topic_path
+from kavka.zookeeper.znodes import MalformedZNode, TopicAssignment
 
 MAX_WRITE_ATTEMPTS: Final = 5
 """How often an assignment is written anew because somebody else changed the topic's znode meanwhile."""

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 from kavka.controller.term.controller_term import ControllerTerm
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import BadVersion, Delete, NoNode, OutcomeUnknown, SetData
-from kavka.zookeeper.znodes import REASSIGN_PARTITIONS_PATH, MalformedZNode, ReassignPartitions
+from kavka.zookeeper.znode_paths import REASSIGN_PARTITIONS_PATH
+from kavka.zookeeper.znodes import MalformedZNode, ReassignPartitions
 
 MAX_WRITE_ATTEMPTS: Final = 5
 """How often the znode is written anew because somebody else changed it meanwhile."""

@@ -40,13 +40,8 @@ from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, ZooKeeperError
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import Create, NodeExists, OutcomeUnknown
-from kavka.zookeeper.znodes import (
-    PartitionState,
-    TopicAssignment,
-    delete_topic_path,
-    topic_config_path,
-    topic_path,
-)
+from kavka.zookeeper.znode_paths import delete_topic_path, topic_config_path, topic_path
+from kavka.zookeeper.znodes import PartitionState, TopicAssignment
 
 W = TypeVar("W")
 

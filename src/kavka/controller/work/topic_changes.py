@@ -29,15 +29,8 @@ from kavka.controller.work.topic_deletion import TopicDeletions
 from kavka.decisions import DecisionKind
 from kavka.model import TopicPartition
 from kavka.zookeeper.port import BadVersion, Delete, NoNode, SetData, Stat
-from kavka.zookeeper.znodes import (
-    DELETE_TOPICS_PATH,
-    TOPICS_PATH,
-    MalformedZNode,
-    TopicAssignment,
-    delete_topic_path,
-    random_uuid,
-    topic_path,
-)
+from kavka.zookeeper.znode_paths import DELETE_TOPICS_PATH, TOPICS_PATH, delete_topic_path, topic_path
+from kavka.zookeeper.znodes import MalformedZNode, TopicAssignment, random_uuid
 
 READS_AT_ONCE: Final = 1_000
 """Znodes that are asked for before the first answer came."""

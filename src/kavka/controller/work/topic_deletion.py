@@ -32,7 +32,7 @@ from kavka.controller.work.leaders import Leaders
 from kavka.decisions import Decision, DecisionKind
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.port import Delete, NoNode, NotEmpty, Operation, OutcomeUnknown
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     delete_topic_path,
     partition_path,
     partition_state_path,

@@ -26,7 +26,7 @@ from kavka.client.admin import ConfigChange, ConfigResource, ElectionType, NewTo
 from kavka.model import TopicPartition
 from kavka.simulator.faults.fault_group import FaultGroup
 from kavka.simulator.rules.transaction_rules import LEDGER
-from kavka.zookeeper.znodes import CONTROLLER_PATH
+from kavka.zookeeper.znode_paths import CONTROLLER_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kavka.model import NO_LEADER
 from kavka.simulator.rules.log_mirror import differ
-from kavka.zookeeper.znodes import DELETE_TOPICS_PATH
+from kavka.zookeeper.znode_paths import DELETE_TOPICS_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

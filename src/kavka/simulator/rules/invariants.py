@@ -49,17 +49,19 @@ from kavka.simulator.rules.rare_states import States
 from kavka.simulator.rules.replica_view import Look, Seen, Stored, View
 from kavka.simulator.rules.replica_view import Violation as Violation
 from kavka.simulator.rules.transaction_rules import LEDGER, TransactionRules
-from kavka.zookeeper.znodes import (
+from kavka.zookeeper.znode_paths import (
     CONTROLLER_EPOCH_PATH,
     CONTROLLER_PATH,
     TOPICS_PATH,
+    partition_state_path,
+    topic_path,
+)
+from kavka.zookeeper.znodes import (
     ControllerNode,
     MalformedZNode,
     PartitionState,
     TopicAssignment,
     decode_controller_epoch,
-    partition_state_path,
-    topic_path,
 )
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """The znode tree: sessions, nodes, versions. Decides what every ZooKeeper operation does.
 
-One znode is `node`'s, who watches what is `watches`', and who may do what is `access_control`'s. The tree knows no clock, disk, connection or random source: times and passwords come in as arguments, and what must be told
-or kept goes out by return value: an `Applied` holds the results, the `Transaction` to write to the log, and the
-watch notifications in the order in which they must be delivered.
+One znode is `node`'s, who watches what is `watches`', and who may do what is `access_control`'s. The tree knows no
+clock, disk, connection or random source: times and passwords come in as arguments, and what must be told or kept goes
+out by return value: an `Applied` holds the results, the `Transaction` to write to the log, and the watch notifications
+in the order in which they must be delivered.
 
 Live work and recovery are one path: a write is checked, then made by `_make_*`, and described as changes; `replay`
 makes the same changes from a log without checking.

@@ -34,7 +34,7 @@ from kavka.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker

@@ -14,7 +14,7 @@ from kavka.broker.api.configs.resources import ResourceType
 from kavka.errors import ErrorCode
 from kavka.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from kavka.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
-from kavka.zookeeper.znodes import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
+from kavka.zookeeper.znode_paths import CLIENT_METRICS_ENTITY, GROUPS_ENTITY
 
 if TYPE_CHECKING:
     from kavka.broker.api.configs.ports import ConfigsBroker
