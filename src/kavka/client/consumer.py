@@ -160,6 +160,9 @@ class Consumer:
         await consumer.subscribe(["orders"])
 
     and then `poll` or `async for record in consumer` returns records.
+
+    One class with many methods, because it is what applications hold: half of them are its interface, and the others
+    share the positions and buffers that a seek, a rebalance or an answer may change at any time (I1, I3).
     """
 
     def __init__(self, cluster: Cluster, settings: ConsumerSettings | None = None) -> None:

@@ -115,6 +115,8 @@ class Producer:
 
     async with Producer(cluster) as producer:
         delivery = await (await producer.send("orders", b"value", key=b"key"))
+
+    One class with many methods, because all of them work on the same queues: the module's opening says why.
     """
 
     def __init__(

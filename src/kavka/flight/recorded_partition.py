@@ -179,22 +179,18 @@ class RecordedPartition(Partition):
             refusal.decisions = ()
             raise
         finally:
-            self._told_ms[broker_id] = replica.last_fetch_ms
-            self._recording.fetch(
-                Fetch(
-                    self._number,
-                    broker_id,
-                    now_ms,
-                    fetch_offset,
-                    leader_end_offset,
-                    log_start_offset,
-                    broker_epoch,
-                    self.log.high_watermark,
-                    flags,
-                )
+            entry = Fetch(
+                self._number,
+                broker_id,
+                now_ms,
+                fetch_offset,
+                leader_end_offset,
+                log_start_offset,
+                broker_epoch,
+                self.log.high_watermark,
+                flags,
             )
-            if result is not None and result.proposal is not None:
-                self._tell_proposal(result.proposal)
+            self._tell_fetch(entry, replica, result)
         return result
 
     # -- the timer
@@ -332,6 +328,12 @@ class RecordedPartition(Partition):
 
     def _retell(self) -> None:
         self._told_ms = {replica.broker_id: replica.last_fetch_ms for replica in self.remote_replicas()}
+
+    def _tell_fetch(self, entry: Fetch, replica: RemoteReplica, result: FollowerFetchResult | None) -> None:
+        self._told_ms[replica.broker_id] = replica.last_fetch_ms
+        self._recording.fetch(entry)
+        if result is not None and result.proposal is not None:
+            self._tell_proposal(result.proposal)
 
     def _tell_check(self, now_ms: int, flags: int, *, only_raised: bool = False) -> None:
         log = self.log

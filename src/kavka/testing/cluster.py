@@ -38,15 +38,8 @@ from kavka.testing.zookeeper_thread import ZooKeeperThread
 from kavka.zookeeper.database import SyncPolicy
 from kavka.zookeeper.local import LocalZooKeeper
 from kavka.zookeeper.port import NoNode
-from kavka.zookeeper.znodes import (
-    CONTROLLER_PATH,
-    TOPICS_PATH,
-    ControllerNode,
-    PartitionState,
-    TopicAssignment,
-    partition_state_path,
-    topic_path,
-)
+from kavka.zookeeper.znode_paths import CONTROLLER_PATH, TOPICS_PATH, partition_state_path, topic_path
+from kavka.zookeeper.znodes import ControllerNode, PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
     from kavka.testing.async_cluster import AsyncCluster
@@ -96,6 +89,9 @@ class Cluster:
     brokers: the number of brokers. Their ids are 1, 2, 3, ...
     settings: Kafka's setting names to values, for all brokers. They override `DEFAULTS` and min(3, brokers) replicas.
     directory: where all data is kept. None means a temporary directory, which is removed at the end.
+
+    One class with many methods, because a test has one cluster in its hand: each fault that a test makes, and each
+    question that it asks, is a method.
     """
 
     def __init__(

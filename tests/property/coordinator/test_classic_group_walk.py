@@ -13,10 +13,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
     GroupLimits,
+    GroupState,
     JoinAnswer,
     JoinProtocol,
     JoinRequest,

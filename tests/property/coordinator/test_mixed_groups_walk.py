@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import encode_assignment
-from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
     GroupLimits,
+    GroupState,
     JoinAnswer,
     JoinProtocol,
     JoinRequest,

@@ -8,8 +8,7 @@ import uuid
 import pytest
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.groups.classic.decide.group import GroupState
-from kavka.coordinator.groups.classic.decide.membership import Leaver
+from kavka.coordinator.groups.classic.decide.membership import GroupState, Leaver
 from kavka.coordinator.groups.consumer.decide.heartbeat import HeartbeatAnswer
 from kavka.coordinator.groups.offsets.decide.commits import CommitRequest, OffsetToCommit
 from kavka.errors import ErrorCode, RequestError

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
     GroupLimits,
+    GroupState,
     JoinAnswer,
     JoinProtocol,
     JoinRequest,

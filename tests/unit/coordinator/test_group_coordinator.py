@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from kavka.coordinator.groups.classic.decide.group import GroupState
 from kavka.coordinator.groups.classic.decide.membership import (
     GroupLimits,
+    GroupState,
     JoinProtocol,
     JoinRequest,
     Leaver,

@@ -10,8 +10,7 @@ import asyncio
 import pytest
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import decode_assignment, encode_assignment
-from kavka.coordinator.groups.classic.decide.group import GroupState
-from kavka.coordinator.groups.classic.decide.membership import SyncRequest
+from kavka.coordinator.groups.classic.decide.membership import GroupState, SyncRequest
 from kavka.errors import ErrorCode, RequestError
 from tests.kit.group_case import GROUP, Case, subscription, told
 from tests.kit.virtual_time import in_virtual_time

@@ -23,9 +23,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
 from kavka.coordinator.groups.classic.decide.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
 from kavka.coordinator.groups.classic.decide.membership import (
     Effects,
+    GroupState,
     JoinAnswer,
     JoinRequest,
     Leaver,

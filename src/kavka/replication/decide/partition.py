@@ -89,7 +89,8 @@ _SURELY_NOT_STORED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTE
 
 
 class Partition:
-    """One hosted replica. `min_insync_replicas` follows the topic's configuration.
+    """One hosted replica. One class: appends, fetches, time and the controller move the same ISR and high watermark.
+    `min_insync_replicas` follows the topic's configuration.
 
     All `now_ms` of one partition come from one clock, which never jumps: lags are measured on it. `wall_ms` is the time
     that its log stamps records with and ages segments by, and nothing here is measured on it. With both from the wall

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.client.assignor import decode_assignment
-from kavka.coordinator.groups.classic.decide.group import GroupState
+from kavka.coordinator.groups.classic.decide.membership import GroupState
 from kavka.coordinator.groups.decide.records import GroupRecord, OffsetRecord, decode_record
 from kavka.coordinator.shared.decide.partitions import partition_for
 from kavka.errors import ErrorCode, RequestError

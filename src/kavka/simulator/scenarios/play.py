@@ -43,13 +43,8 @@ from kavka.simulator.scenarios.play_clients import PARTITION, Reader, Writer
 from kavka.simulator.scenarios.play_wire import Answer, Fetched, WireClient
 from kavka.simulator.world import SETTINGS as WORLD_SETTINGS
 from kavka.simulator.world import TOPIC, World
-from kavka.zookeeper.znodes import (
-    CONTROLLER_EPOCH_PATH,
-    CONTROLLER_PATH,
-    PartitionState,
-    broker_path,
-    decode_controller_epoch,
-)
+from kavka.zookeeper.znode_paths import CONTROLLER_EPOCH_PATH, CONTROLLER_PATH, broker_path
+from kavka.zookeeper.znodes import PartitionState, decode_controller_epoch
 
 OFFSETS: Final = TopicPartition("__consumer_offsets", 0)
 """The partition with the groups' offsets."""
@@ -75,7 +70,7 @@ class Unexpected(Exception):
 
 
 class Play:
-    """A running scenario. It has so many methods because each word of the scenarios is one."""
+    """A running scenario. One class with many methods, because each word of the scenarios is one of them."""
 
     def __init__(  # noqa: PLR0913 - each scenario names the one or two that it needs
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kavka.broker.api.security.authorized_operations import GROUP_OPERATIONS, GROUP_OPERATIONS_SINCE_4, NOT_ASKED
-from kavka.coordinator.groups.classic.decide.group import GroupState
+from kavka.coordinator.groups.classic.decide.membership import GroupState
 from kavka.errors import ErrorCode, RequestError
 from kavka.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kavka.protocol.messages.describe_groups_response import (

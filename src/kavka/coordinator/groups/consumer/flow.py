@@ -21,8 +21,15 @@ from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kavka.coordinator.groups.active_group_shard import ActiveGroupShard
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
-from kavka.coordinator.groups.classic.decide.membership import Effects, GroupLimits, JoinAnswer, JoinRequest, Leaver
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
+from kavka.coordinator.groups.classic.decide.membership import (
+    Effects,
+    GroupLimits,
+    GroupState,
+    JoinAnswer,
+    JoinRequest,
+    Leaver,
+)
 from kavka.coordinator.groups.consumer.decide.classic_members import decide_classic_join
 from kavka.coordinator.groups.consumer.decide.classic_members import decide_leave as decide_classic_leave
 from kavka.coordinator.groups.consumer.decide.group import (

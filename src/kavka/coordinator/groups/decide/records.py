@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
-from kavka.coordinator.groups.classic.decide.membership import JoinProtocol, Member, StoredGroup
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
+from kavka.coordinator.groups.classic.decide.membership import GroupState, JoinProtocol, Member, StoredGroup
 from kavka.coordinator.shared.decide.records import CoordinatorRecord, split_version, with_version
 from kavka.model import NO_EPOCH, LeaderEpoch, Offset
 from kavka.protocol.codec import decode, encode

@@ -17,8 +17,8 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kavka.coordinator.groups.classic.decide.group import ClassicGroup, GroupState
-from kavka.coordinator.groups.classic.decide.membership import Effects, GroupLimits
+from kavka.coordinator.groups.classic.decide.group import ClassicGroup
+from kavka.coordinator.groups.classic.decide.membership import Effects, GroupLimits, GroupState
 from kavka.coordinator.groups.consumer.decide.group import FIRST_COMMIT_VERSION, ConsumerGroup
 from kavka.coordinator.groups.consumer.decide.records import (
     ConsumerGroupRecord,

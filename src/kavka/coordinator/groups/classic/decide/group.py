@@ -30,8 +30,7 @@ members), 389 (size limit), 394 (member id first), 559 (protocol in answers), 80
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kavka.coordinator.groups.classic.decide.consumer_protocol import (
@@ -40,9 +39,11 @@ from kavka.coordinator.groups.classic.decide.consumer_protocol import (
     differ_in_topics,
 )
 from kavka.coordinator.groups.classic.decide.membership import (
+    MOVES,
     NO_MEMBER,
     Effects,
     GroupLimits,
+    GroupState,
     JoinAnswer,
     JoinedMember,
     JoinRequest,
@@ -57,25 +58,6 @@ from kavka.coordinator.groups.decide.rebalance import Causes, Rebalance, because
 from kavka.errors import ErrorCode, InvariantViolation, ProtocolViolation, RequestError
 
 
-class GroupState(Enum):
-    """States under the names that ListGroups and DescribeGroups give."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-_MOVES: Mapping[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
-    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.DEAD: frozenset({GroupState.EMPTY}),
-}
-
-
 class _Replacement(NamedTuple):
     """A static member that came back, while the record with its new id is on its way; `skips`: it can be told to leave
     the assignment as it is (KIP-814)."""
@@ -86,7 +68,7 @@ class _Replacement(NamedTuple):
 
 
 class ClassicGroup:
-    """One group. Every method that can move it takes `now_ms` and an `Effects` to add to."""
+    """One group. What can move it takes `now_ms` and an `Effects` to add to. One class: the opening says why."""
 
     def __init__(self, group_id: str, limits: GroupLimits, now_ms: int) -> None:
         self.group_id = group_id
@@ -797,7 +779,7 @@ class ClassicGroup:
         member.session_deadline_ms = now_ms + member.session_timeout_ms
 
     def _move(self, to: GroupState, now_ms: int) -> None:
-        if to not in _MOVES[self.state]:
+        if to not in MOVES[self.state]:
             raise InvariantViolation(f"group {self.group_id} cannot go from {self.state.value} to {to.value}")
         self.state = to
         self.state_since_ms = now_ms

@@ -1,4 +1,4 @@
-"""Membership: what members ask of a classic group, what they are answered, and what the group keeps of each.
+"""Membership: the states of a classic group, what members ask of it and are answered, and what it keeps of each.
 
 Values only. What follows from a request is decided in `group`.
 
@@ -9,13 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple
 
 from kavka.coordinator.groups.decide.rebalance import Rebalance
 from kavka.errors import ErrorCode, InvariantViolation
 
 NO_MEMBER = ""
 NO_GENERATION = -1
+
+
+class GroupState(Enum):
+    """States under the names that ListGroups and DescribeGroups give."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+MOVES: Final[Mapping[GroupState, frozenset[GroupState]]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset({GroupState.EMPTY}),
+}
+"""Which state may follow which."""
 
 
 class JoinProtocol(NamedTuple):
