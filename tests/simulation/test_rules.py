@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, StorageError
 from kavka.model import LeaderAndIsr, TopicPartition
 from kavka.protocol.api_keys import ApiKey
 from kavka.protocol.messages.alter_partition_request import (
@@ -174,6 +174,18 @@ def test_r4_logs_that_parted_are_compared_below_that(world: World) -> None:
 
     with broken("R4"):
         check(world, other)
+
+
+def test_r6_a_member_of_the_stored_isr_loses_committed_records_while_its_leaders_disk_fails(world: World) -> None:
+    member = followers(world)[0]
+    replica(world, leader(world)).log.failure = StorageError("/logs", "no such device")
+    log = replica(world, member).log
+    log.set_high_watermark(0)
+    check(world, member)
+    log.truncate_to(log.log_end_offset - 1, NOW_MS)
+
+    with broken("R6"):
+        check(world, member)
 
 
 def test_r11_a_log_is_cut_below_its_high_watermark(world: World) -> None:
