@@ -9,7 +9,7 @@ room must not decide anything about records, groups, topics or transactions.
     ports.py             what a host gives a broker
     ends.py              in which order parts end, at a stop and at an abort
     tasks.py             what runs beside requests; a task that fails halts the broker
-    listeners.py         joins a part that reports something with those that must hear of it
+    relay.py             joins a part that reports something with those that must hear of it
     local_requests.py    requests that the broker sends to itself
     following.py         fetchers, made when the first partition is to be followed
     group_room.py        the coordinator of groups; made late

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
-from kavka.broker.assembly.listeners import Listeners
+from kavka.broker.assembly.relay import Listeners
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
 from kavka.broker.assembly.tasks import Tasks
