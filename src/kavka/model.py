@@ -9,7 +9,7 @@ TopicName: TypeAlias = str
 Offset: TypeAlias = int
 """Position of a record in a partition's log, from 0; -1 where there is none."""
 LeaderEpoch: TypeAlias = int
-"""Number of a leader's reign over one partition, from 0; -1 where it is unknown."""
+"""Number of one leadership of one partition, from 0; -1 where it is unknown."""
 
 NO_OFFSET: Offset = -1
 NO_EPOCH: LeaderEpoch = -1

@@ -254,7 +254,7 @@ MUTANTS = [
         "KIP-903: who fetched before its restart is taken for in sync",
         (
             NO_FENCE,
-            Change(f"{PARTITION}._check_broker_epoch", "if standing is not None and", "if False and"),
+            Change(f"{PARTITION}._check_broker_epoch", "if status is not None and", "if False and"),
             Change(
                 "kavka.replication.decide.replica:RemoteReplica.is_eligible",
                 "return NO_BROKER_EPOCH in",

@@ -315,7 +315,7 @@ def test_r10_a_leader_proposes_who_has_not_caught_up(shrunk: World, monkeypatch:
     remote = partition.remote_replica(gone)
     assert remote is not None
     remote.reset(0, in_sync=False, keep_caught_up=False)
-    monkeypatch.setattr(type(remote), "is_eligible", lambda self, standing: True)
+    monkeypatch.setattr(type(remote), "is_eligible", lambda self, status: True)
     # The comparison that keeps it out is answered as if it had everything.
     monkeypatch.setattr(partition, "leader_epoch_start_offset", -1)
     known = remote.log_end_offset

@@ -347,7 +347,7 @@ class Controller:
     # --------------------------------------------------------------------------------------------------- election
 
     async def _elect(self) -> None:
-        if self.is_active and await self._holds_the_seat():
+        if self.is_active and await self._holds_controller_znode():
             return
         self._step_down("another broker may be the controller")
         for _ in range(MAX_ELECTION_ATTEMPTS):
@@ -383,7 +383,7 @@ class Controller:
             await self._begin(epoch + 1, raised.version)
             return
 
-    async def _holds_the_seat(self) -> bool:
+    async def _holds_controller_znode(self) -> bool:
         stat = await self._zookeeper.exists(CONTROLLER_PATH, watch=True)
         return stat is not None and stat.ephemeral_owner == self._zookeeper.session_id
 

@@ -55,7 +55,7 @@ from kavka.replication.decide.partition import ACKS_ALL, Partition
 from kavka.replication.decide.partition_results import PartitionRefusal
 from kavka.replication.decide.partition_rules import PartitionRules
 from kavka.replication.decide.partition_snapshot import PartitionSnapshot
-from kavka.replication.decide.replica import NO_BROKER_EPOCH, BrokerStanding
+from kavka.replication.decide.replica import NO_BROKER_EPOCH, BrokerStatus
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ PARTITION_KINDS: Final = (
 MAX_STATES: Final = 8
 """Of one partition, for one proposal: the controller judges it five times at the most."""
 FENCED_BY_PARTITION: Final = ("asked_epoch", "registered_epoch", "later_epoch")
-_STANDING: Final = BrokerStanding()
+_STATUS: Final = BrokerStatus()
 
 
 class Difference(NamedTuple):
@@ -107,8 +107,8 @@ class _LiveBrokers:
     def __init__(self) -> None:
         self.ids: frozenset[BrokerId] = frozenset()
 
-    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
-        return _STANDING if broker_id in self.ids else None
+    def status(self, broker_id: BrokerId) -> BrokerStatus | None:
+        return _STATUS if broker_id in self.ids else None
 
 
 class ReplayedPartition:
@@ -503,7 +503,7 @@ class _ControllerReplay:
         """With the states that the proposal was judged by: more than one, where somebody else wrote meanwhile."""
 
     def forget(self) -> None:
-        """Another reign, or a gap: nothing that was asked before is answered after it."""
+        """Another leader epoch, or a gap: nothing that was asked before is answered after it."""
         self._changes.clear()
         self._verdicts.clear()
 

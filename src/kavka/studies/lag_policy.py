@@ -530,7 +530,7 @@ def _batch(records: int) -> bytes:
 
 
 def _fill(log: UnifiedLog, records: int) -> None:
-    """Records of an earlier reign, all committed."""
+    """Records of an earlier leader epoch, all committed."""
     while log.log_end_offset < records:
         count = min(records - log.log_end_offset, FILL_RECORDS)
         log.append_as_leader(bytearray(_batch(count)), 0, 0)

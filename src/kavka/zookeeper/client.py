@@ -82,7 +82,6 @@ from kavka.zookeeper.port import (
     Delete,
     Event,
     Listener,
-    Listeners,
     NodeExists,
     NoNode,
     NoWatcher,
@@ -90,6 +89,7 @@ from kavka.zookeeper.port import (
     OperationResult,
     Rejected,
     SessionExpired,
+    SessionListeners,
     SetAcl,
     SetData,
     Stat,
@@ -117,7 +117,7 @@ class ZooKeeperClient:
         """For `connect` only."""
         self._session = ClientSession(network, servers.servers, settings, rng, self._on_event)
         self._chroot = servers.chroot
-        self._listeners = Listeners()
+        self._listeners = SessionListeners()
         self._renewing = asyncio.Lock()
 
     @classmethod

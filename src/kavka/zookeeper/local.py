@@ -42,13 +42,13 @@ from kavka.zookeeper.port import (
     Delete,
     Event,
     Listener,
-    Listeners,
     NoNode,
     Operation,
     OperationResult,
     Rejected,
     SessionEvent,
     SessionExpired,
+    SessionListeners,
     SessionState,
     SetAcl,
     SetData,
@@ -406,7 +406,7 @@ class LocalZooKeeper:
         self._session_id = 0
         self._expired = True
         self._closed = False
-        self._listeners = Listeners()
+        self._listeners = SessionListeners()
 
     @property
     def session_id(self) -> int:

@@ -307,7 +307,7 @@ Event: TypeAlias = WatchEvent | SessionEvent
 Listener: TypeAlias = Callable[[Event], None]
 
 
-class Listeners:
+class SessionListeners:
     """Who hears of the events of one session, in the order in which they subscribed. Both implementations have one."""
 
     def __init__(self) -> None:

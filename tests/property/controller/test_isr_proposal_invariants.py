@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.decide.isr_proposals import Accepted, Proposal, Refused, Unchanged, judge
+from kavka.controller.decide.isr_proposals import Accepted, Proposal, ProposalRefused, Unchanged, judge
 from kavka.model import BrokerId, TopicPartition
 from kavka.zookeeper.znodes import BrokerRegistration, PartitionState, TopicAssignment
 
@@ -57,7 +57,7 @@ def test_invariants_hold_whatever_is_proposed(
         before = context.states[T0]
         verdict = judge(proposal, context, version=version)
         match verdict:
-            case Refused():
+            case ProposalRefused():
                 continue
             case Unchanged(known):
                 assert known == before

@@ -14,10 +14,10 @@ from kavka.console.access.audit import Outcome
 from kavka.console.actions import action as actions
 from kavka.console.actions.action import (
     Action,
+    ActionRefused,
     Change,
     Field,
     Preview,
-    Refused,
     Values,
     carry_out,
     quoted,
@@ -114,25 +114,25 @@ class TestForms:
     def test_settings_are_lines_of_name_and_value(self) -> None:
         assert settings({"s": "a=1\r\n\r\n b = x=y \n"}, "s") == {"a": "1", "b": "x=y"}
         for wrong in ("a", "=1", "a=1\na=2"):
-            with pytest.raises(Refused):
+            with pytest.raises(ActionRefused):
                 settings({"s": wrong}, "s")
 
     @pytest.mark.parametrize("said", ["", "x", "1.5", "-1", "11", "9" * 30, "٣٣٣"])
     def test_a_number_is_within_its_range(self, said: str) -> None:
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             whole({"n": said}, "n", "it", least=0, most=10)
 
     def test_what_is_typed_becomes_bytes(self) -> None:
         assert as_bytes("é\r\n", "text") == "é\n".encode()
         for said, form in (("{", "json"), ("0g", "hex"), ("=", "base64"), ("x", "bits")):
-            with pytest.raises(Refused):
+            with pytest.raises(ActionRefused):
                 as_bytes(said, form)
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             headers_of("\n".join(f"n{number}: v" for number in range(101)))
 
     @pytest.mark.parametrize("said", ["yesterday", "2026-13-01", "9" * 40, "-1"])
     def test_what_is_no_time_is_refused(self, said: str) -> None:
-        with pytest.raises(Refused):
+        with pytest.raises(ActionRefused):
             time_ms(said)
 
     def test_a_field_of_json_is_compared_as_it_reads(self) -> None:
@@ -171,5 +171,5 @@ class TestOffsets:
         assert self.target(Way.SHIFT, number=-500) == (10, -450)
 
     def test_what_was_never_committed_cannot_be_shifted(self) -> None:
-        with pytest.raises(Refused, match="no committed offset"):
+        with pytest.raises(ActionRefused, match="no committed offset"):
             self.target(Way.SHIFT, committed=None, number=1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kavka.controller.decide.context import ControllerContext, KnownState, KnownTopic, LiveBroker
-from kavka.controller.decide.isr_proposals import Accepted, Proposal, Refused, Unchanged, Verdict, judge
+from kavka.controller.decide.isr_proposals import Accepted, Proposal, ProposalRefused, Unchanged, Verdict, judge
 from kavka.controller.decide.topic_plans import TopicRequest
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode
@@ -58,7 +58,7 @@ def proposal(
 
 
 def code(verdict: Verdict) -> ErrorCode:
-    return verdict.code if isinstance(verdict, Refused) else ErrorCode.NONE
+    return verdict.code if isinstance(verdict, ProposalRefused) else ErrorCode.NONE
 
 
 def test_an_expansion_and_a_shrink_are_accepted_in_the_leaders_epoch() -> None:

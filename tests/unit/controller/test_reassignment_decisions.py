@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kavka.controller.decide.election import Elected, PartitionChange
 from kavka.controller.decide.reassignment import (
-    Refused,
+    ReassignmentRefused,
     ReplicaAssignment,
     Step,
     assigned,
@@ -125,5 +125,5 @@ def test_what_would_leave_nobody_in_sync_or_nobody_to_lead_is_refused(
     keep: tuple[int, ...], before: PartitionState, live: tuple[int, ...]
 ) -> None:
     result = settle(ids(*keep), before, ids(*live), 9)
-    assert isinstance(result, Refused)
+    assert isinstance(result, ReassignmentRefused)
     assert result.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -19,7 +19,7 @@ from kavka.replication.decide.partition_results import (
     PartitionRefusal,
 )
 from kavka.replication.decide.partition_rules import PartitionRules
-from kavka.replication.decide.replica import BrokerStanding
+from kavka.replication.decide.replica import BrokerStatus
 from tests.unit.log.log_support import NOW_MS, PARTITION, batch, new_log
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -31,10 +31,10 @@ class Brokers:
     """Who is alive, as metadata would say."""
 
     def __init__(self, *alive: BrokerId) -> None:
-        self.standings = {broker_id: BrokerStanding() for broker_id in alive}
+        self.statuses = {broker_id: BrokerStatus() for broker_id in alive}
 
-    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
-        return self.standings.get(broker_id)
+    def status(self, broker_id: BrokerId) -> BrokerStatus | None:
+        return self.statuses.get(broker_id)
 
 
 class NotedPartition(Partition):

@@ -13,7 +13,7 @@ from kavka.model import LeaderAndIsr
 from kavka.replication.decide.isr import CommittedIsr, PendingExpand, PendingShrink
 from kavka.replication.decide.partition import REFUSED_PROPOSAL_PAUSE_MS
 from kavka.replication.decide.refusals import MAX_RECORD_INTERVAL_MS, RECORD_INTERVAL_MS
-from kavka.replication.decide.replica import BrokerStanding
+from kavka.replication.decide.replica import BrokerStatus
 from tests.unit.replication.replication_support import LAG_MS, A, B, C, D, Replica
 
 
@@ -108,7 +108,7 @@ def test_s16_an_answer_that_shows_what_was_stored_ends_a_stale_version(tmp_path:
     assert again.partition_epoch == 7
 
 
-def test_s16_an_answer_that_shows_another_leader_ends_the_reign(tmp_path: Path) -> None:
+def test_s16_an_answer_that_shows_another_leader_ends_the_leadership(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     replica.lead([A, B])
     replica.fetch(B)
@@ -198,7 +198,7 @@ def test_s17_there_is_one_proposal_in_flight_and_an_answer_to_another_changes_no
     assert replica.partition.wants(second)
 
 
-def test_s17_a_new_reign_does_not_wait_for_the_answers_of_the_old_one(tmp_path: Path) -> None:
+def test_s17_a_new_leader_epoch_does_not_wait_for_the_answers_of_the_old_one(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     replica.lead([A, B])
     replica.fetch(B)
@@ -214,7 +214,7 @@ def test_s17_a_new_reign_does_not_wait_for_the_answers_of_the_old_one(tmp_path: 
 def test_s18_a_follower_that_fetched_in_a_former_life_does_not_join(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     replica.lead([A, B])
-    replica.brokers.standings[C] = BrokerStanding(broker_epoch=20)
+    replica.brokers.statuses[C] = BrokerStatus(broker_epoch=20)
     with pytest.raises(RequestError) as fenced:
         replica.fetch(C, broker_epoch=10)
     assert fenced.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -223,7 +223,7 @@ def test_s18_a_follower_that_fetched_in_a_former_life_does_not_join(tmp_path: Pa
     assert remote is not None
     assert remote.log_end_offset == -1
     # It is back, and its registration is known here only later.
-    replica.brokers.standings[C] = BrokerStanding(broker_epoch=20)
+    replica.brokers.statuses[C] = BrokerStatus(broker_epoch=20)
     assert replica.fetch(C, broker_epoch=30).proposal is None
     proposal = replica.fetch(C, broker_epoch=20).proposal
     assert proposal is not None
@@ -259,17 +259,17 @@ def test_s19_what_was_fetched_in_an_earlier_leader_epoch_commits_nothing(tmp_pat
     assert replica.high_watermark == 2
 
 
-@pytest.mark.parametrize("standing", [None, BrokerStanding(is_shutting_down=True)], ids=["dead", "shutting down"])
+@pytest.mark.parametrize("status", [None, BrokerStatus(is_shutting_down=True)], ids=["dead", "shutting down"])
 def test_s20_who_is_leaving_neither_joins_nor_holds_the_high_watermark(
-    tmp_path: Path, standing: BrokerStanding | None
+    tmp_path: Path, status: BrokerStatus | None
 ) -> None:
     replica = Replica(tmp_path)
     replica.lead([A, B])
     replica.fetch(B)
-    if standing is None:
-        del replica.brokers.standings[C]
+    if status is None:
+        del replica.brokers.statuses[C]
     else:
-        replica.brokers.standings[C] = standing
+        replica.brokers.statuses[C] = status
     assert replica.fetch(C).proposal is None
     replica.append(2)
     replica.fetch(B)

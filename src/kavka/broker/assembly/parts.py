@@ -2,7 +2,7 @@
 
 Decides nothing. `new_base` makes what is needed before anything is read; `join` makes all the rest, once the logs are
 open. Nothing here waits and nothing starts. Late parts (`broker/late.py`) are made with their first use. Where a part
-must be made before one that it reports to, `Listeners` join them.
+must be made before one that it reports to, a `Relay` joins them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kavka.broker.assembly.broker import Broker, Inner
 from kavka.broker.assembly.ends import Ends, Stage
 from kavka.broker.assembly.following import Following
-from kavka.broker.assembly.relay import Listeners
 from kavka.broker.assembly.local_requests import LocalRequests
 from kavka.broker.assembly.ports import Ports
+from kavka.broker.assembly.relay import Relay
 from kavka.broker.assembly.tasks import Tasks
 from kavka.broker.decisions.decision_log import DecisionLog, Ring
 from kavka.broker.decisions.decision_topic import ReplicatedDecisionTopic
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kavka.replication.fetcher_manager import FetcherManager
 
 STOP_PATIENCE_S: Final = 3.0
-"""How long a broker that stops waits for ZooKeeper to take the controller's seat and the session back."""
+"""How long a broker that stops waits for ZooKeeper to end its term as the controller, and the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class Base:
     tasks: Tasks
     throttles: Throttles
     configs: DynamicConfigs
-    on_topic_config: Listeners[str]
-    on_broker_config: Listeners[BrokerConfig]
-    on_storage_error: Listeners[StorageError]
-    record: Listeners[Decision]
+    on_topic_config: Relay[str]
+    on_broker_config: Relay[BrokerConfig]
+    on_storage_error: Relay[StorageError]
+    record: Relay[Decision]
 
     async def open_peer(self, host: str, port: int, connect_timeout_ms: int) -> PeerConnection:
         """A connection to another broker."""
@@ -145,8 +145,8 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
     broker_id = BrokerId(config.broker_id)
     tasks = Tasks(ports.halt)
     throttles = Throttles(broker_id, config, now_ms=lambda: int(loop.time() * 1000))
-    on_topic_config = Listeners[str]()
-    on_broker_config = Listeners[BrokerConfig]()
+    on_topic_config = Relay[str]()
+    on_broker_config = Relay[BrokerConfig]()
     configs = DynamicConfigs(
         ports.zookeeper,
         config,
@@ -170,8 +170,8 @@ def new_base(config: BrokerConfig, ports: Ports, ends: Ends) -> Base:
         configs,
         on_topic_config,
         on_broker_config,
-        Listeners(),
-        Listeners(),
+        Relay(),
+        Relay(),
     )
 
 
@@ -579,7 +579,7 @@ def _new_decision_topic(base: Base, serving: Serving, creation: TopicCreation) -
 
 def _new_decision_log(base: Base, topic: ReplicatedDecisionTopic, recorder: FlightRecorder | None) -> DecisionLog:
     config, ports = base.config, base.ports
-    on_decision = Listeners[Decision]()
+    on_decision = Relay[Decision]()
     if recorder is not None:
         on_decision.add(recorder.on_decision)
     on_decision.add(ports.on_decision)

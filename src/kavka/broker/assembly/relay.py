@@ -1,4 +1,4 @@
-"""Listeners: joins a part that reports something with the parts that must hear of it, where it is made before them."""
+"""Relay: joins a part that reports something with the parts that must hear of it, where it is made before them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Listeners(Generic[T]):
+class Relay(Generic[T]):
     """Called with a value, it calls who was added, in that order."""
 
     def __init__(self) -> None:

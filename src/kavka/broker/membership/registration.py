@@ -8,8 +8,8 @@ Flows on the ZooKeeper port only. A write whose outcome is unknown is read back 
     I3  an id that was generated is no other broker's
     I4  the znode of a former session of this very process is removed, not waited for (KAFKA-7165); so is that of the
         process that had this broker's log directories in the same place, if it told clients the same addresses: who
-        holds the lock of the directories and listens on these ports knows that it is dead. With the znode goes its
-        seat as the controller
+        holds the lock of the directories and listens on these ports knows that it is dead. If it was the controller,
+        its controller znode goes, too
 
 Source: Kafka's KafkaZkClient.registerBroker, createOrGetClusterId and generateBrokerSequenceId. Kafka refuses at once
 in the place of I2, and whoever restarts a killed broker restarts it until the session is over.

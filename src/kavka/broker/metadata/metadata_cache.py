@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.model import NO_LEADER, BrokerId, LeaderAndIsr
-from kavka.replication.decide.replica import BrokerStanding
+from kavka.replication.decide.replica import BrokerStatus
 
 NO_TOPIC_ID = uuid.UUID(int=0)
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 """Topics that only the broker itself writes."""
-_ALIVE = BrokerStanding()
+_ALIVE = BrokerStatus()
 
 
 class Endpoint(NamedTuple):
@@ -97,8 +97,8 @@ class MetadataCache:
         broker = self._brokers.get(broker_id)
         return None if broker is None else broker.rack
 
-    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
-        """How the broker stands, None where it is not alive.
+    def status(self, broker_id: BrokerId) -> BrokerStatus | None:
+        """The broker's status, None where it is not alive.
 
         Neither its epoch nor that it is about to stop is in UpdateMetadata: the controller, which knows both, looks at
         them when it is asked for an ISR with that broker.

@@ -95,7 +95,7 @@ class Result(NamedTuple):
     remark: str = ""
 
 
-class Refused(ValueError):
+class ActionRefused(ValueError):
     """The form asks for what cannot be; the message says what and what to do. Nothing was done."""
 
 
@@ -109,11 +109,11 @@ class Action(ABC):
 
     @abstractmethod
     async def fields(self, watch: ClusterWatch, values: Values) -> Sequence[Field]:
-        """The form, filled with `values` where they are given. Raises Refused, KavkaError."""
+        """The form, filled with `values` where they are given. Raises ActionRefused, KavkaError."""
 
     @abstractmethod
     async def preview(self, watch: ClusterWatch, values: Values) -> Preview:
-        """What these values would do now. Raises Refused, KavkaError."""
+        """What these values would do now. Raises ActionRefused, KavkaError."""
 
     @abstractmethod
     async def execute(self, watch: ClusterWatch, values: Values) -> None:
@@ -142,7 +142,7 @@ async def carry_out(action: Action, watch: ClusterWatch, values: Values) -> Resu
     except RequestError as refused:
         outcome = Outcome.UNKNOWN if action.is_ambiguous(refused) else Outcome.REJECTED
         remark = f"{refused.code.name}: {refused}"
-    except Refused as refused:
+    except ActionRefused as refused:
         outcome, remark = Outcome.REJECTED, str(refused)
     except (ConnectionFailed, TimeoutError) as lost:
         outcome, remark = Outcome.UNKNOWN, str(lost) or f"no answer within {TIMEOUT_S:g} s"
@@ -155,7 +155,7 @@ async def _now(looking: Awaitable[str]) -> str:
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
             return await looking
-    except (KavkaError, Refused, TimeoutError) as problem:
+    except (KavkaError, ActionRefused, TimeoutError) as problem:
         return f"not known: {problem or 'the cluster does not answer'}"
 
 
@@ -163,32 +163,32 @@ async def _now(looking: Awaitable[str]) -> str:
 
 
 def text(values: Values, name: str, what: str) -> str:
-    """A field that has to be there. Raises Refused."""
+    """A field that has to be there. Raises ActionRefused."""
     found = values.get(name, "").strip()
     if not found:
-        raise Refused(f"{what} is missing")
+        raise ActionRefused(f"{what} is missing")
     return found
 
 
 def whole(values: Values, name: str, what: str, *, least: int = 0, most: int = 2**31 - 1) -> int:
-    """A number that has to be there. Raises Refused."""
+    """A number that has to be there. Raises ActionRefused."""
     found = text(values, name, what)
     if not found.lstrip("-").isdecimal() or len(found) > 20 or not least <= int(found) <= most:
-        raise Refused(f"{what} is {found[:40]!r}: a number from {least} to {most} is needed")
+        raise ActionRefused(f"{what} is {found[:40]!r}: a number from {least} to {most} is needed")
     return int(found)
 
 
 def settings(values: Values, name: str) -> dict[str, str]:
-    """name=value lines. Raises Refused."""
+    """name=value lines. Raises ActionRefused."""
     found: dict[str, str] = {}
     for line in values.get(name, "").splitlines():
         if not line.strip():
             continue
         setting, equals, value = line.partition("=")
         if not equals or not setting.strip():
-            raise Refused(f"{line[:80]!r} is not name=value")
+            raise ActionRefused(f"{line[:80]!r} is not name=value")
         if setting.strip() in found:
-            raise Refused(f"{setting.strip()} is given twice")
+            raise ActionRefused(f"{setting.strip()} is given twice")
         found[setting.strip()] = value.strip()
     return found
 

@@ -17,7 +17,18 @@ from urllib.parse import quote
 
 from kavka.client.group_admin import NO_MEMBERS, GroupAdmin
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
-from kavka.console.actions.action import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
+from kavka.console.actions.action import (
+    Action,
+    ActionRefused,
+    Change,
+    Field,
+    Preview,
+    Values,
+    Warned,
+    quoted,
+    text,
+    whole,
+)
 from kavka.errors import ErrorCode, RequestError
 from kavka.model import TopicPartition
 from kavka.observe.health.report import Statement
@@ -63,7 +74,7 @@ def targets(
     at_time: Mapping[TopicPartition, int] | None = None,
 ) -> list[Target]:
     """number: the offset, or by how much to shift. at_time: the first offset at the time, where there is one. Raises
-    Refused where a partition without a committed offset is to be shifted."""
+    ActionRefused where a partition without a committed offset is to be shifted."""
     found = []
     for place, (was, start, end) in places.items():
         match way:
@@ -75,7 +86,7 @@ def targets(
                 wanted = number
             case Way.SHIFT:
                 if was is None:
-                    raise Refused(f"{place} has no committed offset to shift")
+                    raise ActionRefused(f"{place} has no committed offset to shift")
                 wanted = was + number
             case Way.TIME:
                 wanted = (at_time or {}).get(place, end)
@@ -112,7 +123,7 @@ class ResetOffsets(Action):
         found = await self._targets(watch, values)
         rows = [_row(each) for each in found if each.committed != each.wanted]
         if not rows:
-            raise Refused("nothing changes: the group has committed these offsets already")
+            raise ActionRefused("nothing changes: the group has committed these offsets already")
         again = sum(max((each.committed or each.wanted) - each.wanted, 0) for each in found)
         over = sum(max(each.wanted - each.committed, 0) for each in found if each.committed is not None)
         warnings = []
@@ -162,7 +173,7 @@ class ResetOffsets(Action):
         admin = GroupAdmin(watch.cluster)
         state = (await admin.describe(group)).state
         if state not in NO_MEMBERS:
-            raise Refused(f"the group is {state}: its members would commit over it. Stop its consumers first")
+            raise ActionRefused(f"the group is {state}: its members would commit over it. Stop its consumers first")
         committed = {place: at.offset for place, at in (await admin.offsets(group)).items()}
         places = await self._places(watch, values, committed)
         starts = {
@@ -175,7 +186,7 @@ class ResetOffsets(Action):
         try:
             way = Way(values.get("way", ""))
         except ValueError:
-            raise Refused("where are the offsets to be set to?") from None
+            raise ActionRefused("where are the offsets to be set to?") from None
         number, at_time = 0, None
         if way in (Way.OFFSET, Way.SHIFT):
             least = 0 if way is Way.OFFSET else -(2**63)
@@ -193,18 +204,18 @@ class ResetOffsets(Action):
         name = values.get("topic", "").strip()
         if not name:
             if not committed:
-                raise Refused("the group has committed nothing: name a topic")
+                raise ActionRefused("the group has committed nothing: name a topic")
             return sorted(committed)
         try:
             topic = await watch.cluster.topic(name)
         except RequestError as refused:
-            raise Refused(f"there is no topic {name[:250]}") from refused
+            raise ActionRefused(f"there is no topic {name[:250]}") from refused
         places = [TopicPartition(name, each.partition) for each in topic.partitions]
         if values.get("partition"):
             number = whole(values, "partition", "the partition")
             places = [place for place in places if place.partition == number]
             if not places:
-                raise Refused(f"{name} has no partition {number}")
+                raise ActionRefused(f"{name} has no partition {number}")
         return places
 
     def _commands(self, watch: ClusterWatch, values: Values) -> tuple[str, ...]:
@@ -237,10 +248,10 @@ class DeleteGroup(Action):
         admin = GroupAdmin(watch.cluster)
         state = (await admin.describe(group)).state
         if state not in NO_MEMBERS:
-            raise Refused(f"the group is {state}: it has members. Stop its consumers first")
+            raise ActionRefused(f"the group is {state}: it has members. Stop its consumers first")
         committed = {str(place): str(at.offset) for place, at in sorted((await admin.offsets(group)).items())}
         if state == "Dead" and not committed:
-            raise Refused(f"there is no group {group[:250]}")
+            raise ActionRefused(f"there is no group {group[:250]}")
         rows = [Change(place, offset, "") for place, offset in committed.items()]
         text_ = "Its committed offsets are lost. If it comes back, it starts where auto.offset.reset says."
         return Preview(
@@ -272,7 +283,7 @@ class DeleteGroup(Action):
 
 
 def time_ms(said: str) -> int:
-    """ISO 8601 with a zone, or milliseconds since 1970. Raises Refused.
+    """ISO 8601 with a zone, or milliseconds since 1970. Raises ActionRefused.
 
     >>> time_ms("1970-01-01T00:00:01+00:00"), time_ms("1970-01-01T00:00:01Z"), time_ms("12345678")
     (1000, 1000, 12345678)
@@ -285,7 +296,7 @@ def time_ms(said: str) -> int:
             int(moment.timestamp() * 1000) if moment.tzinfo is not None else int(moment.astimezone().timestamp() * 1000)
         )
     except (ValueError, OverflowError, OSError) as problem:
-        raise Refused(f"{said[:60]!r} is not a time: write it like 2026-11-21T10:00:00+00:00") from problem
+        raise ActionRefused(f"{said[:60]!r} is not a time: write it like 2026-11-21T10:00:00+00:00") from problem
 
 
 def _row(target: Target) -> Change:

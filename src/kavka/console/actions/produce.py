@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING
 from kavka.client.partitioner import partition_for_key
 from kavka.client.producer import Producer
 from kavka.client.settings import ProducerSettings
-from kavka.console.actions.action import Action, Change, Field, Preview, Refused, Values, Warned, quoted, text, whole
+from kavka.console.actions.action import (
+    Action,
+    ActionRefused,
+    Change,
+    Field,
+    Preview,
+    Values,
+    Warned,
+    quoted,
+    text,
+    whole,
+)
 from kavka.console.messages.decoding import decode
 from kavka.errors import ErrorCode, RequestError
 from kavka.observe.health.report import Statement
@@ -118,14 +129,14 @@ class Produce(Action):
             return len((await watch.cluster.topic(name)).partitions)
         except RequestError as refused:
             if refused.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
-                raise Refused(f"there is no topic {name[:250]}") from refused
+                raise ActionRefused(f"there is no topic {name[:250]}") from refused
             raise
 
     def _record(self, values: Values) -> tuple[bytes | None, bytes | None, list[Header]]:
         key = values.get("key", "")
         value = None if values.get("tombstone") else as_bytes(values.get("value", ""), values.get("value_form", "text"))
         if value is None and not key:
-            raise Refused("a tombstone needs the key that it stands for")
+            raise ActionRefused("a tombstone needs the key that it stands for")
         return (
             as_bytes(key, values.get("key_form", "text")) if key else None,
             value,
@@ -139,7 +150,7 @@ class Produce(Action):
 
 
 def as_bytes(said: str, form: str) -> bytes:
-    """What was typed. A browser sends lines ended by CRLF; they become LF. Raises Refused.
+    """What was typed. A browser sends lines ended by CRLF; they become LF. Raises ActionRefused.
 
     >>> as_bytes("00 ff", "hex"), as_bytes("AP8=", "base64"), as_bytes("a\\r\\nb", "text")
     (b'\\x00\\xff', b'\\x00\\xff', b'a\\nb')
@@ -152,28 +163,28 @@ def as_bytes(said: str, form: str) -> bytes:
             try:
                 json.loads(said)
             except json.JSONDecodeError as problem:
-                raise Refused(
+                raise ActionRefused(
                     f"this is not valid JSON from line {problem.lineno}, column {problem.colno} on"
                 ) from problem
             except (ValueError, RecursionError) as problem:
-                raise Refused(f"this is not valid JSON: {problem}") from problem
+                raise ActionRefused(f"this is not valid JSON: {problem}") from problem
             return said.encode("utf-8", "surrogatepass")
         case "hex":
             try:
                 return bytes.fromhex(said)
             except ValueError as problem:
-                raise Refused(f"this is not valid hex: {problem}") from problem
+                raise ActionRefused(f"this is not valid hex: {problem}") from problem
         case "base64":
             try:
                 return base64.b64decode("".join(said.split()), validate=True)
             except (binascii.Error, ValueError) as problem:
-                raise Refused(f"this is not valid base64: {problem}") from problem
+                raise ActionRefused(f"this is not valid base64: {problem}") from problem
         case _:
-            raise Refused(f"{form[:20]!r} is not a form: choose one of {', '.join(FORMS)}")
+            raise ActionRefused(f"{form[:20]!r} is not a form: choose one of {', '.join(FORMS)}")
 
 
 def headers_of(said: str) -> list[Header]:
-    """name: value lines. Raises Refused.
+    """name: value lines. Raises ActionRefused.
 
     >>> headers_of("trace: 1:2\\nempty:")
     [('trace', b'1:2'), ('empty', b'')]
@@ -184,8 +195,8 @@ def headers_of(said: str) -> list[Header]:
             continue
         name, colon, value = line.partition(":")
         if not colon or not name.strip():
-            raise Refused(f"{line[:80]!r} is not name: value")
+            raise ActionRefused(f"{line[:80]!r} is not name: value")
         found.append((name.strip(), value.strip().encode("utf-8", "surrogatepass")))
     if len(found) > MOST_HEADERS:
-        raise Refused(f"at most {MOST_HEADERS} headers")
+        raise ActionRefused(f"at most {MOST_HEADERS} headers")
     return found

@@ -22,10 +22,10 @@ from kavka.client.admin import (
 from kavka.client.offsets import EARLIEST, LATEST, list_offsets
 from kavka.console.actions.action import (
     Action,
+    ActionRefused,
     Change,
     Field,
     Preview,
-    Refused,
     Values,
     Warned,
     quoted,
@@ -74,7 +74,7 @@ class CreateTopic(Action):
         admin = Admin(watch.cluster)
         failures = await admin.create_topics([topic], validate_only=True)
         for error in failures.values():
-            raise Refused(f"{error.code.name}: {error}")
+            raise ActionRefused(f"{error.code.name}: {error}")
         options = [f"--partitions {topic.partition_count}"] if topic.partition_count > 0 else []
         options += [f"--replicas {topic.replication_factor}"] if topic.replication_factor > 0 else []
         own = [*options, *(f"--set {quoted(f'{name}={value}')}" for name, value in topic.configs.items())]
@@ -167,13 +167,13 @@ class AlterConfig(Action):
         entries = await self._entries(watch, resource)
         changes = self._changes(values, entries)
         if not changes:
-            raise Refused("nothing changes: these are the settings that it has")
+            raise ActionRefused("nothing changes: these are the settings that it has")
         if any(change.name not in {entry.name for entry in entries} for change in changes):
             unknown = [change.name for change in changes if change.name not in {entry.name for entry in entries}]
-            raise Refused(f"there is no setting {', '.join(unknown[:5])}")
+            raise ActionRefused(f"there is no setting {', '.join(unknown[:5])}")
         failures = await Admin(watch.cluster).alter_configs({resource: changes}, validate_only=True)
         for error in failures.values():
-            raise Refused(f"{error.code.name}: {error}")
+            raise ActionRefused(f"{error.code.name}: {error}")
         now = {entry.name: entry for entry in entries}
         rows = []
         for change in changes:
@@ -215,9 +215,9 @@ class AlterConfig(Action):
             return ConfigResource(ResourceType.TOPIC, values["topic"])
         broker = values.get("broker", "")
         if broker and not broker.isdecimal() and broker != "all":
-            raise Refused(f"{broker[:40]!r} is not a broker")
+            raise ActionRefused(f"{broker[:40]!r} is not a broker")
         if not broker:
-            raise Refused("settings of which topic or broker?")
+            raise ActionRefused("settings of which topic or broker?")
         return ConfigResource(ResourceType.BROKER, "" if broker == "all" else broker)
 
     async def _entries(self, watch: ClusterWatch, resource: ConfigResource) -> list[ConfigEntry]:
@@ -280,10 +280,10 @@ class AddPartitions(Action):
         topic = await _topic(watch, values)
         count = whole(values, "count", "the number of partitions", least=1, most=MOST_PARTITIONS)
         if count <= len(topic.partitions):
-            raise Refused(f"{topic.name} has {len(topic.partitions)} partitions already; there can only be more")
+            raise ActionRefused(f"{topic.name} has {len(topic.partitions)} partitions already; there can only be more")
         failures = await Admin(watch.cluster).create_partitions({topic.name: count}, validate_only=True)
         for error in failures.values():
-            raise Refused(f"{error.code.name}: {error}")
+            raise ActionRefused(f"{error.code.name}: {error}")
         name = quoted(topic.name)
         text_ = (
             "Keys map to other partitions from then on. Records of one key are no longer in order across the change."
@@ -394,12 +394,12 @@ class DeleteRecords(Action):
             start, end = starts[partition].offset, ends[partition].offset
             until = end if offset == UP_TO_HIGH_WATERMARK else offset
             if until > end:
-                raise Refused(f"{partition} ends at {end}: nothing can be deleted before {until}")
+                raise ActionRefused(f"{partition} ends at {end}: nothing can be deleted before {until}")
             if until > start:
                 rows.append(Change(str(partition), f"from {start}", f"from {until}"))
                 deleted += until - start
         if not rows:
-            raise Refused("there is nothing to delete: no record stands before that offset")
+            raise ActionRefused("there is nothing to delete: no record stands before that offset")
         topic = next(iter(wanted)).topic
         which = f"--before {values['before'].strip()}" if values.get("before") else "--all"
         which = f"--partition {values['partition'].strip()} {which}" if values.get("partition") else which
@@ -437,7 +437,7 @@ class DeleteRecords(Action):
         if values.get("partition"):
             number = whole(values, "partition", "the partition")
             if number not in chosen:
-                raise Refused(f"{topic.name} has no partition {number}")
+                raise ActionRefused(f"{topic.name} has no partition {number}")
             chosen = [number]
         offset = UP_TO_HIGH_WATERMARK
         if values.get("before"):
@@ -454,7 +454,7 @@ async def _topic(watch: ClusterWatch, values: Values) -> TopicMetadata:
         return (await Admin(watch.cluster).describe_topics([name]))[0]
     except RequestError as refused:
         if refused.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
-            raise Refused(f"there is no topic {name[:250]}") from refused
+            raise ActionRefused(f"there is no topic {name[:250]}") from refused
         raise
 
 

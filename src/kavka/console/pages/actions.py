@@ -15,7 +15,7 @@ from starlette.routing import Route
 from kavka.console.access.audit import AlreadyDone, AuditRecord
 from kavka.console.access.auth import require
 from kavka.console.access.guard import MOST_FIELDS, address_of
-from kavka.console.actions.action import LONGEST_FIELD, Action, Preview, Refused, Values, carry_out
+from kavka.console.actions.action import LONGEST_FIELD, Action, ActionRefused, Preview, Values, carry_out
 from kavka.console.actions.groups import DeleteGroup, ResetOffsets
 from kavka.console.actions.produce import Produce
 from kavka.console.actions.topics import AddPartitions, AlterConfig, CreateTopic, DeleteRecords, DeleteTopic
@@ -115,7 +115,7 @@ class _Pages:
             return await self._form(request, watch, values)
         try:
             preview = await self._action.preview(watch, values)
-        except Refused as refused:
+        except ActionRefused as refused:
             known = self._console.guard.audit
             key = said.get("confirmation", "")
             done = known.with_key(key) if said.get("step") == "run" and key else None
@@ -173,7 +173,7 @@ class _Pages:
     ) -> Response:
         try:
             fields = await self._action.fields(watch, values)
-        except Refused as refused:
+        except ActionRefused as refused:
             fields, problem, status = (), problem or str(refused), 400
         return self._console.show(
             request,

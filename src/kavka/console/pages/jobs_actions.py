@@ -20,7 +20,7 @@ from starlette.routing import Route
 from kavka.console.access.audit import AlreadyDone, Outcome
 from kavka.console.access.auth import require
 from kavka.console.access.guard import address_of
-from kavka.console.actions.action import Field, Refused, Values, text, whole
+from kavka.console.actions.action import ActionRefused, Field, Values, text, whole
 from kavka.console.jobs.audit import JobAction, close_entry, open_entry, run_key
 from kavka.console.jobs.inventory import read_inventory
 from kavka.console.jobs.plan import (
@@ -118,7 +118,7 @@ class _PlanPages:
             rates = {topic.name: topic.in_bytes_per_s or 0.0 for topic in watch.snapshot.topics.values()}
             inventory = await read_inventory(watch.cluster, rates)
             plan = self._plan(inventory, values, throttle)
-        except (Refused, Impossible) as refused:
+        except (ActionRefused, Impossible) as refused:
             return self._form(request, watch, values, problem=str(refused), status=400)
         except (KavkaError, TimeoutError) as failed:
             text_ = f"the cluster was not read: {failed or 'it did not answer in time'}"
@@ -197,7 +197,7 @@ def _nothing(kind: JobKind) -> str:
 def _topics(values: Values, *, may_be_empty: bool = False) -> list[str]:
     names = [name.strip() for name in values.get("topics", "").replace(",", "\n").splitlines() if name.strip()]
     if not names and not may_be_empty:
-        raise Refused("name at least one topic")
+        raise ActionRefused("name at least one topic")
     return names
 
 
@@ -205,7 +205,7 @@ def _brokers(values: Values) -> list[int]:
     found = []
     for part in values.get("brokers", "").replace(",", " ").split():
         if not part.isdecimal() or len(part) > 9:
-            raise Refused(f"{part[:40]!r} is not a broker id")
+            raise ActionRefused(f"{part[:40]!r} is not a broker id")
         found.append(int(part))
     return found
 
@@ -219,7 +219,7 @@ def _throttle(values: Values) -> int | None:
     except ValueError:
         said = 0.0
     if not 0.001 <= said <= MOST_THROTTLE_MIB:
-        raise Refused("the throttle is a number of MiB/s above 0, or empty for none")
+        raise ActionRefused("the throttle is a number of MiB/s above 0, or empty for none")
     return int(said * MIB)
 
 
@@ -289,7 +289,7 @@ async def _act(console: Console, request: Request) -> Response:
             case "throttle":
                 throttle = _throttle(values)
                 if throttle is None:
-                    raise Refused("a job that has a throttle keeps one: name a higher")
+                    raise ActionRefused("a job that has a throttle keeps one: name a higher")
                 job = console.jobs.set_throttle(job.number, version, throttle, user=user, now_ms=now_ms)
                 _end_at_once(console, request, job, f"job {job.number} throttle {job.version}", "throttle")
             case "give-up":
@@ -300,7 +300,7 @@ async def _act(console: Console, request: Request) -> Response:
     except (Stale, Busy, AlreadyDone) as late:
         current = _found(console, request)
         return _job(console, request, current, problem=_late(late, current), status=409)
-    except (Refused, Impossible) as refused:
+    except (ActionRefused, Impossible) as refused:
         return _job(console, request, _found(console, request), problem=str(refused), status=409)
     except (KavkaError, TimeoutError) as failed:
         text_ = f"the cluster was not read: {failed or 'it did not answer in time'}. Nothing was begun."
@@ -310,12 +310,12 @@ async def _act(console: Console, request: Request) -> Response:
 
 
 async def _check_plan(console: Console, watch: ClusterWatch, job: Job) -> None:
-    """Raises Refused where the partitions are not where the plan found them."""
+    """Raises ActionRefused where the partitions are not where the plan found them."""
     if job.state is not JobState.PLANNED:
         raise Stale(f"job {job.number} is {job.state.value}")
     now = await read_inventory(watch.cluster)
     if job.cluster_id and watch.cluster.cluster_id != job.cluster_id:
-        raise Refused("another cluster answers under this name now")
+        raise ActionRefused("another cluster answers under this name now")
     moved = []
     for row in console.jobs.moves(job.number):
         facts = now.partitions.get(row.partition)
@@ -324,10 +324,12 @@ async def _check_plan(console: Console, watch: ClusterWatch, job: Job) -> None:
             moved.append(str(row.partition))
         dead = [each for each in row.adding if each not in now.brokers]
         if dead:
-            raise Refused(f"broker {dead[0]}, which {row.partition} is to move to, is not alive now: plan it again")
+            raise ActionRefused(
+                f"broker {dead[0]}, which {row.partition} is to move to, is not alive now: plan it again"
+            )
     if moved:
         some = ", ".join(moved[:5]) + (f" and {len(moved) - 5} more" if len(moved) > 5 else "")
-        raise Refused(f"the plan is out of date: {some} are not where it found them. Plan it again")
+        raise ActionRefused(f"the plan is out of date: {some} are not where it found them. Plan it again")
 
 
 def _late(late: Stale | Busy | AlreadyDone, job: Job) -> str:

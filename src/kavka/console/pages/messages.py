@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from kavka.console.access.auth import require
-from kavka.console.actions.action import Refused
+from kavka.console.actions.action import ActionRefused
 from kavka.console.actions.groups import time_ms
 from kavka.console.look.format import path_part, visible
 from kavka.console.look.templating import base_context
@@ -91,7 +91,7 @@ async def _messages(console: Console, request: Request, readers: _Readers) -> Re
         try:
             query = query_of(request, topic)
             found = await readers.of(watch).search(query)
-        except Refused as refused:
+        except ActionRefused as refused:
             problem = str(refused)
         except RequestError as refused:
             if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not query.partitions:
@@ -138,19 +138,19 @@ _ASKED = (
 
 
 def query_of(request: Request, topic: str) -> Query:
-    """What an address asks for. Raises Refused."""
+    """What an address asks for. Raises ActionRefused."""
     said = {name: request.query_params.get(name, "")[:LONGEST_FILTER].strip() for name in (*_ASKED, "resume")}
     try:
         start = Start.NEWEST if said["start"] in ("", "tail") else Start(said["start"])
         key_format, value_format = Format(said["key_as"] or "auto"), Format(said["value_as"] or "auto")
     except ValueError as problem:
-        raise Refused("there is no such way to look, or to show a key or a value") from problem
+        raise ActionRefused("there is no such way to look, or to show a key or a value") from problem
     number = 0
     if start is Start.OFFSET:
         number = _number(said["number"], "the offset")
     if start is Start.TIME:
         if not said["time"]:
-            raise Refused("from which time?")
+            raise ActionRefused("from which time?")
         number = time_ms(said["time"])
     partitions = tuple(_number(part, "the partition") for part in said["partition"].split(",") if part.strip())
     resume = {}
@@ -175,7 +175,7 @@ def query_of(request: Request, topic: str) -> Query:
 def _number(text: str, what: str) -> int:
     text = text.strip()
     if not text.isdecimal() or len(text) > 18:
-        raise Refused(f"{what} is {text[:40]!r}: a number from 0 on is needed")
+        raise ActionRefused(f"{what} is {text[:40]!r}: a number from 0 on is needed")
     return int(text)
 
 
@@ -236,7 +236,7 @@ async def _tail(console: Console, request: Request, readers: _Readers) -> Respon
     watch = console.cluster(request)
     try:
         query = query_of(request, request.path_params["topic"])
-    except Refused as refused:
+    except ActionRefused as refused:
         raise HTTPException(400, str(refused)) from refused
     if readers.tails >= TAILS_AT_ONCE:
         raise HTTPException(503, f"{TAILS_AT_ONCE} live tails are open already: close another.")

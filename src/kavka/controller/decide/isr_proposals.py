@@ -65,30 +65,30 @@ class Unchanged(NamedTuple):
     known: KnownState
 
 
-class Refused(NamedTuple):
+class ProposalRefused(NamedTuple):
     """Why not; `reason` is a sentence."""
 
     code: ErrorCode
     reason: str
 
 
-Verdict: TypeAlias = Accepted | Unchanged | Refused
+Verdict: TypeAlias = Accepted | Unchanged | ProposalRefused
 
 
 def judge(proposal: Proposal, context: ControllerContext, *, version: int) -> Verdict:
     """The answer to one proposal, in the order of the module's table."""
     known = context.states.get(proposal.partition)
     if known is None or proposal.partition.topic in context.topics_to_delete:
-        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
+        return ProposalRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
     present = known.state
     if proposal.partition_epoch > known.version or proposal.leader_epoch > present.leader_epoch:
-        return Refused(
+        return ProposalRefused(
             ErrorCode.NOT_CONTROLLER,
             f"leader epoch {proposal.leader_epoch} and partition epoch {proposal.partition_epoch} are newer than this "
             f"controller's, {present.leader_epoch} and {known.version}",
         )
     if proposal.leader_epoch < present.leader_epoch:
-        return Refused(
+        return ProposalRefused(
             ErrorCode.FENCED_LEADER_EPOCH,
             f"leader epoch {proposal.leader_epoch} is over, the current one is {present.leader_epoch}",
         )
@@ -96,7 +96,7 @@ def judge(proposal: Proposal, context: ControllerContext, *, version: int) -> Ve
     if is_same and sorted(proposal.members) == sorted(present.isr):
         return Unchanged(known)
     if proposal.partition_epoch != known.version:
-        return Refused(
+        return ProposalRefused(
             ErrorCode.INVALID_UPDATE_VERSION,
             f"it is based on partition epoch {proposal.partition_epoch}, the current one is {known.version}",
         )
@@ -107,16 +107,18 @@ def _judge_members(proposal: Proposal, known: KnownState, context: ControllerCon
     present, members = known.state, proposal.members
     replicas = context.topics[proposal.partition.topic].replicas(proposal.partition.partition)
     if proposal.leader != present.leader:
-        return Refused(
+        return ProposalRefused(
             ErrorCode.INVALID_REQUEST, f"broker {proposal.leader} proposed it, broker {present.leader} leads"
         )
     if proposal.leader not in members or any(member not in replicas for member in members):
-        return Refused(
+        return ProposalRefused(
             ErrorCode.INVALID_REQUEST,
             f"an ISR of {list(members)} lacks leader {proposal.leader} or goes beyond the replicas {list(replicas)}",
         )
     if proposal.recovery == RECOVERING and (len(members) > 1 or present.leader_recovery_state == RECOVERED):
-        return Refused(ErrorCode.INVALID_REQUEST, f"a leader that recovers cannot have an ISR of {list(members)}")
+        return ProposalRefused(
+            ErrorCode.INVALID_REQUEST, f"a leader that recovers cannot have an ISR of {list(members)}"
+        )
     for broker_id, epoch in proposal.isr:
         # Who is in the ISR already was judged when it joined; and a leader may go on while it is shutting down.
         ineligible = None if broker_id in present.isr else _ineligible(broker_id, epoch, context)
@@ -124,7 +126,7 @@ def _judge_members(proposal: Proposal, known: KnownState, context: ControllerCon
             code = ErrorCode.INELIGIBLE_REPLICA
             if version < FIRST_VERSION_WITH_TOPIC_IDS:
                 code = ErrorCode.OPERATION_NOT_ATTEMPTED
-            return Refused(code, ineligible)
+            return ProposalRefused(code, ineligible)
     state = PartitionState(present.leader, present.leader_epoch, members, context.epoch, proposal.recovery)
     return Accepted(state, known)
 
@@ -155,7 +157,7 @@ def verdict_decision(
     match verdict:
         case Unchanged():
             return None
-        case Refused(code, reason):
+        case ProposalRefused(code, reason):
             kind = DecisionKind.ISR_CHANGE_REFUSED
             why = f"broker {proposal.leader} proposed ISR {list(proposal.members)}: {code.name}, {reason}"
             after = {} if before is None else state_facts(before)

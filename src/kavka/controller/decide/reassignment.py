@@ -101,7 +101,7 @@ def with_assigned(topic: TopicAssignment, changed: Mapping[int, ReplicaAssignmen
 # -------------------------------------------------------------------------------------------------------------- wishes
 
 
-class Refused(NamedTuple):
+class ReassignmentRefused(NamedTuple):
     """Why a partition is not reassigned."""
 
     code: ErrorCode
@@ -114,7 +114,7 @@ def plan_reassignment(
     live: Collection[BrokerId],
     *,
     may_change_factor: bool = True,
-) -> ReplicaAssignment | Refused:
+) -> ReplicaAssignment | ReassignmentRefused:
     """The assignment to begin with, so that the partition moves to `target`; None cancels.
 
     Brokers that hold no replica yet must be alive. `may_change_factor`: the target may have another number of replicas
@@ -122,7 +122,9 @@ def plan_reassignment(
     """
     if target is None:
         if not current.is_being_reassigned:
-            return Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "There is no reassignment in progress to cancel.")
+            return ReassignmentRefused(
+                ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "There is no reassignment in progress to cancel."
+            )
         return current.moved_to(current.origin)
     if not target:
         return _invalid("Empty replica list specified in partition reassignment.")
@@ -138,15 +140,15 @@ def plan_reassignment(
             f"{_list(planned.adding)}, live brokers: {_list(sorted(live))}"
         )
     if not may_change_factor and len(target) != len(current.origin):
-        return Refused(
+        return ReassignmentRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {len(current.origin)} to {len(target)}",
         )
     return planned
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+def _invalid(message: str) -> ReassignmentRefused:
+    return ReassignmentRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 # --------------------------------------------------------------------------------------------------------------- steps
@@ -175,7 +177,7 @@ def begin(state: PartitionState, controller_epoch: int) -> PartitionChange:
 
 def settle(
     keep: Sequence[BrokerId], state: PartitionState, live: Collection[BrokerId], controller_epoch: int
-) -> PartitionChange | Refused:
+) -> PartitionChange | ReassignmentRefused:
     """The partition's state with only the replicas of `keep`.
 
     The leader stays if it is kept and alive; else the first live in-sync replica of `keep` leads. Where there is none
@@ -221,12 +223,12 @@ class Settling(NamedTuple):
     live: tuple[BrokerId, ...]
     controller_epoch: int
 
-    def result(self, state: PartitionState) -> PartitionChange | Refused:
+    def result(self, state: PartitionState) -> PartitionChange | ReassignmentRefused:
         return settle(self.keep, state, self.live, self.controller_epoch)
 
     def answer(self, state: PartitionState) -> PartitionChange | None:
         result = self.result(state)
-        return None if isinstance(result, Refused) else result
+        return None if isinstance(result, ReassignmentRefused) else result
 
 
 def _next_epoch(

@@ -19,7 +19,7 @@ from kavka.controller.decide.isr_proposals import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     Accepted,
     Proposal,
-    Refused,
+    ProposalRefused,
     Unchanged,
     Verdict,
     judge,
@@ -86,7 +86,7 @@ class IsrAlterations:
             by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
             name = self._context.topic_name(topic.topic_id) if by_id else topic.topic_name
             if name is None:
-                refused = Refused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+                refused = ProposalRefused(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
                 answers = [_answer(each.partition_index, refused) for each in topic.partitions]
                 unknown.append(TopicData(topic_id=topic.topic_id, partitions=answers))
                 continue
@@ -98,7 +98,7 @@ class IsrAlterations:
 
     async def _write(
         self, proposals: Sequence[Proposal], version: int, changed: list[TopicPartition]
-    ) -> list[Unchanged | Refused]:
+    ) -> list[Unchanged | ProposalRefused]:
         """Writes what is accepted; `changed` gets the partitions that were written, also if it fails in the end."""
         before = {proposal.partition: self._context.states.get(proposal.partition) for proposal in proposals}
         for attempt in range(MAX_WRITE_ATTEMPTS):
@@ -172,9 +172,9 @@ def _proposal(name: str, leader: BrokerId, form: ProposedPartition, version: int
     )
 
 
-def _answer(index: int, verdict: Unchanged | Refused) -> PartitionData:
+def _answer(index: int, verdict: Unchanged | ProposalRefused) -> PartitionData:
     match verdict:
-        case Refused(code, _):
+        case ProposalRefused(code, _):
             return PartitionData(partition_index=index, error_code=code)
         case Unchanged(KnownState(state, partition_epoch)):
             return PartitionData(

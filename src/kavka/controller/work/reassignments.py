@@ -34,7 +34,7 @@ from kavka.controller.decide.election import PartitionChange
 from kavka.controller.decide.reasons import PartitionView, id_list, reassignment_decision, reassignment_refused_decision
 from kavka.controller.decide.reassignment import (
     Beginning,
-    Refused,
+    ReassignmentRefused,
     ReplicaAssignment,
     Settling,
     Step,
@@ -60,12 +60,12 @@ MAX_WRITE_ATTEMPTS: Final = 5
 WATCHES_AT_ONCE: Final = 100
 """State znodes that are read, with a watch, in one go."""
 
-_GONE: Final = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+_GONE: Final = ReassignmentRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
 _UNSETTLED: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-Outcomes = dict[TopicPartition, Refused | None]
+Outcomes = dict[TopicPartition, ReassignmentRefused | None]
 """By partition: None where the wish is granted."""
 
 
@@ -174,7 +174,7 @@ class Reassignments:
         live = self._context.electable_broker_ids()
         for partition, target in wishes.items():
             plan = self._plan(partition, target, live, may_change_factor=may_change_factor)
-            if isinstance(plan, Refused):
+            if isinstance(plan, ReassignmentRefused):
                 outcomes[partition] = plan
             else:
                 planned[partition] = plan
@@ -182,10 +182,10 @@ class Reassignments:
             outcomes.update(await self._move(planned))
         except OutcomeUnknown as unknown:
             self._cut_short(planned)
-            outcomes.update(dict.fromkeys(planned, Refused(ErrorCode.REQUEST_TIMED_OUT, str(unknown))))
+            outcomes.update(dict.fromkeys(planned, ReassignmentRefused(ErrorCode.REQUEST_TIMED_OUT, str(unknown))))
         except ZooKeeperError as failure:
             self._cut_short(planned)
-            outcomes.update(dict.fromkeys(planned, Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))))
+            outcomes.update(dict.fromkeys(planned, ReassignmentRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))))
         try:
             await self._advance()
         except ZooKeeperError:
@@ -199,7 +199,7 @@ class Reassignments:
         live: Sequence[BrokerId],
         *,
         may_change_factor: bool,
-    ) -> ReplicaAssignment | Refused:
+    ) -> ReplicaAssignment | ReassignmentRefused:
         known = self._context.topics.get(partition.topic)
         if (
             known is None
@@ -209,7 +209,7 @@ class Reassignments:
             return _GONE
         if partition not in self._context.states:
             message = "The partition has never had a leader: none of its replicas was alive yet."
-            return Refused(ErrorCode.LEADER_NOT_AVAILABLE, message)
+            return ReassignmentRefused(ErrorCode.LEADER_NOT_AVAILABLE, message)
         return plan_reassignment(
             assigned(known.assignment, partition.partition), target, live, may_change_factor=may_change_factor
         )
@@ -241,7 +241,9 @@ class Reassignments:
                 self._cut_off[partition] = None
         return outcomes
 
-    async def _drop(self, planned: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, Refused]:
+    async def _drop(
+        self, planned: Mapping[TopicPartition, ReplicaAssignment]
+    ) -> dict[TopicPartition, ReassignmentRefused]:
         """1: the partitions go on with the planned replicas; the others are stopped and deleted."""
         before = {
             partition: current
@@ -254,7 +256,7 @@ class Reassignments:
             live = tuple(self._live(partition))
             question = Settling(planned[partition].replicas, live, self._context.epoch)
             result = question.result(known.state)
-            if isinstance(result, Refused):
+            if isinstance(result, ReassignmentRefused):
                 refused[partition] = result
                 return None
             return self._leaders.ask(partition, known, question)
@@ -290,7 +292,7 @@ class Reassignments:
 
     async def _write_assignments(
         self, planned: Mapping[TopicPartition, ReplicaAssignment]
-    ) -> dict[TopicPartition, Refused]:
+    ) -> dict[TopicPartition, ReassignmentRefused]:
         """2: one write for each topic; what it refuses are partitions of topics that are gone."""
         by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
         for partition, plan in planned.items():
@@ -520,7 +522,7 @@ class Reassignments:
         if before != after:
             self._term.record(reassignment_decision(self._term.stamp(), self._view(partition), before, after))
 
-    def _note_refused(self, partition: TopicPartition, target: Sequence[int], refused: Refused) -> None:
+    def _note_refused(self, partition: TopicPartition, target: Sequence[int], refused: ReassignmentRefused) -> None:
         known = self._context.topics.get(partition.topic)
         there = known is not None and partition.partition in known.assignment.partitions
         current = self._assigned(partition) if there else ReplicaAssignment(())

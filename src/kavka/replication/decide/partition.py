@@ -23,7 +23,7 @@ to the start of its epoch, so that what was acknowledged before it was elected s
 that left the ISR then.
 
 Where this differs from Kafka: the same state announced again keeps a proposal in flight pending (there it forgets that
-the set may have grown); an answer that shows another leader ends the reign at once; what followers had fetched in an
+the set may have grown); an answer that shows another leader ends the leadership at once; what followers had fetched in an
 earlier epoch never counts.
 
 Source: Kafka's Partition, 3.9; KIP-101 and KIP-320 for epochs, KIP-207 for list offsets; article 003 for the ISR.
@@ -198,7 +198,7 @@ class Partition:
         for replica in self._remotes.values():
             if (
                 replica.log_start_offset < low_watermark
-                and self._rules.eligibility.standing(replica.broker_id) is not None
+                and self._rules.eligibility.status(replica.broker_id) is not None
             ):
                 low_watermark = replica.log_start_offset
         return low_watermark
@@ -275,7 +275,7 @@ class Partition:
             self.leader_epoch_start_offset = start
             self._hw_floor = self.log.high_watermark
             self._may_propose_ms = 0
-            # What followers had fetched in an earlier reign says nothing about this one.
+            # What followers had fetched in an earlier epoch says nothing about this one.
             for broker_id, replica in self._remotes.items():
                 replica.reset(now_ms, in_sync=broker_id in state.isr, keep_caught_up=was_leader)
         self._newest_epoch = max(self._newest_epoch, state.leader_epoch)
@@ -514,13 +514,13 @@ class Partition:
         return FollowerFetchResult(advanced, proposal, log_start_moved)
 
     def _check_broker_epoch(self, broker_id: BrokerId, broker_epoch: int, now_ms: int) -> None:
-        standing = self._rules.eligibility.standing(broker_id)
-        if standing is not None and standing.broker_epoch > broker_epoch:
+        status = self._rules.eligibility.status(broker_id)
+        if status is not None and status.broker_epoch > broker_epoch:
             why = (
                 f"broker {broker_id} sent this fetch before its restart, with broker epoch {broker_epoch}; it is "
-                f"registered with {standing.broker_epoch} now"
+                f"registered with {status.broker_epoch} now"
             )
-            epochs = (broker_epoch, standing.broker_epoch)
+            epochs = (broker_epoch, status.broker_epoch)
             decisions = self._refusals.decide(
                 DecisionKind.FENCED,
                 now_ms,
@@ -560,7 +560,7 @@ class Partition:
         return self._is_leader and self.leader_epoch_start_offset > self.log.high_watermark
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
-        """Refuses a request that was meant for another reign. -1 (an old client that does not say) passes."""
+        """Refuses a request that was meant for another leader epoch. -1 (an old client that does not say) passes."""
         if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
             raise RequestError(*self._another_epoch(current_leader_epoch))
 
@@ -630,8 +630,8 @@ class Partition:
         if end_offset < log.high_watermark or end_offset < self.leader_epoch_start_offset:
             return None
         # One look at the cluster for both questions: alive and staying, and the same self that has fetched.
-        standing = self._rules.eligibility.standing(replica.broker_id)
-        if not replica.is_eligible(standing):
+        status = self._rules.eligibility.status(replica.broker_id)
+        if not replica.is_eligible(status):
             return None
         joined = (*isr.isr, replica.broker_id)
         decision = reasons.isr_expanded(self, replica, now_ms)
@@ -655,8 +655,8 @@ class Partition:
 
     def _broker_epoch(self, broker_id: BrokerId) -> int:
         if broker_id == self.local_broker_id:
-            standing = self._rules.eligibility.standing(broker_id)
-            return NO_BROKER_EPOCH if standing is None else standing.broker_epoch
+            status = self._rules.eligibility.status(broker_id)
+            return NO_BROKER_EPOCH if status is None else status.broker_epoch
         replica = self._remotes.get(broker_id)
         return NO_BROKER_EPOCH if replica is None else replica.broker_epoch
 
@@ -784,7 +784,7 @@ class Partition:
         """Whether a replica outside of the ISR is so close that the high watermark waits for it: else it would never
         catch up with a high watermark that runs ahead. One that may not join must not hold it (KAFKA-15021)."""
         return self._rules.lag_policy.is_in_sync(replica, end_offset, now_ms) and replica.is_eligible(
-            self._rules.eligibility.standing(replica.broker_id)
+            self._rules.eligibility.status(replica.broker_id)
         )
 
     def _check_members(self, high_watermark: Offset) -> None:

@@ -22,8 +22,8 @@ NEVER_MS = -1 << 62
 """Before any time that a clock shows."""
 
 
-class BrokerStanding(NamedTuple):
-    """How a live broker stands, at one moment. `broker_epoch` is -1 where it is not known."""
+class BrokerStatus(NamedTuple):
+    """A live broker, at one moment. `broker_epoch` is -1 where it is not known."""
 
     broker_epoch: int = NO_BROKER_EPOCH
     is_shutting_down: bool = False
@@ -32,19 +32,19 @@ class BrokerStanding(NamedTuple):
 class ReplicaEligibility(Protocol):
     """Who may be in sync, as far as this broker knows the cluster."""
 
-    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
-        """How the broker stands, all of it from one snapshot (KAFKA-15221); None where it is not alive."""
+    def status(self, broker_id: BrokerId) -> BrokerStatus | None:
+        """The broker's status, all of it from one snapshot (KAFKA-15221); None where it is not alive."""
         ...
 
 
 class AllEligible:
     """Takes every broker for alive, for want of a cluster to ask."""
 
-    def standing(self, broker_id: BrokerId) -> BrokerStanding | None:
-        return _STANDING
+    def status(self, broker_id: BrokerId) -> BrokerStatus | None:
+        return _STATUS
 
 
-_STANDING = BrokerStanding()
+_STATUS = BrokerStatus()
 
 
 class RemoteReplica:
@@ -109,10 +109,8 @@ class RemoteReplica:
         self.last_caught_up_ms = self.last_fetch_ms = NEVER_MS
         self.log_end_offset = self.last_fetch_leader_end_offset = NO_OFFSET
 
-    def is_eligible(self, standing: BrokerStanding | None) -> bool:
+    def is_eligible(self, status: BrokerStatus | None) -> bool:
         """Whether this replica, as it fetched last, may be in sync: alive, staying, and not a former self (KIP-903)."""
-        if standing is None or standing.is_shutting_down:
+        if status is None or status.is_shutting_down:
             return False
-        return NO_BROKER_EPOCH in (self.broker_epoch, standing.broker_epoch) or (
-            self.broker_epoch == standing.broker_epoch
-        )
+        return NO_BROKER_EPOCH in (self.broker_epoch, status.broker_epoch) or (self.broker_epoch == status.broker_epoch)

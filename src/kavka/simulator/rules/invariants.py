@@ -425,8 +425,8 @@ class Observer(View):
 
     def _check_leader(self, broker_id: int, seen: Seen, before: Look | None, look: Look) -> None:
         topic_partition, name = seen.partition.topic_partition, seen.name
-        is_same_reign = before is not None and before.is_leader and before.state.leader_epoch == look.state.leader_epoch
-        if before is not None and is_same_reign:
+        is_same_epoch = before is not None and before.is_leader and before.state.leader_epoch == look.state.leader_epoch
+        if before is not None and is_same_epoch:
             self.require("R9", look.high_watermark >= before.high_watermark, f"{name}: HW fell, {before} to {look}")
         stored = self.stored.get(topic_partition)
         if stored is None or self.allows_loss(topic_partition):
@@ -441,7 +441,7 @@ class Observer(View):
                 self.require(
                     "R8", holds=False, text=f"{name}: stored ISR {stored.state.isr}, maximal ISR {look.isr.maximal_isr}"
                 )
-        if before is None or not is_same_reign or look.high_watermark != before.high_watermark:
+        if before is None or not is_same_epoch or look.high_watermark != before.high_watermark:
             self._on_high_watermark(broker_id, seen, look.high_watermark, stored)
 
     def _on_high_watermark(self, broker_id: int, seen: Seen, high_watermark: Offset, stored: Stored) -> None:
