@@ -23,8 +23,8 @@ to the start of its epoch, so that what was acknowledged before it was elected s
 that left the ISR then.
 
 Where this differs from Kafka: the same state announced again keeps a proposal in flight pending (there it forgets that
-the set may have grown); an answer that shows another leader ends the leadership at once; what followers had fetched in an
-earlier epoch never counts.
+the set may have grown); an answer that shows another leader ends the leadership at once; what followers had fetched in
+an earlier epoch never counts.
 
 Source: Kafka's Partition, 3.9; KIP-101 and KIP-320 for epochs, KIP-207 for list offsets; article 003 for the ISR.
 """

@@ -1,4 +1,4 @@
-"""Rules about fencing: a request that was meant for another leader epoch or another life is refused, and by its right name.
+"""Rules about fencing: a request that was meant for another leader epoch or life is refused, and by its right name.
 
 Decides, from what a broker knew when the request came, what its answer must not be.
 
