@@ -26,7 +26,7 @@ from kavka.observe.snapshot import (
     TransactionView,
     ZooKeeperView,
 )
-from tests.unit.console import snapshots as make
+from tests.unit.observe import snapshots as make
 
 NOW_MS = make.NOW_MS
 

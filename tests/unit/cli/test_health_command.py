@@ -10,7 +10,7 @@ from kavka.model import BrokerId, TopicPartition
 from kavka.observe.health.checks import check_health
 from kavka.observe.health.report import Outcome
 from kavka.observe.snapshot import ClusterSnapshot
-from tests.unit.console import snapshots as make
+from tests.unit.observe import snapshots as make
 
 NOW_MS = make.NOW_MS
 ORDERS_0 = TopicPartition("orders", 0)
