@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -97,3 +98,46 @@ def test_what_nobody_knows_stays_unsaid() -> None:
 def test_any_text_ends_in_a_sentence_or_in_none(text: str) -> None:
     said = said_in_chinese(f"broker 1: {text}")
     assert said is None or said.startswith("Broker")
+
+
+def reasons_of_decisions() -> Iterator[tuple[str, str]]:
+    """The sentences that the code gives to why-records, where each is made, as far as they stand there as text: in the
+    call that makes the record, or under a name in the same function. Records that a replay makes are compared only."""
+    for file in sorted(Path(kavka.__file__).parent.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "ecision(" not in text or file.parent.name == "replay":
+            continue
+        for function in ast.walk(ast.parse(text)):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            named = [
+                (target.id, node.value)
+                for node in ast.walk(function)
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            ]
+            for call in ast.walk(function):
+                place = MAKERS.get(ast.unparse(call.func), MANY) if isinstance(call, ast.Call) else MANY
+                if isinstance(call, ast.Call) and len(call.args) > place:
+                    why = call.args[place]
+                    found = [value for name, value in named if isinstance(why, ast.Name) and name == why.id] or [why]
+                    for value in found:
+                        for each in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+                            if isinstance(each, ast.JoinedStr):
+                                yield f"{file.name}:{each.lineno}", "".join(map(_piece, each.values))
+                            elif isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value:
+                                yield f"{file.name}:{each.lineno}", each.value
+
+
+MAKERS = {"Decision": 3, "_decision": 2}
+"""What makes a why-record, and which of its arguments is the sentence."""
+MANY = 100
+
+
+def test_the_sentence_of_every_why_record_has_its_chinese() -> None:
+    known = {normal(form) for form in FORMS}
+    found = list(reasons_of_decisions())
+    assert len(found) > 10
+    missing = [f"{where}: {sentence}" for where, sentence in found if collapsed(sentence) not in known]
+    assert not missing, "\n".join(missing)
