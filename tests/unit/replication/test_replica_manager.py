@@ -273,7 +273,7 @@ def test_a_producer_does_not_wait_for_a_dead_replica_that_was_about_to_join(tmp_
         await asyncio.sleep(0)
         await room.replicas.shrink_isrs()
         assert not produced.done()
-        room.brokers.standings.clear()
+        room.brokers.statuses.clear()
         await room.replicas.shrink_isrs()
         assert (await produced).error is ErrorCode.NONE
 
@@ -455,14 +455,14 @@ def test_deleted_records_are_gone_when_all_live_replicas_have_forgotten_them(tmp
         room.fetch(B, 3)
         room.fetch(C, 3)
         assert room.partition.log.delete_records(2)
-        del room.brokers.standings[C]
+        del room.brokers.statuses[C]
         deleted = asyncio.ensure_future(room.replicas.await_deleted(room.partition, 2, 10_000))
         await asyncio.sleep(0)
         assert not deleted.done()
         spec = FetchSpec(PARTITION, TOPIC_ID, 3, 1 << 20, 1, -1, log_start_offset=2)
         room.replicas.fetch_as_follower(FetchParams(0, 1, 1 << 20, read_committed=False), [spec], B, -1)
         assert await deleted == (ErrorCode.NONE, 2)
-        room.brokers.standings[C] = room.brokers.standings[B]
+        room.brokers.statuses[C] = room.brokers.statuses[B]
         assert await room.replicas.await_deleted(room.partition, 2, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
 
     in_loop(scenario)
