@@ -488,9 +488,9 @@ NOT_CHANGED_HERE = [
     # Kafka takes them. Here nothing would follow, and the answer says so.
     ({"num.io.threads": "9"}, "num.io.threads would have no effect: One thread"),
     ({"background.threads": "11"}, "background.threads would have no effect: One thread"),
-    ({"listener.name.foo.ssl.client.auth": "none"}, "obeyed for all listeners together"),
+    ({"listener.name.foo.ssl.client.auth": "none"}, "applies to all listeners together"),
     ({"listener.name.foo.max.connections": "4"}, "This broker has no listener foo"),
-    ({"listener.name.foo.ssl.protocol": "TLSv1.2"}, "obeyed for all listeners together"),
+    ({"listener.name.foo.ssl.protocol": "TLSv1.2"}, "applies to all listeners together"),
     ({"listeners": "PLAINTEXT://127.0.0.1:9999"}, "A running broker keeps the listeners that it began with. Set it in"),
     ({"remote.log.manager.copy.max.bytes.per.second": "10"}, "It governs remote log storage"),
     ({"log.local.retention.bytes": "10", "log.retention.bytes": "50"}, "There is no remote log storage"),
